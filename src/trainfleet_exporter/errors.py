@@ -1,0 +1,175 @@
+"""Every error this program raises on purpose, grouped by who can mend it.
+
+    TrainfleetError
+    ├── OperatorError                 the person who runs the exporter
+    │   ├── ConfigError               the config file (all faults at once) ......... exit 2
+    │   └── StartError                the machine: a taken port, an unreadable file . exit 1
+    ├── CloudError                    the cloud, or the way to it; never fatal
+    │   ├── Throttled                 outcome throttled    (transient)
+    │   ├── AccessDenied              outcome auth
+    │   ├── NotFound                  outcome not_found
+    │   ├── RequestRefused            outcome client
+    │   ├── ServerTrouble             outcome server       (transient)
+    │   ├── RequestTimedOut           outcome timeout      (transient)
+    │   ├── Unreachable               outcome network      (transient)
+    │   ├── BadAnswer                 outcome bad_answer
+    │   └── CircuitOpen               no attempt was made
+    └── PollError                     a poll that could not do its work
+        ├── DeadlineExceeded          it did not end in its time
+        └── NotReady                  what it builds on is not known yet
+
+`reason` is the word that `trainfleet_exporter_collector_errors_total` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class TrainfleetError(Exception):
+    """Root of the tree. `str()` of any of these is one line fit for a log, and holds no secret."""
+
+    reason: ClassVar[str] = "internal"
+
+
+class OperatorError(TrainfleetError):
+    """Mended by the person who runs the exporter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a config file: where it is, and what was found and is allowed there."""
+
+    file: str
+    line: int | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ConfigError(OperatorError):
+    """The config cannot be used; `faults` holds everything that is wrong with it, in file order."""
+
+    reason = "config"
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+class StartError(OperatorError):
+    """The daemon cannot run here, although its config is sound."""
+
+    reason = "start"
+
+
+class CloudError(TrainfleetError):
+    """An API call failed. `outcome` is the word that the request metrics count it under."""
+
+    outcome: ClassVar[str]
+    transient: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str = "",
+        status: int | None = None,
+        code: str = "",
+        request_id: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.operation = operation
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.retry_after = retry_after
+        """How long the service asked us to wait, in seconds; None where it did not say."""
+
+    def __str__(self) -> str:
+        facts = [f"HTTP {self.status}" if self.status is not None else "", self.code, self.message]
+        text = " ".join(fact for fact in facts if fact)
+        if self.operation:
+            text = f"{self.operation}: {text}"
+        return f"{text} (request {self.request_id})" if self.request_id else text
+
+
+class Throttled(CloudError):
+    """The service asks for fewer calls."""
+
+    outcome = reason = "throttled"
+    transient = True
+
+
+class AccessDenied(CloudError):
+    """Wrong key, wrong clock, missing permission."""
+
+    outcome = reason = "auth"
+
+
+class NotFound(CloudError):
+    """The object that was asked for does not exist (any more)."""
+
+    outcome = reason = "not_found"
+
+
+class RequestRefused(CloudError):
+    """The service does not accept the request as it is; sending it again would not help."""
+
+    outcome = reason = "client"
+
+
+class ServerTrouble(CloudError):
+    """The service failed."""
+
+    outcome = reason = "server"
+    transient = True
+
+
+class RequestTimedOut(CloudError):
+    """No whole answer came in time."""
+
+    outcome = reason = "timeout"
+    transient = True
+
+
+class Unreachable(CloudError):
+    """No connection, or it broke: DNS, refusal, TLS, proxy, reset."""
+
+    outcome = reason = "network"
+    transient = True
+
+
+class BadAnswer(CloudError):
+    """An answer came and is not what the API documents: not JSON, too large, cut off, incomplete."""
+
+    outcome = reason = "bad_answer"
+
+
+class CircuitOpen(CloudError):
+    """Not tried: the target failed so often just now that it is left alone for a while."""
+
+    outcome = reason = "circuit_open"
+
+
+class PollError(TrainfleetError):
+    """A poll could not do its work, for a reason of its own."""
+
+
+class DeadlineExceeded(PollError):
+    """The poll, or one part of it, did not end within its time."""
+
+    reason = "deadline"
+
+
+class NotReady(PollError):
+    """What this poll builds on (the list of workspaces, of jobs) has not been had yet."""
+
+    reason = "not_ready"

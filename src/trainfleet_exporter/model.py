@@ -1,0 +1,216 @@
+"""The vocabulary shared by all clouds: what a training fleet consists of, in base units.
+
+Times are Unix seconds, durations seconds, sizes bytes, ratios 0 to 1, rates bytes per second. `None` means that the
+platform did not say; it is never the same as 0. Texts that the platform did not give are empty, because an absent
+Prometheus label is an empty one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Status(StrEnum):
+    """State of a job or pod, one vocabulary over all clouds."""
+
+    CREATING = "creating"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.STOPPED})
+
+
+class PoolStatus(StrEnum):
+    """State of a pool or node."""
+
+    READY = "ready"
+    CREATING = "creating"
+    ABNORMAL = "abnormal"
+    DELETING = "deleting"
+    UNKNOWN = "unknown"
+
+
+Accelerator = Literal["gpu", "npu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerators:
+    """A number of accelerators of one kind and model; `model` is the platform's own code for it."""
+
+    kind: Accelerator
+    model: str
+    count: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFacts:
+    """What is known of a provider without asking it."""
+
+    platform: str
+    region: str
+    project_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A team's room in a cloud account."""
+
+    workspace_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """How many jobs of a workspace are in one state."""
+
+    workspace_id: str
+    status: Status
+    platform_status: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCount:
+    """How many jobs of a workspace were seen to finish in one state since the start (a counter)."""
+
+    workspace_id: str
+    status: Status
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A training job."""
+
+    job_id: str
+    name: str = ""
+    job_type: str = ""
+    workspace_id: str = ""
+    pool_id: str = ""
+    user_id: str = ""
+    user_name: str = ""
+    resource_type: str = ""
+    payment_type: str = ""
+    status: Status = Status.UNKNOWN
+    platform_status: str = ""
+    reason: str = ""
+    holds_resources: bool | None = None
+    priority: int | None = None
+    created: float | None = None
+    submitted: float | None = None
+    started: float | None = None
+    finished: float | None = None
+    duration: float | None = None
+    restarts: int | None = None
+    cpu_cores: float | None = None
+    memory_bytes: float | None = None
+    nodes: float | None = None
+    accelerators: tuple[Accelerators, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCount:
+    """How many pods of a role."""
+
+    role: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleStatusCount:
+    """How many pods of a role are in one state."""
+
+    role: str
+    status: Status
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPods:
+    """What only a job's detail tells: its pods by role, wanted, present and replaced."""
+
+    job_id: str
+    restarts_allowed: int | None = None
+    requested: tuple[RoleCount, ...] = ()
+    replaced: tuple[RoleCount, ...] = ()
+    present: tuple[RoleStatusCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod (or task) of a job, in its present incarnation."""
+
+    job_id: str
+    pod_id: str
+    role: str = ""
+    node_name: str = ""
+    pod_ip: str = ""
+    status: Status = Status.UNKNOWN
+    evicted: bool | None = None
+    created: float | None = None
+    started: float | None = None
+    finished: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A pool of nodes that jobs are placed on (PAI: resource quota; ModelArts: resource pool)."""
+
+    pool_id: str
+    name: str = ""
+    resource_type: str = ""
+    parent_pool_id: str = ""
+    status: PoolStatus = PoolStatus.UNKNOWN
+    allocated_nodes: int | None = None
+    empty_nodes: int | None = None
+    capacity_cpu_cores: float | None = None
+    capacity_memory_bytes: float | None = None
+    capacity_accelerators: tuple[Accelerators, ...] = ()
+    allocated_cpu_cores: float | None = None
+    allocated_memory_bytes: float | None = None
+    allocated_accelerators: tuple[Accelerators, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageValues:
+    """Readings at one level. Ratios are 0 to 1, rates bytes per second."""
+
+    cpu: float | None = None
+    memory: float | None = None
+    accelerator: Accelerator = "gpu"
+    accelerator_utilization: float | None = None
+    accelerator_memory: float | None = None
+    network_receive: float | None = None
+    network_transmit: float | None = None
+    disk_read: float | None = None
+    disk_write: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """What one pod uses."""
+
+    job_id: str
+    pod_id: str
+    values: UsageValues
+
+
+@dataclass(frozen=True, slots=True)
+class JobUsage:
+    """What a whole job uses, which source said so, and the Unix time of its newest reading."""
+
+    job_id: str
+    source: str
+    timestamp: float | None
+    values: UsageValues

@@ -1,0 +1,44 @@
+"""What a provider hands over to be polled: a sweep, or a cycle of small polls that roll over its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainfleet_exporter.polling.poll import Part, Poll
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A collector whose calls do not grow with the jobs (but by pages): all of it in one go, each interval.
+
+    `run` reads every part through `poll.part(...)` and ends within the poll's deadline.
+    """
+
+    name: str
+    interval: float
+    run: Callable[[Poll], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling:
+    """A collector that needs calls for each job: every unit is a part, and a cycle over all takes one interval.
+
+    `begin` waits until units are known; `units` names them in order of need; `alive` tells whether one still is;
+    `read` polls one; `watch` is given a function to call whenever units went away, so that what they showed goes at
+    once rather than a cycle later. At most `workers` units are read at a time.
+    """
+
+    name: str
+    interval: float
+    units: Callable[[], Sequence[str]]
+    read: Callable[[Part], Awaitable[None]]
+    begin: Callable[[], Awaitable[None]]
+    alive: Callable[[str], bool]
+    watch: Callable[[Callable[[], None]], None]
+    workers: int
+
+
+Collector = Sweep | Rolling

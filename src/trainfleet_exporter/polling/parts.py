@@ -1,0 +1,162 @@
+"""The parts of one collector: each replaced whole or not at all, kept for a while when its polls fail, then gone.
+
+    answer ──publish──► shown ──fail──► shown, failing ──keep_polls intervals──► gone
+                          ▲                   │
+                          └─────publish───────┘
+
+A part may hold dated readings: at `stale_at` it is made anew from what it keeps, without those that became too old.
+Times are the loop's, but for `read_at` and `stale_at`, which are Unix seconds because clouds date their readings so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainfleet_exporter.telemetry import CollectorState
+
+# Rebuilds a part's objects for a Unix time, and tells when that has to happen next.
+Rebuild = Callable[[float], tuple[Sequence[object], float | None]]
+
+
+class PartBoard(Protocol):
+    """Where parts are shown (exposition.Board)."""
+
+    def put(self, part: Hashable, rendered: Mapping[str, list[bytes]]) -> None: ...
+    def drop(self, part: Hashable) -> None: ...
+    def series(self, part: Hashable) -> int: ...
+
+
+class PartRenderer(Protocol):
+    """What makes sample lines of model objects (exposition.Renderer)."""
+
+    async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]: ...
+
+
+@dataclass(slots=True)
+class _Shown:
+    read_at: float
+    expires_at: float
+    series: int
+    failing: bool = False
+    stale_at: float | None = None
+    rebuild: Rebuild | None = None
+
+
+class PartStore:
+    """All parts of one provider's collector; keeps its state's part figures true."""
+
+    def __init__(
+        self,
+        state: CollectorState,
+        *,
+        board: PartBoard,
+        renderer: PartRenderer,
+        keep_polls: int,
+        poll_timeout: float,
+    ) -> None:
+        self._state = state
+        self._board = board
+        self._renderer = renderer
+        self._keep_polls = keep_polls
+        self._poll_timeout = poll_timeout
+        self._shown: dict[str, _Shown] = {}
+        self._series = 0
+        self._failed: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._shown
+
+    async def publish(
+        self,
+        key: str,
+        objects: Sequence[object],
+        *,
+        stale_at: float | None = None,
+        rebuild: Rebuild | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile."""
+        rendered = await self._renderer.render_sliced(self._state.provider, objects)
+        if not wanted():
+            return
+        part = self._board_key(key)
+        self._board.put(part, rendered)
+        # Beyond the failures that are counted, a part may not outlive a poller that stopped altogether.
+        silence = (self._keep_polls + 1) * self._state.interval + self._poll_timeout
+        series = self._board.series(part)
+        previous = self._shown.get(key)
+        self._series += series - (previous.series if previous is not None else 0)
+        self._shown[key] = _Shown(
+            read_at=time.time(),
+            expires_at=_now() + silence,
+            series=series,
+            stale_at=stale_at,
+            rebuild=rebuild,
+        )
+        self._failed.discard(key)
+        self._tell()
+
+    def fail(self, key: str) -> None:
+        """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
+        self._failed.add(key)
+        shown = self._shown.get(key)
+        if shown is not None and not shown.failing:
+            shown.failing = True
+            shown.expires_at = min(shown.expires_at, _now() + self._keep_polls * self._state.interval)
+            if self._keep_polls == 0:
+                self._drop(key)
+        self._tell()
+
+    def forgive(self, key: str) -> None:
+        """Forget a failure that was not a shown part's (a collector as a whole)."""
+        self._failed.discard(key)
+        self._tell()
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Drop every part that is no more (a workspace that was deleted, a job that ended)."""
+        for key in [key for key in self._shown if key not in keys]:
+            self._drop(key)
+        self._failed.intersection_update(keys)
+        self._tell()
+
+    async def expire(self) -> None:
+        """Drop what has been kept long enough, and make dated parts anew without what became too old."""
+        now, wall = _now(), time.time()
+        for key, shown in list(self._shown.items()):
+            if now >= shown.expires_at:
+                self._drop(key)
+            elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
+                objects, shown.stale_at = shown.rebuild(wall)
+                rendered = await self._renderer.render_sliced(self._state.provider, objects)
+                if self._shown.get(key) is shown:
+                    self._board.put(self._board_key(key), rendered)
+                    series = self._board.series(self._board_key(key))
+                    self._series += series - shown.series
+                    shown.series = series
+        self._tell()
+        self.account()
+
+    def account(self) -> None:
+        """Tell the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
+        self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
+
+    def _drop(self, key: str) -> None:
+        self._series -= self._shown.pop(key).series
+        self._board.drop(self._board_key(key))
+
+    def _board_key(self, key: str) -> Hashable:
+        return (self._state.provider, self._state.collector, key)
+
+    def _tell(self) -> None:
+        state = self._state
+        state.parts = len(self._shown)
+        state.parts_failed = len(self._failed)
+        state.series = self._series
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

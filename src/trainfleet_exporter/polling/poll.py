@@ -1,0 +1,146 @@
+"""One poll: the parts that it reads, each of which succeeds or fails by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+
+from trainfleet_exporter.errors import DeadlineExceeded, TrainfleetError
+from trainfleet_exporter.polling.parts import PartStore, Rebuild
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+
+log = logging.getLogger(__name__)
+
+
+class Part:
+    """One part while it is being read. `deadline` is a loop time."""
+
+    def __init__(self, poll: Poll, key: str, deadline: float, wanted: Callable[[], bool]) -> None:
+        self.key = key
+        self.deadline = deadline
+        self._poll = poll
+        self._wanted = wanted
+
+    @property
+    def interval(self) -> float:
+        """The collector's effective interval in seconds."""
+        return self._poll.interval
+
+    async def publish(
+        self,
+        objects: Sequence[object],
+        *,
+        stale_at: float | None = None,
+        rebuild: Rebuild | None = None,
+    ) -> None:
+        """Show a complete answer in place of the last one (see PartStore.publish)."""
+        await self._poll.store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
+
+    def dropped(self, reason: str, count: int = 1) -> None:
+        """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
+        self._poll.dropped(reason, count)
+
+
+class Failures:
+    """Failures of one collector, told once in the log each time they begin, change their kind, or end."""
+
+    def __init__(self, state: CollectorState, telemetry: Telemetry) -> None:
+        self._state = state
+        self._telemetry = telemetry
+        self._known: set[str] = set()
+        self._now: set[str] = set()
+        self.count = 0
+
+    def begin(self) -> None:
+        """A new poll begins."""
+        self._now = set()
+        self.count = 0
+
+    def add(self, part: str, error: TrainfleetError | Exception) -> None:
+        """A part failed."""
+        reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+        self.count += 1
+        self._now.add(reason)
+        self._telemetry.failed(self._state, reason)
+        self._state.success = False
+        if reason in self._known:
+            return
+        self._known.add(reason)
+        fields = {
+            "provider": self._state.provider,
+            "collector": self._state.collector,
+            "part": part,
+            "reason": reason,
+        }
+        if isinstance(error, TrainfleetError):
+            log.warning("poll failed: %s", error, extra={"fields": fields})
+        else:  # a fault of ours: the trace is what its mender needs
+            log.error("poll failed on a fault of the exporter's own", exc_info=error, extra={"fields": fields})
+
+    def end(self) -> None:
+        """The poll ended: what did not come up again is over."""
+        over = self._known - self._now
+        self._known &= self._now
+        if over:
+            fields = {"provider": self._state.provider, "collector": self._state.collector}
+            log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
+
+
+class Poll:
+    """One sweep, or one cycle of a rolling collector. `deadline` is a loop time."""
+
+    def __init__(
+        self,
+        *,
+        state: CollectorState,
+        store: PartStore,
+        telemetry: Telemetry,
+        failures: Failures,
+        deadline: float,
+    ) -> None:
+        self.store = store
+        self.deadline = deadline
+        self.closing = False
+        """Set when the daemon stops: what is cut off then has not failed."""
+        self._state = state
+        self._telemetry = telemetry
+        self._failures = failures
+
+    @property
+    def interval(self) -> float:
+        """The collector's effective interval in seconds."""
+        return self._state.interval
+
+    @asynccontextmanager
+    async def part(
+        self, key: str, *, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[Part]:
+        """Read one part. What goes wrong inside is noted as this part's failure, and goes no further.
+
+        `wanted` is asked before an answer is shown, and before a failure is noted: the part may have ended meanwhile.
+        """
+        try:
+            yield Part(self, key, self.deadline if deadline is None else deadline, wanted)
+        except asyncio.CancelledError:
+            if not self.closing:
+                self.failed(key, DeadlineExceeded("not read within the time of a poll"))
+            raise
+        except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
+            if wanted():
+                self.failed(key, error)
+
+    def failed(self, key: str, error: Exception) -> None:
+        """Note that a part could not be read."""
+        self.store.fail(key)
+        self._failures.add(key, error)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Drop the parts that are no more."""
+        self.store.keep_only(keys)
+
+    def dropped(self, reason: str, count: int = 1) -> None:
+        """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
+        if count:
+            self._telemetry.dropped(self._state, reason, count)

@@ -1,0 +1,153 @@
+"""Runs one collector of one provider, tick after tick, and keeps the account of how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from trainfleet_exporter.errors import DeadlineExceeded
+from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
+from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
+from trainfleet_exporter.polling.poll import Failures, Poll
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+
+WHOLE = ""
+"""The part name under which a failure of a collector as a whole is noted."""
+
+
+class Runner:
+    """One collector's life. `first_poll_done` is set when its first poll (or slice) ended, well or badly."""
+
+    def __init__(
+        self,
+        provider: str,
+        collector: Collector,
+        *,
+        telemetry: Telemetry,
+        board: PartBoard,
+        renderer: PartRenderer,
+        keep_polls: int,
+        poll_timeout: float,
+    ) -> None:
+        self.collector = collector
+        self.state = CollectorState(provider, collector.name, collector.interval)
+        self.first_poll_done = asyncio.Event()
+        self._poll_timeout = poll_timeout
+        self._store = PartStore(
+            self.state, board=board, renderer=renderer, keep_polls=keep_polls, poll_timeout=poll_timeout
+        )
+        self._telemetry = telemetry
+        self._failures = Failures(self.state, telemetry)
+        self._task: asyncio.Task[None] | None = None
+        self._running: Poll | None = None
+        self._stopping = False
+        telemetry.watch(self.state)
+        if isinstance(collector, Rolling):
+            collector.watch(self._prune)
+
+    async def tick(self) -> None:
+        """One poll: a whole sweep, or a whole cycle over the jobs. Never raises but when cancelled from outside."""
+        if self._stopping:
+            return
+        self._task = asyncio.current_task()
+        try:
+            await self._poll()
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            # The scheduler would log a trace for it; that the daemon stops has been said once.
+        finally:
+            self._task = None
+            self.first_poll_done.set()
+
+    async def stop(self) -> None:
+        """End the running poll now and start no other."""
+        self._stopping = True
+        if self._running is not None:
+            self._running.closing = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def expire(self) -> None:
+        """Let go of what has been shown long enough (called about every second)."""
+        await self._store.expire()
+
+    async def _poll(self) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        self._failures.begin()
+        poll = Poll(
+            state=self.state,
+            store=self._store,
+            telemetry=self._telemetry,
+            failures=self._failures,
+            deadline=started + self._poll_timeout,
+        )
+        self._running = poll
+        if isinstance(self.collector, Sweep):
+            await self._sweep(self.collector, poll)
+        else:
+            await self._cycle(self.collector, poll, started)
+        self._failures.end()
+        self._store.account()
+        self.state.duration = loop.time() - started
+        self.state.success = self._failures.count == 0
+        if self.state.success:
+            self.state.last_success = time.time()
+
+    async def _sweep(self, sweep: Sweep, poll: Poll) -> None:
+        before = self._failures.count
+        try:
+            # The transport keeps the deadline for each call; this is for whatever else could hang. One second more,
+            # so that the transport's own error, which says more, comes first.
+            async with asyncio.timeout_at(poll.deadline + 1.0):
+                await sweep.run(poll)
+        except TimeoutError:
+            if self._failures.count == before:  # else the parts that were cut off have said so themselves
+                poll.failed(WHOLE, DeadlineExceeded("the poll did not end within poll_timeout"))
+        except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
+            poll.failed(WHOLE, error)
+        else:
+            self._store.forgive(WHOLE)
+
+    async def _cycle(self, rolling: Rolling, poll: Poll, started: float) -> None:
+        loop = asyncio.get_running_loop()
+        await rolling.begin()
+        units = rolling.units()
+        self._store.keep_only(units)
+        # What has never been read comes first and at once; the rest is spread over the interval.
+        fresh = [unit for unit in units if unit not in self._store]
+        known = [unit for unit in units if unit in self._store]
+        gap = rolling.interval / len(known) if known else 0.0
+        slots = asyncio.Semaphore(rolling.workers)
+        async with asyncio.TaskGroup() as group:
+            for unit in fresh:
+                await slots.acquire()
+                group.create_task(self._read(rolling, poll, unit, slots))
+            for place, unit in enumerate(known):
+                await asyncio.sleep(max(0.0, started + place * gap - loop.time()))
+                await slots.acquire()
+                # A cycle that outlasts the longest so far tells so at once, not only when it ends.
+                self.state.interval = max(self.state.interval, loop.time() - started)
+                group.create_task(self._read(rolling, poll, unit, slots))
+        self.state.interval = max(rolling.interval, loop.time() - started)
+
+    async def _read(self, rolling: Rolling, poll: Poll, unit: str, slots: asyncio.Semaphore) -> None:
+        try:
+            if rolling.alive(unit):
+                deadline = asyncio.get_running_loop().time() + self._poll_timeout
+                async with (
+                    asyncio.timeout_at(deadline + 1.0),
+                    poll.part(unit, deadline=deadline, wanted=lambda: rolling.alive(unit)) as part,
+                ):
+                    await rolling.read(part)
+        except TimeoutError:
+            pass  # noted by the part itself
+        finally:
+            slots.release()
+            self.first_poll_done.set()
+
+    def _prune(self) -> None:
+        if isinstance(self.collector, Rolling):
+            self._store.keep_only(self.collector.units())

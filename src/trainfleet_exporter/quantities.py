@@ -1,0 +1,123 @@
+"""Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
+
+Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
+here answers `None` for "not given or not readable", so that a caller can never mistake that for zero.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+GIB = 2.0**30
+
+_SUFFIXES = {
+    "": 1.0,
+    "m": 1e-3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "E": 1e18,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+    "Pi": 2.0**50,
+    "Ei": 2.0**60,
+}
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
+
+
+def parse_quantity(text: str) -> float | None:
+    """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything that is not such a quantity.
+
+    A bare number counts base units, as in Kubernetes. Negative amounts do not exist for what is measured here.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        return None
+    return float(match[1]) * _SUFFIXES[match[2] or ""]
+
+
+def quantity(fields: Mapping[str, Any], key: str) -> float | None:
+    """A quantity given as text with or without suffix, or as a plain number of base units."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        return parse_quantity(value)
+    return number(fields, key)
+
+
+def number(fields: Mapping[str, Any], key: str) -> float | None:
+    """A finite, non-negative number, given as a number or as text."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        try:
+            value = float(value) if value.isascii() and len(value) < 40 else None
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def whole(fields: Mapping[str, Any], key: str) -> int | None:
+    """A whole, non-negative number, given as a number or as text."""
+    value = number(fields, key)
+    return int(value) if value is not None and value.is_integer() else None
+
+
+def text(fields: Mapping[str, Any], key: str) -> str:
+    """A text; numbers are taken as their digits (ids are sometimes sent bare). Empty where absent."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return ""
+
+
+def flag(fields: Mapping[str, Any], key: str) -> bool | None:
+    """A truth value, given as one or as text."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return value if isinstance(value, bool) else None
+
+
+def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`."""
+    value = fields.get(key)
+    if not isinstance(value, str) or _TIME.fullmatch(value) is None:
+        return None
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except ValueError:  # a 30th of February
+        return None
+
+
+def iso_time(unix: float) -> str:
+    """The UTC text form that these APIs take, whole seconds: `2026-01-01T00:00:10Z`."""
+    return datetime.fromtimestamp(math.floor(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def mapping(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A nested object; empty where absent or of another type."""
+    value = fields.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(fields: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of a nested list; whatever in it is not an object is passed over."""
+    value = fields.get(key)
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))

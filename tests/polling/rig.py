@@ -1,0 +1,47 @@
+"""A runner around a collector that a test scripts, on a real board and real telemetry."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
+from trainfleet_exporter.model import JobCount, Status
+from trainfleet_exporter.polling import Collector, Runner
+from trainfleet_exporter.telemetry import Telemetry
+
+
+class Rig:
+    """One provider `p` with one collector, keeping last good parts for `keep` intervals."""
+
+    def __init__(self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0) -> None:
+        self.board = Board()
+        self.telemetry = Telemetry()
+        self.runner = Runner(
+            "p",
+            collector,
+            telemetry=self.telemetry,
+            board=self.board,
+            renderer=Renderer(RenderSettings(deny=(), job_labels=())),
+            keep_polls=keep,
+            poll_timeout=poll_timeout,
+        )
+
+    async def shown(self) -> dict[str, float]:
+        """The published samples by their text."""
+        text = b"".join(await body(self.board.snapshot(), Format.TEXT, gzip=False, extra=b"")).decode()
+        rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in rows}
+
+    async def parts(self) -> set[str]:
+        """The parts that are shown, by the workspace that `count` named."""
+        return {name.partition('workspace_id="')[2].partition('"')[0] for name in await self.shown()}
+
+    def own(self, name: str, **labels: str) -> float | None:
+        """One of the exporter's own samples."""
+        value = self.telemetry.registry.get_sample_value(
+            f"trainfleet_exporter_{name}", {"provider": "p", "collector": self.runner.state.collector, **labels}
+        )
+        return value
+
+
+def count(part: str, value: int = 1) -> list[object]:
+    """An object to publish for a part."""
+    return [JobCount(part, Status.RUNNING, "Running", value)]

@@ -1,0 +1,379 @@
+"""How polls behave: parts are whole, kept for a while when they fail, then gone; cycles roll and stretch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.polling.rig import Rig, count
+from tests.support.clock import START, run_stepped
+from trainfleet_exporter.errors import BadAnswer, NotReady, ServerTrouble
+from trainfleet_exporter.polling import Part, Poll, Rolling, Schedule, Sweep
+
+
+def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Sweep:
+    return Sweep(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
+
+
+def test_a_part_fails_alone_is_kept_three_intervals_and_then_gone() -> None:
+    broken: set[str] = set()
+
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b"):
+            async with poll.part(key) as part:
+                if key in broken:
+                    raise ServerTrouble("down", operation="ListJobs", status=500)
+                await part.publish(count(key))
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(1)
+        assert await rig.parts() == {"a", "b"}
+        assert rig.own("collector_success") == 1
+        broken.add("b")
+        await asyncio.sleep(60)  # t = 61: the first failure, at t = 60
+        assert await rig.parts() == {"a", "b"}
+        assert rig.own("collector_success") == 0
+        assert rig.own("collector_parts_failed") == 1
+        assert rig.own("collector_errors_total", reason="server") == 1
+        await asyncio.sleep(178)  # t = 239: three intervals are nearly over
+        assert await rig.parts() == {"a", "b"}
+        oldest = rig.own("collector_oldest_part_timestamp_seconds")
+        assert oldest == START  # the old part tells its age
+        await asyncio.sleep(3)  # t = 242
+        assert await rig.parts() == {"a"}
+        assert rig.own("collector_parts") == 1
+        broken.clear()
+        await asyncio.sleep(60)
+        assert await rig.parts() == {"a", "b"}
+        assert rig.own("collector_success") == 1
+        assert rig.own("collector_parts_failed") == 0
+        await schedule.stop()
+
+    run_stepped(main)
+
+
+def test_without_keeping_a_failed_part_goes_at_once() -> None:
+    fails = False
+
+    async def run(poll: Poll) -> None:
+        async with poll.part("a") as part:
+            if fails:
+                raise BadAnswer("half a list")
+            await part.publish(count("a"))
+
+    async def main() -> None:
+        nonlocal fails
+        rig = Rig(_sweep(run), keep=0)
+        await rig.runner.tick()
+        await asyncio.sleep(105)  # late, but not failed
+        await rig.runner.expire()
+        assert await rig.parts() == {"a"}
+        fails = True
+        await rig.runner.tick()
+        assert await rig.parts() == set()
+
+    run_stepped(main)
+
+
+def test_parts_do_not_outlive_a_poller_that_stopped() -> None:
+    async def run(poll: Poll) -> None:
+        async with poll.part("a") as part:
+            await part.publish(count("a"))
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        await rig.runner.tick()
+        await asyncio.sleep(4 * 60 + 50)
+        await rig.runner.expire()
+        assert await rig.parts() == set()
+
+    run_stepped(main)
+
+
+def test_what_is_no_more_goes_at_once() -> None:
+    keys = ["a", "b"]
+
+    async def run(poll: Poll) -> None:
+        poll.keep_only(keys)
+        for key in keys:
+            async with poll.part(key) as part:
+                await part.publish(count(key))
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        await rig.runner.tick()
+        keys.remove("b")
+        await rig.runner.tick()
+        assert await rig.parts() == {"a"}
+        assert rig.own("collector_series") == 1
+
+    run_stepped(main)
+
+
+def test_a_hanging_part_is_cut_off_and_its_neighbour_stays_fresh() -> None:
+    async def run(poll: Poll) -> None:
+        async def read(key: str) -> None:
+            async with poll.part(key) as part:
+                if key == "b":
+                    await asyncio.sleep(3600)
+                await part.publish(count(key))
+
+        async with asyncio.TaskGroup() as group:
+            for key in ("a", "b"):
+                group.create_task(read(key))
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        started = asyncio.get_running_loop().time()
+        await rig.runner.tick()
+        assert asyncio.get_running_loop().time() - started == pytest.approx(51)
+        assert await rig.parts() == {"a"}
+        assert rig.own("collector_errors_total", reason="deadline") == 1
+        assert rig.own("collector_parts_failed") == 1
+
+    run_stepped(main)
+
+
+def test_a_whole_poll_that_fails_is_told_and_forgiven() -> None:
+    ready = False
+
+    async def run(poll: Poll) -> None:
+        if not ready:
+            raise NotReady("not yet")
+        async with poll.part("a") as part:
+            await part.publish(count("a"))
+
+    async def main() -> None:
+        nonlocal ready
+        rig = Rig(_sweep(run))
+        await rig.runner.tick()
+        assert rig.runner.first_poll_done.is_set()
+        assert rig.own("collector_success") == 0
+        assert rig.own("collector_parts_failed") == 1
+        assert rig.own("collector_last_success_timestamp_seconds") == 0
+        ready = True
+        await rig.runner.tick()
+        assert rig.own("collector_success") == 1
+        assert rig.own("collector_parts_failed") == 0
+        assert rig.own("collector_last_success_timestamp_seconds") == START
+
+    run_stepped(main)
+
+
+def test_a_fault_of_ours_is_one_parts_and_leaves_a_trace_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run(poll: Poll) -> None:
+        async with poll.part("a"):
+            raise ZeroDivisionError
+        async with poll.part("b") as part:
+            await part.publish(count("b"))
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        await rig.runner.tick()
+        assert await rig.parts() == {"b"}
+        assert rig.own("collector_errors_total", reason="internal") == 1
+
+    run_stepped(main)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_failures_are_told_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
+    fails = True
+
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b", "c"):
+            async with poll.part(key) as part:
+                if fails:
+                    raise ServerTrouble("down")
+                await part.publish(count(key))
+
+    async def main() -> None:
+        nonlocal fails
+        rig = Rig(_sweep(run))
+        for _ in range(5):
+            await rig.runner.tick()
+        fails = False
+        for _ in range(5):
+            await rig.runner.tick()
+        assert rig.own("collector_errors_total", reason="server") == 15
+
+    with caplog.at_level(logging.INFO):
+        run_stepped(main)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "recovered from: server" in caplog.records[1].message
+
+
+class _Units:
+    """A rolling collector's units, and when each was read."""
+
+    def __init__(self, *names: str, takes: float = 0.0, interval: float = 300, workers: int = 2) -> None:
+        self.names = list(names)
+        self.takes = takes
+        self.read_at: list[tuple[str, float]] = []
+        self.changed: Callable[[], None] = lambda: None
+        self.collector = Rolling(
+            name="pods",
+            interval=interval,
+            units=lambda: list(self.names),
+            read=self._read,
+            begin=self._begin,
+            alive=lambda name: name in self.names,
+            watch=self._watch,
+            workers=workers,
+        )
+
+    async def _begin(self) -> None:
+        return None
+
+    def _watch(self, callback: Callable[[], None]) -> None:
+        self.changed = callback
+
+    async def _read(self, part: Part) -> None:
+        self.read_at.append((part.key, asyncio.get_running_loop().time()))
+        await asyncio.sleep(self.takes)
+        await part.publish(count(part.key))
+
+
+def test_the_first_cycle_is_at_once_the_next_are_spread_and_new_units_come_first() -> None:
+    async def main() -> None:
+        units = _Units("a", "b", "c")
+        rig = Rig(units.collector)
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(299)
+        assert [name for name, _ in units.read_at] == ["a", "b", "c"]
+        assert max(when for _, when in units.read_at) < 1
+        units.read_at.clear()
+        units.names.append("d")
+        await asyncio.sleep(300)
+        assert [name for name, _ in units.read_at] == ["d", "a", "b", "c"]
+        assert [round(when) for _, when in units.read_at] == [300, 300, 400, 500]
+        assert rig.own("collector_interval_seconds") == 300
+        await schedule.stop()
+
+    run_stepped(main)
+
+
+def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
+    async def main() -> None:
+        units = _Units("a", "b")
+        rig = Rig(units.collector)
+        await rig.runner.tick()
+        units.names.remove("a")
+        units.changed()
+        assert await rig.parts() == {"b"}
+
+    run_stepped(main)
+
+
+def test_an_answer_about_a_unit_that_ended_meanwhile_is_not_shown() -> None:
+    async def main() -> None:
+        units = _Units("a", takes=10)
+        rig = Rig(units.collector)
+        tick = asyncio.create_task(rig.runner.tick())
+        await asyncio.sleep(5)
+        units.names.clear()
+        await tick
+        assert await rig.parts() == set()
+
+    run_stepped(main)
+
+
+def test_a_cycle_stretches_and_says_so_and_the_next_follows_at_once() -> None:
+    async def main() -> None:
+        units = _Units("a", "b", "c", "d", takes=200, workers=1)  # 800 s of work each 300 s
+        rig = Rig(units.collector, poll_timeout=250)
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(1601)
+        starts = [round(when) for name, when in units.read_at if name == "a"]
+        assert starts == [0, 800, 1600]
+        assert rig.own("collector_interval_seconds") == pytest.approx(800)
+        await schedule.stop()
+
+    run_stepped(main)
+
+
+def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
+    async def main() -> None:
+        units = _Units("a", "b", takes=100, workers=1)
+        rig = Rig(units.collector, poll_timeout=250)
+        tick = asyncio.create_task(rig.runner.tick())
+        await asyncio.sleep(99)
+        assert not rig.runner.first_poll_done.is_set()
+        await asyncio.sleep(2)
+        assert rig.runner.first_poll_done.is_set()
+        await tick
+
+    run_stepped(main)
+
+
+def test_a_dated_part_is_made_anew_when_a_reading_becomes_too_old() -> None:
+    async def run(poll: Poll) -> None:
+        def rebuild(now: float) -> tuple[list[object], float | None]:
+            return count("a", 1), None
+
+        async with poll.part("a") as part:
+            await part.publish(count("a", 2), stale_at=time.time() + 100, rebuild=rebuild)
+
+    async def main() -> None:
+        rig = Rig(_sweep(run, interval=600))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(99)
+        assert list((await rig.shown()).values()) == [2]
+        await asyncio.sleep(3)
+        assert list((await rig.shown()).values()) == [1]
+        await schedule.stop()
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_wall_clock_that_is_set_does_not_stop_or_flood_polling(hours: int) -> None:
+    polls: list[float] = []
+
+    async def run(poll: Poll) -> None:
+        polls.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(30)
+        # A second traveller inside the stepped one: the wall clock moves, the loop's does not.
+        loop = asyncio.get_running_loop()
+        loop._traveller.shift(hours * 3600)  # type: ignore[attr-defined]  # SteppedLoop's own clock
+        await asyncio.sleep(300)
+        await schedule.stop()
+
+    run_stepped(main)
+    gaps = [later - earlier for earlier, later in zip(polls, polls[1:], strict=False)]
+    assert len(polls) in (6, 7)
+    assert all(50 <= gap <= 61 for gap in gaps[1:])
+
+
+def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    async def run(poll: Poll) -> None:
+        async with poll.part("a"):
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(5)
+        await schedule.stop()
+        assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
+        assert rig.own("collector_errors_total", reason="deadline") is None
+
+    with caplog.at_level(logging.INFO):
+        run_stepped(main)
+    assert caplog.records == []

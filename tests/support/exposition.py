@@ -1,0 +1,13 @@
+"""From model objects to the lines of /metrics, as a test wants to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainfleet_exporter.exposition import Renderer, RenderSettings
+
+
+def lines(objects: Sequence[object], *, provider: str = "p", job_labels: tuple[str, ...] = ()) -> str:
+    """Sample lines of the objects, family by family, without heads."""
+    rendered = Renderer(RenderSettings(deny=(), job_labels=job_labels)).render(provider, objects)
+    return b"".join(piece for pieces in rendered.values() for piece in pieces).decode()
