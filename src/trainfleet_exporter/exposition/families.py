@@ -1,0 +1,24 @@
+"""The table of metrics: every family that is made from what clouds report, in the order of the public contract.
+
+HELP texts, heads, the series forecast, `metrics.deny` and the tests all read this one table. The exporter's telemetry
+about itself, and `trainfleet_provider_up`, are made elsewhere.
+"""
+
+from __future__ import annotations
+
+from .family import KEYS, Family
+from .fleet_families import FLEET_FAMILIES
+from .job_families import JOB_FAMILIES
+from .pod_families import POD_FAMILIES
+from .pool_families import POOL_FAMILIES
+from .usage_families import USAGE_FAMILIES
+
+__all__ = ["FAMILIES", "KEYS", "Family"]
+
+FAMILIES: tuple[Family, ...] = (
+    *FLEET_FAMILIES,
+    *JOB_FAMILIES,
+    *POD_FAMILIES,
+    *POOL_FAMILIES,
+    *USAGE_FAMILIES,
+)

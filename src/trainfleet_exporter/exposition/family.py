@@ -1,0 +1,148 @@
+"""What a family is: one metric, the model class it reads, and how it reads it.
+
+A read function is pure and cannot fail on an object that keeps its types: it yields `(values of the further labels,
+sample value)` and yields nothing for what the platform did not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal
+
+from trainfleet_exporter.model import (
+    FinishedCount,
+    Job,
+    JobCount,
+    JobPods,
+    JobUsage,
+    Pod,
+    PodUsage,
+    Pool,
+    ProviderFacts,
+    Workspace,
+)
+
+Samples = Iterable[tuple[tuple[str, ...], float | int]]
+Read = Callable[[Any], Samples]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One row of the table of metrics."""
+
+    name: str
+    """Sample name, for counters with `_total`."""
+    help: str
+    """One line: meaning, source (API and field), and that it is cached between polls."""
+    kind: Literal["gauge", "counter"]
+    of: type
+    """The model class that `read` takes."""
+    labels: tuple[str, ...] | None
+    """Further labels, after `provider` and the key labels of the class. None: the names vary with the object; `read`
+    then yields names and values in turn, and the renderer decides which of them become labels."""
+    read: Read
+
+
+Keys = Callable[[Any], tuple[str, ...]]
+
+
+def _keys(*names: str) -> tuple[tuple[str, ...], Keys]:
+    """Key labels that are attributes of the same name."""
+    if not names:
+        return (), lambda _: ()
+    if len(names) == 1:
+        get_one = attrgetter(names[0])
+        return names, lambda found: (get_one(found),)
+    return names, attrgetter(*names)
+
+
+KEYS: dict[type, tuple[tuple[str, ...], Keys]] = {
+    ProviderFacts: _keys(),
+    Workspace: _keys("workspace_id"),
+    JobCount: _keys("workspace_id"),
+    FinishedCount: _keys("workspace_id"),
+    Job: _keys("job_id"),
+    JobPods: _keys("job_id"),
+    Pod: _keys("job_id", "pod_id"),
+    Pool: _keys("pool_id"),
+    PodUsage: _keys("job_id", "pod_id"),
+    JobUsage: _keys("job_id"),
+}
+"""Which labels name an object of a class, and how to read them; they are rendered once an object, not once a family."""
+
+
+def described(meaning: str, source: str, *, experimental: str = "") -> str:
+    """HELP text. `experimental` says what is unproven about the value, in a few words."""
+    warning = f" Experimental: {experimental}." if experimental else ""
+    return f"{meaning}.{warning} Source: {source}; cached between polls."
+
+
+def number(path: str) -> Read:
+    """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
+    get = attrgetter(path)
+
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return () if value is None else (((), value),)
+
+    return read
+
+
+def flag(path: str) -> Read:
+    """Reads one optional truth as 1 or 0."""
+    get = attrgetter(path)
+
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return () if value is None else (((), 1 if value else 0),)
+
+    return read
+
+
+def info(*paths: str) -> Read:
+    """Always one sample of value 1, whose labels are the attributes named."""
+
+    gets = tuple(attrgetter(path) for path in paths)
+
+    def read(found: Any) -> Samples:
+        return ((tuple([get(found) for get in gets]), 1),)
+
+    return read
+
+
+def word(path: str) -> Read:
+    """One sample of value 1 that carries a text as its label; none where the text is empty."""
+    get = attrgetter(path)
+
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return (((value,), 1),) if value else ()
+
+    return read
+
+
+def amounts(path: str, *labels: str, value: str = "count") -> Read:
+    """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
+    only once on a page."""
+    get = attrgetter(path)
+    get_labels = tuple(attrgetter(label) for label in labels)
+    get_value = attrgetter(value)
+
+    def read(found: Any) -> Samples:
+        total: dict[tuple[str, ...], float | int] = {}
+        for entry in get(found):
+            key = tuple([get_label(entry) for get_label in get_labels])
+            total[key] = total.get(key, 0) + get_value(entry)
+        return total.items()
+
+    return read
+
+
+def accelerators(path: str) -> Read:
+    """Accelerators by kind and model, for the labels `ACCELERATOR_LABELS`."""
+    return amounts(path, "kind", "model")
+
+
+ACCELERATOR_LABELS = ("accelerator", "accelerator_model")

@@ -1,0 +1,54 @@
+"""Families of the provider, its workspaces and their counts of jobs."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, Workspace
+
+from .family import Family, described, info
+
+
+def _jobs(found: JobCount) -> tuple[tuple[tuple[str, str], int]]:
+    return (((found.status, found.platform_status), found.count),)
+
+
+def _finished(found: FinishedCount) -> tuple[tuple[tuple[str], int]]:
+    return (((found.status,), found.count),)
+
+
+FLEET_FAMILIES = (
+    Family(
+        name="trainfleet_provider_info",
+        help="A configured provider, always 1. Source: the config file, no API; cached between polls.",
+        kind="gauge",
+        of=ProviderFacts,
+        labels=("platform", "region", "project_id"),
+        read=info("platform", "region", "project_id"),
+    ),
+    Family(
+        name="trainfleet_workspace_info",
+        help=described("A workspace, always 1", "PAI AIWorkSpace ListWorkspaces, Workspaces[].WorkspaceName"),
+        kind="gauge",
+        of=Workspace,
+        labels=("workspace_name",),
+        read=info("name"),
+    ),
+    Family(
+        name="trainfleet_jobs",
+        help=described(
+            "Jobs by status; finished ones if created within the configured job_window",
+            "PAI-DLC ListJobs, Jobs[].Status for live jobs, TotalCount for finished ones",
+        ),
+        kind="gauge",
+        of=JobCount,
+        labels=("status", "platform_status"),
+        read=_jobs,
+    ),
+    Family(
+        name="trainfleet_jobs_finished_total",
+        help=described("Jobs seen to finish since the exporter started", "PAI-DLC ListJobs, Jobs[].Status"),
+        kind="counter",
+        of=FinishedCount,
+        labels=("status",),
+        read=_finished,
+    ),
+)

@@ -1,0 +1,178 @@
+"""Families of a job: what it is, how it goes, when, and what it asked for."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Literal
+
+from trainfleet_exporter.model import Job, JobPods
+
+from .family import (
+    ACCELERATOR_LABELS,
+    Family,
+    Read,
+    Samples,
+    accelerators,
+    amounts,
+    described,
+    flag,
+    info,
+    number,
+    word,
+)
+
+_LIST = "PAI-DLC ListJobs"
+_DETAIL = "PAI-DLC GetJob"
+
+
+def _tags(found: Job) -> Samples:
+    # Names and values in turn: which of them are shown is the operator's choice, made by the renderer.
+    return ((tuple(chain.from_iterable(found.tags)), 1),) if found.tags else ()
+
+
+def _job(
+    suffix: str,
+    help_text: str,
+    read: Read,
+    labels: tuple[str, ...] | None = (),
+    kind: Literal["gauge", "counter"] = "gauge",
+) -> Family:
+    return Family(f"trainfleet_job_{suffix}", help_text, kind, Job, labels, read)
+
+
+def _detail(suffix: str, help_text: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
+    return Family(f"trainfleet_job_{suffix}", help_text, "gauge", JobPods, labels, read)
+
+
+def _moment(name: str, meaning: str, field: str) -> Family:
+    help_text = described(f"Unix time at which the job {meaning}", f"{_LIST}, Jobs[].{field}")
+    return _job(f"{name}_timestamp_seconds", help_text, number(name))
+
+
+JOB_FAMILIES = (
+    _job(
+        "info",
+        described(
+            "What a job is, always 1",
+            f"{_LIST}, Jobs[].DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, "
+            "PaymentType",
+        ),
+        info(
+            "name",
+            "job_type",
+            "workspace_id",
+            "pool_id",
+            "user_id",
+            "user_name",
+            "resource_type",
+            "payment_type",
+        ),
+        (
+            "job_name",
+            "job_type",
+            "workspace_id",
+            "pool_id",
+            "user_id",
+            "user_name",
+            "resource_type",
+            "payment_type",
+        ),
+    ),
+    _job(
+        "labels",
+        described("Tags of a job that the config names in job_labels, always 1", f"{_LIST}, Jobs[].Settings.Tags"),
+        _tags,
+        None,
+    ),
+    _job(
+        "status",
+        described("1 for the present status of a job", f"{_LIST}, Jobs[].Status and SubStatus"),
+        word("status"),
+        ("status",),
+    ),
+    _job(
+        "platform_status",
+        described("1 for the present status of a job in the platform's own word", f"{_LIST}, Jobs[].Status"),
+        word("platform_status"),
+        ("platform_status",),
+    ),
+    _job(
+        "status_reason",
+        described("1 for the platform's reason code of the present status", f"{_LIST}, Jobs[].ReasonCode"),
+        word("reason"),
+        ("reason",),
+    ),
+    _job(
+        "holds_resources",
+        described(
+            "1 while the accelerators of a job are held, 0 while not; absent where it cannot be told",
+            f"{_LIST}, Jobs[].Status and SubStatus",
+            experimental="whether a starting job holds them already is unproven",
+        ),
+        flag("holds_resources"),
+    ),
+    _job("priority", described("Priority of a job", f"{_LIST}, Jobs[].Priority"), number("priority")),
+    _moment("created", "was created", "GmtCreateTime"),
+    _moment("submitted", "was submitted", "GmtSubmittedTime"),
+    _moment("started", "began to run", "GmtRunningTime"),
+    _moment("finished", "finished", "GmtFinishTime"),
+    _job(
+        "duration_seconds",
+        described("Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration"),
+        number("duration"),
+    ),
+    _job(
+        "restarts_total",
+        described("Restarts of a job", f"{_LIST}, Jobs[].RestartTimes"),
+        number("restarts"),
+        kind="counter",
+    ),
+    _detail(
+        "restarts_allowed",
+        described("How often a job may restart", f"{_DETAIL}, RestartTimes"),
+        number("restarts_allowed"),
+    ),
+    _job(
+        "requested_cpu_cores",
+        described("CPU cores that the whole job asked for", f"{_LIST}, Jobs[].RequestCPU"),
+        number("cpu_cores"),
+    ),
+    _job(
+        "requested_memory_bytes",
+        described(
+            "Memory that the whole job asked for",
+            f"{_LIST}, Jobs[].RequestMemory",
+            experimental="the unit is unproven where the platform gives a bare number",
+        ),
+        number("memory_bytes"),
+    ),
+    _job(
+        "requested_nodes",
+        described("Nodes that the whole job asked for", f"{_LIST}, Jobs[].NodeCount"),
+        number("nodes"),
+    ),
+    _job(
+        "requested_accelerators",
+        described("Accelerators that the whole job asked for", f"{_LIST}, Jobs[].RequestGPU and JobSpecs[]"),
+        accelerators("accelerators"),
+        ACCELERATOR_LABELS,
+    ),
+    _detail(
+        "requested_pods",
+        described("Pods wanted, by role", f"{_DETAIL}, JobSpecs[].PodCount"),
+        amounts("requested", "role"),
+        ("role",),
+    ),
+    _detail(
+        "replaced_pods",
+        described("Earlier incarnations of pods, by role", f"{_DETAIL}, Pods[].HistoryPods[]"),
+        amounts("replaced", "role"),
+        ("role",),
+    ),
+    _detail(
+        "pods",
+        described("Present pods of a job, by role and status", f"{_DETAIL}, Pods[].Type and Status"),
+        amounts("present", "role", "status"),
+        ("role", "status"),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Which format and coding to answer in, from the Accept headers by the weights of RFC 9110, sections 12.4 and 12.5.
+
+A scrape is never refused: who accepts nothing that we have gets the text format, as official exporters do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .formats import Format
+
+_WEIGHT = re.compile(r"0(\.\d*)?|1(\.0*)?")
+
+
+class _Range(NamedTuple):
+    """One element of an Accept or Accept-Encoding header, in lower case."""
+
+    name: str
+    params: dict[str, str]
+    weight: float
+
+
+def choose(accept: str) -> Format:
+    """The format with the highest weight; between equals the one that was named more exactly, then the text format.
+
+    OpenMetrics is served as 1.0.0 to who accepts 1.x or names no version. Offers of other versions (0.0.1, which
+    Prometheus sends as a fallback) and of other types (protobuf) are passed over, the `escaping` parameter is ignored.
+    """
+    ranges = _parse(accept)
+    text = _best(ranges, Format.TEXT)
+    openmetrics = _best(ranges, Format.OPENMETRICS)
+    return Format.OPENMETRICS if openmetrics[0] > 0 and openmetrics > text else Format.TEXT
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether gzip may be sent and is not less welcome than no coding at all. No header means no gzip."""
+    weights: dict[str, float] = {}
+    for coding in _parse(accept_encoding):
+        name = "gzip" if coding.name == "x-gzip" else coding.name
+        weights[name] = max(coding.weight, weights.get(name, 0.0))
+    gzip = weights.get("gzip", weights.get("*", 0.0))
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)
+
+
+def _best(ranges: list[_Range], fmt: Format) -> tuple[float, int]:
+    """Weight of a format, and how exactly the range that gives it names the format. The most exact range decides, so
+    that `text/plain;q=0, */*` excludes the text format."""
+    exactness, weight = max(((_exactness(found, fmt), found.weight) for found in ranges), default=(0, 0.0))
+    return (weight, exactness) if exactness else (0.0, 0)
+
+
+def _exactness(found: _Range, fmt: Format) -> int:
+    """How exactly a media range names the format; 0 if it does not."""
+    full = fmt.content_type.split(";")[0]
+    if found.name != full:
+        return {"*/*": 1, full.split("/")[0] + "/*": 2}.get(found.name, 0)
+    if found.params.get("charset", "utf-8") != "utf-8":
+        return 0
+    version = found.params.get("version")
+    if version is None:
+        return 3
+    exact, series = ("1.0.0", "1") if fmt is Format.OPENMETRICS else ("0.0.4", "0.0.4")
+    if version == exact:
+        return 5
+    return 4 if version == series or version.startswith(f"{series}.") else 0
+
+
+def _parse(header: str) -> list[_Range]:
+    """Elements of the header. A weight that is not one is ignored; what follows a weight is an extension (RFC 7231)
+    and ignored too."""
+    found = []
+    for element in header.lower().split(","):
+        name, *fields = (field.strip() for field in element.split(";"))
+        if not name:
+            continue
+        params: dict[str, str] = {}
+        weight = 1.0
+        for field in fields:
+            key, _, value = (word.strip() for word in field.partition("="))
+            if key == "q":
+                weight = float(value) if _WEIGHT.fullmatch(value) else 1.0
+                break
+            params[key] = value.strip('"')
+        found.append(_Range(name, params, weight))
+    return found

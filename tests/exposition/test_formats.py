@@ -1,0 +1,27 @@
+"""Heads in both formats."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.exposition.family import Family, number
+from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.model import Job
+
+COUNTER = Family("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))
+GAUGE = Family("x_seconds", "Plain", "gauge", Job, (), number("duration"))
+
+
+def test_text_keeps_the_name_and_the_quotes() -> None:
+    assert head(COUNTER, Format.TEXT) == (
+        b'# HELP x_total A "quoted" \\\\ text\\nof two lines\n# TYPE x_total counter\n'
+    )
+
+
+def test_openmetrics_drops_total_and_escapes_quotes() -> None:
+    assert head(COUNTER, Format.OPENMETRICS) == (
+        b'# HELP x A \\"quoted\\" \\\\ text\\nof two lines\n# TYPE x counter\n'
+    )
+
+
+def test_gauges_are_named_alike() -> None:
+    assert head(GAUGE, Format.TEXT) == head(GAUGE, Format.OPENMETRICS)
+    assert head(GAUGE, Format.TEXT) == b"# HELP x_seconds Plain\n# TYPE x_seconds gauge\n"

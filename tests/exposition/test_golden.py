@@ -1,0 +1,59 @@
+"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/exposition/test_golden.py` writes the files anew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from trainfleet_exporter.exposition.board import Board
+from trainfleet_exporter.exposition.body import body
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.exposition.formats import Format
+from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+
+from .examples import EXAMPLES, JOB_LABELS
+from .reading import parse_openmetrics, parse_text
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def page(fmt: Format, *names: str) -> bytes:
+    """The page of the named examples, each put on the board as a part of its own."""
+    renderer = Renderer(RenderSettings(job_labels=JOB_LABELS))
+    board = Board()
+    for name in names:
+        board.put(name, renderer.render("pai-hangzhou", EXAMPLES[name]))
+    return b"".join(asyncio.run(body(board.snapshot(), fmt, gzip=False, extra=b"")))
+
+
+def check(name: str, made: bytes) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_bytes(made)
+    assert made.decode() == path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_one_object_of_each_class(name: str) -> None:
+    check(name, page(Format.TEXT, name))
+
+
+def test_whole_page_in_openmetrics() -> None:
+    check("everything.openmetrics", page(Format.OPENMETRICS, *EXAMPLES))
+
+
+def test_both_formats_parse_and_say_the_same() -> None:
+    by_text = parse_text(page(Format.TEXT, *EXAMPLES).decode())
+    by_openmetrics = parse_openmetrics(page(Format.OPENMETRICS, *EXAMPLES).decode())
+    assert [family.name for family in by_text] == [f.name.removesuffix("_total") for f in FAMILIES]
+    assert [(f.name, f.documentation, f.type, f.samples) for f in by_text] == [
+        (f.name, f.documentation, f.type, f.samples) for f in by_openmetrics
+    ]
+    assert [(f.type, f.documentation) for f in by_text] == [(f.kind, f.help) for f in FAMILIES]
+
+
+def test_golden_files_are_all_used() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == {*EXAMPLES, "everything.openmetrics"}

@@ -1,0 +1,128 @@
+"""Rendering: order, pieces, slices, and what the settings allow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from trainfleet_exporter.exposition import render as render_module
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+from trainfleet_exporter.model import Job, Pod, Status, Workspace
+
+from .examples import EXAMPLES, JOB_LABELS
+from .reading import joined, samples
+
+ALL = [found for examples in EXAMPLES.values() for found in examples]
+
+
+def pods(count: int) -> list[Pod]:
+    return [Pod(job_id=f"dlc{n // 8}", pod_id=f"dlc{n // 8}-worker-{n % 8}", created=float(n)) for n in range(count)]
+
+
+def test_every_series_occurs_once() -> None:
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", ALL)
+    series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
+    assert set(rendered) == {family.name for family in FAMILIES}
+    assert max(series.values()) == 1
+
+
+def test_labels_come_in_the_order_of_provider_keys_and_further_labels() -> None:
+    rendered = Renderer(RenderSettings()).render('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)])
+    assert rendered["trainfleet_pod_status"] == [
+        b'trainfleet_pod_status{provider="a\\"b",job_id="j",pod_id="p\\n",status="queued"} 1\n'
+    ]
+
+
+def test_what_the_platform_did_not_say_has_no_sample() -> None:
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", [Job(job_id="j")])
+    assert set(rendered) == {"trainfleet_job_info", "trainfleet_job_status"}
+
+
+@pytest.mark.parametrize(("held", "value"), [(True, b"1"), (False, b"0")])
+def test_a_truth_is_one_or_zero(held: bool, value: bytes) -> None:
+    rendered = Renderer(RenderSettings()).render("p", [Job(job_id="j", holds_resources=held)])
+    assert rendered["trainfleet_job_holds_resources"] == [
+        b'trainfleet_job_holds_resources{provider="p",job_id="j"} ' + value + b"\n"
+    ]
+
+
+def test_no_objects_no_families() -> None:
+    assert Renderer(RenderSettings()).render("p", []) == {}
+
+
+def test_an_object_has_its_labels_escaped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    escaped: Counter[str] = Counter()
+
+    def counting(value: str) -> str:
+        escaped[value] += 1
+        return value
+
+    monkeypatch.setattr(render_module, "escape_label", counting)
+    rendered = Renderer(RenderSettings()).render("prov", EXAMPLES["pod"][:1])
+    assert len(rendered) == 6
+    assert escaped["prov"] == escaped["dlc1example0001a"] == escaped["dlc1example0001a-worker-0"] == 1
+
+
+def test_denied_families_are_not_rendered() -> None:
+    rendered = Renderer(RenderSettings(deny=("*_info", "trainfleet_pool_*", "TRAINFLEET_*"))).render("p", ALL)
+    expected = {f.name for f in FAMILIES if not f.name.endswith("_info") and "_pool_" not in f.name}
+    assert set(rendered) == expected - {"trainfleet_job_labels"}
+
+
+def test_job_labels_shows_the_named_tags_only() -> None:
+    job = Job(job_id="j", tags=(("team", "nlp"), ("owner", "x"), ("cost.center", "1"), ("cost-center", "2")))
+    renderer = Renderer(RenderSettings(job_labels=("team", "cost-center", "cost.center")))
+    (line,) = renderer.render("p", [job])["trainfleet_job_labels"]
+    assert line == (
+        b'trainfleet_job_labels{provider="p",job_id="j",'
+        b'label_cost_center_conflict1="2",label_cost_center_conflict2="1",label_team="nlp"} 1\n'
+    )
+    without = Renderer(RenderSettings(job_labels=("other",)))
+    assert "trainfleet_job_labels" not in without.render("p", [job])
+
+
+def test_pieces_end_with_a_line_and_stay_below_the_limit() -> None:
+    found = pods(30_000)
+    rendered = Renderer(RenderSettings(deny=("*_status",))).render("p", found)
+    pieces = rendered["trainfleet_pod_info"]
+    assert 2 <= len(pieces) <= sum(map(len, pieces)) / PIECE_LIMIT * 1.1 + 1
+    assert all(len(piece) <= PIECE_LIMIT and piece.endswith(b"\n") for piece in pieces)
+    names = [labels["pod_id"] for _, labels, _ in samples(b"".join(pieces))]
+    assert names == [pod.pod_id for pod in found]
+
+
+def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
+    third = "x" * (PIECE_LIMIT // 3)
+    found = [Workspace(str(n), third) for n in range(7)] + [Workspace("giant", third * 4), Workspace("last", "y")]
+    pieces = Renderer(RenderSettings()).render("p", found)["trainfleet_workspace_info"]
+    assert [len(piece) <= PIECE_LIMIT for piece in pieces].count(False) == 1
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    lines = b"".join(pieces).decode().splitlines()
+    assert [line.split('"')[3:6:2] for line in lines] == [
+        [workspace.workspace_id, workspace.name] for workspace in found
+    ]
+
+
+def test_sliced_rendering_gives_the_same_and_gives_the_loop_back() -> None:
+    found = [*ALL, *pods(1_000)]
+    renderer = Renderer(RenderSettings(job_labels=JOB_LABELS))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def run() -> dict[str, list[bytes]]:
+        other = asyncio.create_task(count_turns())
+        rendered = await renderer.render_sliced("p", found)
+        other.cancel()
+        return rendered
+
+    assert asyncio.run(run()) == renderer.render("p", found)
+    assert turns >= len(found) // render_module.SLICE_OBJECTS
