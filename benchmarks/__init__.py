@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench`. They compare side by side in one run, and nothing here passes or fails."""
