@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,8 +38,7 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("ALIBABA_CLOUD_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    yield

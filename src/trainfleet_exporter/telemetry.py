@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 import trainfleet_exporter
 
 # `_created` samples would double the number of counters for a time that process_start_time_seconds already tells.
-prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # untyped upstream
+prometheus.disable_created_metrics()
 
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed")
 # Polls answer in tens of milliseconds near the cloud and in seconds across the world.
@@ -191,5 +191,5 @@ class Telemetry:
         """The exporter's own metrics as text, in OpenMetrics without the closing `# EOF`."""
         if not openmetrics:
             return text_exposition(self.registry)
-        text: bytes = openmetrics_exposition(self.registry)  # type: ignore[no-untyped-call]  # untyped upstream
+        text: bytes = openmetrics_exposition(self.registry)
         return text.removesuffix(b"# EOF\n")

@@ -41,7 +41,7 @@ def parse_text(page: str) -> list[Metric]:
 
 def parse_openmetrics(page: str) -> list[Metric]:
     """What prometheus-client reads in an OpenMetrics page."""
-    return list(openmetrics_families(page))  # type: ignore[no-untyped-call]  # untyped upstream
+    return list(openmetrics_families(page))
 
 
 def joined(rendered: dict[str, list[bytes]]) -> bytes:

@@ -154,7 +154,7 @@ def test_telemetry_of_prometheus_client_stands_before_the_end() -> None:
     registry = CollectorRegistry()
     Counter("own_polls", "Polls.", registry=registry).inc()
     board = example_board()
-    own: bytes = generate_openmetrics(registry)  # type: ignore[no-untyped-call]  # untyped upstream
+    own: bytes = generate_openmetrics(registry)
     page = get(board, Format.OPENMETRICS, zipped=False, extra=own)
     assert page.count(b"# EOF\n") == 1
     names = {family.name for family in parse_openmetrics(page.decode())}

@@ -36,10 +36,9 @@ class Rig:
 
     def own(self, name: str, **labels: str) -> float | None:
         """One of the exporter's own samples."""
-        value = self.telemetry.registry.get_sample_value(
+        return self.telemetry.registry.get_sample_value(
             f"trainfleet_exporter_{name}", {"provider": "p", "collector": self.runner.state.collector, **labels}
         )
-        return value
 
 
 def count(part: str, value: int = 1) -> list[object]:

@@ -59,7 +59,9 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         self._elapsed += seconds
         self._traveller.shift(seconds)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]  # typeshed names every argument type, which none is used for here
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self.thread_calls += 1
 

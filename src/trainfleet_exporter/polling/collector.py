@@ -26,7 +26,8 @@ class Sweep:
 class Rolling:
     """A collector that needs calls for each job: every unit is a part, and a cycle over all takes one interval.
 
-    `begin` waits until units are known; `units` names them in order of need; `alive` tells whether one still is;
+    `begin` waits until units are known; `units` names them in order of need, or raises NotReady where there is none
+    because the latest attempt to learn of any failed; `alive` tells whether one still is;
     `read` polls one; `watch` is given a function to call whenever units went away, so that what they showed goes at
     once rather than a cycle later. At most `workers` units are read at a time.
     """

@@ -118,9 +118,13 @@ class PartStore:
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop every part that is no more (a workspace that was deleted, a job that ended)."""
-        for key in [key for key in self._shown if key not in keys]:
+        self.keep_if(keys.__contains__)
+
+    def keep_if(self, alive: Callable[[str], bool]) -> None:
+        """Drop every part that `alive` says is no more."""
+        for key in [key for key in self._shown if not alive(key)]:
             self._drop(key)
-        self._failed.intersection_update(keys)
+        self._failed = {key for key in self._failed if alive(key)}
         self._tell()
 
     async def expire(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
-from trainfleet_exporter.errors import DeadlineExceeded
+from trainfleet_exporter.errors import DeadlineExceeded, NotReady
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
@@ -88,7 +89,7 @@ class Runner:
         if isinstance(self.collector, Sweep):
             await self._sweep(self.collector, poll)
         else:
-            await self._cycle(self.collector, poll, started)
+            await self._roll(self.collector, poll, started)
         self._failures.end()
         self._store.account()
         self.state.duration = loop.time() - started
@@ -111,10 +112,18 @@ class Runner:
         else:
             self._store.forgive(WHOLE)
 
-    async def _cycle(self, rolling: Rolling, poll: Poll, started: float) -> None:
-        loop = asyncio.get_running_loop()
+    async def _roll(self, rolling: Rolling, poll: Poll, started: float) -> None:
         await rolling.begin()
-        units = rolling.units()
+        try:
+            units = rolling.units()
+        except NotReady as error:
+            poll.failed(WHOLE, error)
+            return
+        self._store.forgive(WHOLE)
+        await self._cycle(rolling, poll, units, started)
+
+    async def _cycle(self, rolling: Rolling, poll: Poll, units: Sequence[str], started: float) -> None:
+        loop = asyncio.get_running_loop()
         self._store.keep_only(units)
         # What has never been read comes first and at once; the rest is spread over the interval.
         fresh = [unit for unit in units if unit not in self._store]
@@ -150,4 +159,4 @@ class Runner:
 
     def _prune(self) -> None:
         if isinstance(self.collector, Rolling):
-            self._store.keep_only(self.collector.units())
+            self._store.keep_if(self.collector.alive)
