@@ -1,0 +1,214 @@
+"""The command line: flags, commands and exit codes.
+
+0: stopped by a signal, or a check passed. 1: could not run. 2: bad flags or bad config.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform as python_platform
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import trainfleet_exporter
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
+from trainfleet_exporter.errors import ConfigError, OperatorError
+from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
+from trainfleet_exporter.providers.registry import installed_platforms
+
+_EPILOG = """\
+commands:
+  trainfleet-exporter --config.file=FILE          the daemon
+  trainfleet-exporter demo                        the daemon beside simulated clouds on loopback; no account needed
+  trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
+  trainfleet-exporter simulate                    only the simulated clouds (for developers)
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments.pop(0) if arguments and arguments[0] in _COMMANDS else ""
+    parse, run = _COMMANDS[command]
+    options = parse().parse_args(arguments)
+    set_up_logs(options.log_level, options.log_format)
+    try:
+        return run(options)
+    except ConfigError as error:
+        for fault in error.faults:
+            print(fault, file=sys.stderr)
+        return 2
+    except OperatorError as error:
+        print(f"trainfleet-exporter: {error}", file=sys.stderr)
+        return 1
+
+
+def _run_daemon(options: argparse.Namespace) -> int:
+    config = _load(options)
+    if options.config_check:
+        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
+        return 0
+    web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
+
+    async def run(stopped: asyncio.Event) -> None:
+        daemon = Daemon(config, installed_platforms(), web)
+        try:
+            await daemon.start()
+            await stopped.wait()
+        finally:
+            await daemon.stop()
+
+    return _run_until_signal(run)
+
+
+def _run_once(options: argparse.Namespace) -> int:
+    config = _load(options)
+
+    async def run() -> bool:
+        exporter = Exporter(config, installed_platforms())
+        try:
+            succeeded = await exporter.poll_once()
+            sys.stdout.buffer.write(await exporter.text())
+            sys.stdout.buffer.flush()
+        finally:
+            await exporter.aclose()
+        return succeeded
+
+    return 0 if asyncio.run(run()) else 1
+
+
+def _run_demo(options: argparse.Namespace) -> int:
+    from trainfleet_exporter.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
+
+    web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
+    return _run_until_signal(lambda stopped: run_demo(stopped, web=web, seed=options.seed))
+
+
+def _run_simulate(options: argparse.Namespace) -> int:
+    from trainfleet_exporter.demo import run_simulator  # noqa: PLC0415 - likewise
+
+    return _run_until_signal(lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
+
+
+def _run_until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    """Run until SIGTERM or SIGINT; a second signal ends the process at once."""
+
+    async def supervise() -> None:
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+
+        def stop() -> None:
+            if stopped.is_set():
+                os._exit(1)  # asked twice: whatever holds things up is not waited for
+            stopped.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        await run(stopped)
+
+    asyncio.run(supervise())
+    return 0
+
+
+def _load(options: argparse.Namespace) -> Config:
+    configs = {name: platform.config for name, platform in installed_platforms().items()}
+    return load_config(Path(options.config_file), environ=os.environ, platforms=configs)
+
+
+def _addresses(options: argparse.Namespace) -> Sequence[str]:
+    addresses: Sequence[str] = options.web_listen_address or options.default_addresses
+    return addresses
+
+
+def _parser(command: str, description: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"trainfleet-exporter {command}".strip(),
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--log.level", dest="log_level", choices=LEVELS, default="info", help="default: info")
+    parser.add_argument("--log.format", dest="log_format", choices=FORMATS, default="logfmt", help="default: logfmt")
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config.file", dest="config_file", metavar="FILE", required=True, help="the config (YAML)")
+
+
+def _add_web(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--web.listen-address",
+        dest="web_listen_address",
+        metavar="HOST:PORT",
+        action="append",
+        help=f"where to listen; may be repeated; default: {default}",
+    )
+    parser.add_argument(
+        "--web.telemetry-path",
+        dest="web_telemetry_path",
+        metavar="PATH",
+        type=_telemetry_path,
+        default="/metrics",
+        help="default: /metrics",
+    )
+    parser.set_defaults(default_addresses=(default,))
+
+
+def _telemetry_path(value: str) -> str:
+    if not value.startswith("/") or value == "/" or any(char in value for char in "{}?# "):
+        raise argparse.ArgumentTypeError(f"{value!r}: a path such as /metrics is allowed")
+    if value == "/config" or value.startswith("/-/"):
+        raise argparse.ArgumentTypeError(f"{value!r} is taken by another page")
+    return value
+
+
+def _daemon_parser() -> argparse.ArgumentParser:
+    parser = _parser("", "Prometheus exporter for training jobs on rented clouds.", epilog=_EPILOG)
+    _add_config(parser)
+    parser.add_argument("--config.check", dest="config_check", action="store_true", help="check the config and exit")
+    _add_web(parser, ":10075")
+    version = f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {python_platform.python_version()})"
+    parser.add_argument("--version", action="version", version=version)
+    return parser
+
+
+def _once_parser() -> argparse.ArgumentParser:
+    parser = _parser("once", "Polls every collector once and prints the metrics; exit code 1 if a collector failed.")
+    _add_config(parser)
+    return parser
+
+
+def _demo_parser() -> argparse.ArgumentParser:
+    parser = _parser("demo", "The daemon beside simulated clouds: real HTTP, real signatures, no account needed.")
+    _add_web(parser, "127.0.0.1:10075")
+    _add_seed(parser)
+    parser.set_defaults(log_level="warn")
+    return parser
+
+
+def _simulate_parser() -> argparse.ArgumentParser:
+    parser = _parser("simulate", "Only the simulated clouds; prints a config file that reaches them.")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="a loopback address; default: 127.0.0.1:0"
+    )
+    _add_seed(parser)
+    return parser
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=1, help="the simulated world's seed; default: 1")
+
+
+_COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]]] = {
+    "": (_daemon_parser, _run_daemon),
+    "demo": (_demo_parser, _run_demo),
+    "once": (_once_parser, _run_once),
+    "simulate": (_simulate_parser, _run_simulate),
+}

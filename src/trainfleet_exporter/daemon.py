@@ -1,0 +1,143 @@
+"""The composition root: from a config to a running exporter, and back down again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import trainfleet_exporter
+from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
+from trainfleet_exporter.polling import Runner, Schedule
+from trainfleet_exporter.providers.registry import Platform, Provider
+from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.server import WebServer, listen
+
+log = logging.getLogger(__name__)
+
+_STOP_SECONDS = 4.0
+"""Everything is down by then after a SIGTERM, whatever still hangs."""
+
+
+class Exporter:
+    """The providers of one config, what they are polled by, and what they publish to."""
+
+    def __init__(self, config: Config, platforms: Mapping[str, Platform]) -> None:
+        self.config = config
+        self.telemetry = Telemetry()
+        self.board = Board()
+        settings = config.global_
+        self._renderer = Renderer(
+            RenderSettings(deny=tuple(settings.metrics.deny), job_labels=tuple(settings.metrics.job_labels))
+        )
+        self.providers: list[Provider] = []
+        self.runners: list[Runner] = []
+        for provider_config in config.providers:
+            platform = platforms[provider_config.platform]
+            self._add(platform.build(provider_config, settings, partial(self._attempted, provider_config.name)))
+
+    def waiting_for(self) -> list[str]:
+        """The collectors whose first poll has not ended yet, as `provider/collector`."""
+        return [
+            f"{runner.state.provider}/{runner.state.collector}"
+            for runner in self.runners
+            if not runner.first_poll_done.is_set()
+        ]
+
+    async def poll_once(self) -> bool:
+        """Poll every collector once; whether all of them succeeded."""
+        await asyncio.gather(*(runner.tick() for runner in self.runners))
+        return all(runner.state.success for runner in self.runners)
+
+    async def text(self) -> bytes:
+        """Everything as Prometheus text."""
+        own = self.telemetry.exposition(openmetrics=False)
+        return b"".join(await body(self.board.snapshot(), Format.TEXT, gzip=False, extra=own))
+
+    async def aclose(self) -> None:
+        """Close every provider's connections."""
+        for provider in self.providers:
+            await provider.aclose()
+
+    def _add(self, provider: Provider) -> None:
+        self.providers.append(provider)
+        # Known without asking anybody, and shown even while the cloud cannot be reached.
+        self.board.put((provider.name, "", ""), self._renderer.render(provider.name, [provider.facts]))
+        settings = self.config.global_
+        self.runners += [
+            Runner(
+                provider.name,
+                collector,
+                telemetry=self.telemetry,
+                board=self.board,
+                renderer=self._renderer,
+                keep_polls=settings.keep_last_good_polls,
+                poll_timeout=settings.poll_timeout,
+            )
+            for collector in provider.collectors
+        ]
+
+    def _attempted(self, provider: str, attempt: Attempt) -> None:
+        self.telemetry.attempt(
+            provider,
+            api=attempt.api,
+            operation=attempt.operation,
+            outcome=attempt.outcome,
+            seconds=attempt.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Where the daemon listens and under which path it shows metrics."""
+
+    addresses: Sequence[str] = (":10075",)
+    telemetry_path: str = "/metrics"
+
+
+class Daemon:
+    """The exporter with its web server and its schedule."""
+
+    def __init__(self, config: Config, platforms: Mapping[str, Platform], web: WebSettings) -> None:
+        self.exporter = Exporter(config, platforms)
+        pages = Pages(
+            board=self.exporter.board,
+            telemetry=self.exporter.telemetry,
+            waiting_for=self.exporter.waiting_for,
+            config_text=lambda: redacted(self.exporter.config),
+            telemetry_path=web.telemetry_path,
+        )
+        sockets = [sock for address in web.addresses for sock in listen(address)]
+        self.server = WebServer(make_app(pages), sockets)
+        self._schedule = Schedule(self.exporter.runners)
+
+    async def start(self) -> None:
+        """Serve first, then poll: a scrape is answered from the first moment on."""
+        await self.server.start()
+        self._schedule.start()
+        log.info(
+            "started",
+            extra={
+                "fields": {
+                    "version": trainfleet_exporter.__version__,
+                    "address": ",".join(self.server.addresses),
+                    "providers": len(self.exporter.providers),
+                }
+            },
+        )
+
+    async def stop(self) -> None:
+        """End polls, finish running answers, close connections. Bounded: nothing may hold up the end."""
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._schedule.stop()
+                await self.server.stop()
+                await self.exporter.aclose()
+        except TimeoutError:
+            log.warning("stopped without waiting any longer for connections to close")
+        log.info("stopped")

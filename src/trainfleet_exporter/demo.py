@@ -1,0 +1,98 @@
+"""The demo: the daemon on simulated clouds, over real HTTP with real signatures; and the simulated clouds alone."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import tempfile
+from pathlib import Path
+
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.daemon import Daemon, WebSettings
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+
+_SCREEN = """\
+trainfleet-exporter demo: a simulated Alibaba PAI account, and the exporter polling it over HTTP.
+
+  open     http://{address}/          the exporter's pages
+           http://{address}{metrics}   what Prometheus scrapes
+           {cloud}/truth   what the simulated cloud last answered
+
+  try      curl -s {address}{metrics} | grep '^trainfleet_jobs{{' | grep -v ' 0$'
+           curl -s {address}{metrics} | grep '^trainfleet_job_accelerator_utilization_ratio'
+           (one job holds its GPUs and does nothing: which?)
+
+  next     copy config.example.yaml, put your account in, and run
+           trainfleet-exporter --config.file=config.yaml --config.check
+"""
+
+
+async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
+    """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
+    simulator = Simulator(seed=seed)
+    async with simulator.serve("127.0.0.1", 0) as cloud:
+        daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), web)
+        try:
+            await daemon.start()
+            screen = _SCREEN.format(address=daemon.server.addresses[0], metrics=web.telemetry_path, cloud=cloud)
+            print(screen, flush=True)
+            await _tell_first_polls(daemon, stopped)
+            await stopped.wait()
+            print("\nstopping", flush=True)
+        finally:
+            await daemon.stop()
+
+
+async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> None:
+    """Serve only the simulated clouds, and print a config file that reaches them."""
+    host, port = _loopback(address)
+    simulator = Simulator(seed=seed)
+    async with simulator.serve(host, port) as cloud:
+        print(f"# A simulated Alibaba PAI account at {cloud}; {cloud}/truth tells what it last answered.")
+        print(simulator.config_yaml(cloud), flush=True)
+        await stopped.wait()
+
+
+def _config(text: str) -> Config:
+    """Read the config as from any file, so that the demo takes the same way in as everybody."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "demo.yaml")
+        path.write_text(text, encoding="utf-8")
+        platforms = installed_platforms()
+        return load_config(
+            path, environ=os.environ, platforms={name: platform.config for name, platform in platforms.items()}
+        )
+
+
+async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
+    """Say when there is something to see: as long as nothing is, a newcomer would look at empty pages."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    while waiting := [runner for runner in daemon.exporter.runners if not runner.first_poll_done.is_set()]:
+        first = asyncio.create_task(waiting[0].first_poll_done.wait())
+        end = asyncio.create_task(stopped.wait())
+        await asyncio.wait((first, end), return_when=asyncio.FIRST_COMPLETED)
+        first.cancel()
+        end.cancel()
+        if stopped.is_set():
+            return
+    series = sum(runner.state.series for runner in daemon.exporter.runners)
+    print(
+        f"Every collector has polled ({loop.time() - started:.1f} s): {series} series now. Ctrl-C ends it.", flush=True
+    )
+
+
+def _loopback(address: str) -> tuple[str, int]:
+    host, separator, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        fits = separator and ipaddress.ip_address("127.0.0.1" if host == "localhost" else host).is_loopback
+        number = int(port)
+    except ValueError:
+        fits, number = False, 0
+    if not fits or not 0 <= number <= 65535:
+        raise StartError(f"--listen {address}: allowed is a loopback address and a port, such as 127.0.0.1:10080")
+    return host, number

@@ -1,0 +1,1 @@
+"""The clouds: one folder each, and what they share."""

@@ -1,0 +1,1 @@
+"""Alibaba Cloud PAI: DLC jobs and pods, resource quotas, workspaces."""

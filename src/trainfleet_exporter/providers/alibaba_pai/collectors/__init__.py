@@ -1,0 +1,1 @@
+"""PAI's collectors, one module each, over what they share of one provider."""

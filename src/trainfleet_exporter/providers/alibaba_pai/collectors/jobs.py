@@ -1,0 +1,127 @@
+"""Live jobs and the ends of jobs (DLC ListJobs): a sweep of every live status in each workspace.
+
+Cost a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
+finished since the last poll, and a few for the jobs that are in neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import FINISHED, Job, JobCount, Status
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.api import Listing
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
+from trainfleet_exporter.providers.book import WorkspaceJobs
+from trainfleet_exporter.quantities import iso_time, text
+from trainfleet_exporter.transport import Priority
+
+_OVERLAP = 600.0
+"""How far each look for finished jobs reaches back behind the last one: an ending may be listed late."""
+_BY_ID_ONE_BY_ONE = 10
+"""Up to so many missing jobs are asked for by GetJob, which is exact; more of them in lists by id."""
+_BY_ID_AT_ONCE = 50
+
+# Every pair of words that a live job can show, so that each has a series from the start, 0 included.
+_KNOWN_PAIRS = (
+    *((translate.job_status(word), word) for word in ("Created", "Dequeued", *translate.LIVE_STATUSES)),
+    (Status.RESTARTING, "Running"),
+)
+
+
+def jobs(shared: Shared, *, interval: float, retention: float, began: float) -> Sweep:
+    """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
+
+    async def run(poll: Poll) -> None:
+        known = False
+        try:
+            workspace_ids = await shared.workspaces()
+            poll.keep_only(workspace_ids)
+            shared.book.keep_only(workspace_ids)
+            async with asyncio.TaskGroup() as group:
+                reads = [group.create_task(read(poll, workspace_id)) for workspace_id in workspace_ids]
+            known = not reads or any(task.result() for task in reads)
+        finally:
+            shared.jobs_known = known
+            shared.jobs_polled.done()
+
+    async def read(poll: Poll, workspace_id: str) -> bool:
+        settled = False  # set within: a part that fails ends its block quietly
+        async with poll.part(workspace_id) as part:
+            page = shared.book.workspace(workspace_id)
+            sweep = _WorkspaceSweep(shared, part, page)
+            now = time.time()
+            found = await sweep.read(since=now - max(retention, _OVERLAP))
+            page.settle(found, now=now, began=began, retention=retention)
+            page.ends_known_until = now
+            shared.book.changed()
+            shown = [job for job in page.jobs() if shared.book.wanted(job)]
+            await part.publish([*_live_counts(page), *page.finished_counts(), *shown])
+            settled = True
+        return settled  # noqa: RET504 - the block above can end before the assignment in it
+
+    return Sweep(name="jobs", interval=interval, run=run)
+
+
+def _live_counts(page: WorkspaceJobs) -> list[JobCount]:
+    counts = Counter(dict.fromkeys(_KNOWN_PAIRS, 0))
+    counts.update((job.status, job.platform_status) for job in page.live.values())
+    return [JobCount(page.workspace_id, status, word, count) for (status, word), count in counts.items()]
+
+
+class _WorkspaceSweep:
+    """One workspace's live jobs and those that ended, each by the latest answer about it."""
+
+    def __init__(self, shared: Shared, part: Part, page: WorkspaceJobs) -> None:
+        self._shared = shared
+        self._part = part
+        self._page = page
+        self._found: dict[str, Job] = {}
+
+    async def read(self, *, since: float) -> dict[str, Job]:
+        """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
+        for status in translate.LIVE_STATUSES:
+            self._take(await self._list({"Status": status, "StartTime": EVER}), asked_status=status)
+        known = self._page.ends_known_until
+        start = since if known is None else known - _OVERLAP
+        finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(time.time())}
+        self._take(await self._list(finished), only_finished=True)
+        await self._look_up(self._page.missing(self._found))
+        return self._found
+
+    async def _list(self, query: dict[str, str]) -> Listing:
+        query = {"WorkspaceId": self._page.workspace_id, **query}
+        return await self._shared.api.list_jobs(query, deadline=self._part.deadline)
+
+    def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
+        self._part.dropped("malformed", listing.malformed)
+        for row in listing.rows.values():
+            job = translate.job(row, asked_status=asked_status, pool_models=self._shared.pool_models)
+            if job is None:
+                continue
+            if only_finished and job.status not in FINISHED:
+                continue  # where the time range is taken for that of creation, the list holds others as well
+            here = self._page.workspace_id
+            if text(row, "WorkspaceId") not in ("", here) or self._shared.book.owner(job.job_id) not in (None, here):
+                self._part.dropped("duplicate")  # another workspace's part shows it
+                continue
+            self._found[job.job_id] = job
+
+    async def _look_up(self, missing: list[str]) -> None:
+        """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
+        if len(missing) <= _BY_ID_ONE_BY_ONE:
+            for job_id in missing:
+                try:
+                    row = await self._shared.api.get_job(job_id, deadline=self._part.deadline, priority=Priority.SWEEP)
+                except NotFound:
+                    continue
+                self._take(Listing({job_id: row}, 0))
+            return
+        for start in range(0, len(missing), _BY_ID_AT_ONCE):
+            asked = missing[start : start + _BY_ID_AT_ONCE]
+            listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER})
+            self._take(Listing({key: row for key, row in listing.rows.items() if key in asked}, listing.malformed))

@@ -1,0 +1,53 @@
+"""Pods (DLC GetJob): one call for each live job and cycle, at most `max_jobs` of them."""
+
+from __future__ import annotations
+
+import logging
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+
+log = logging.getLogger(__name__)
+
+
+def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
+    """The collector. Beyond `max_jobs`, jobs that hold resources come before those that wait, new before old."""
+    left_out = 0
+
+    def units() -> list[str]:
+        nonlocal left_out
+        ordered = sorted(shared.live_jobs(), key=_need)
+        beyond = max(0, len(ordered) - max_jobs)
+        if beyond and not left_out:
+            log.warning("pods of %d jobs are not polled: there are more live jobs than max_jobs (%d)", beyond, max_jobs)
+        left_out = beyond
+        return [job.job_id for job in ordered[:max_jobs]]
+
+    async def read(part: Part) -> None:
+        try:
+            row = await shared.api.get_job(part.key, deadline=part.deadline)
+        except NotFound:
+            await part.publish([])  # gone since the list was read; the next sweep says what became of it
+            return
+        detail, found, dropped = translate.pods(row)
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
+        await part.publish([detail, *found])
+
+    return Rolling(
+        name="pods",
+        interval=interval,
+        units=units,
+        read=read,
+        begin=shared.jobs_polled.wait,
+        alive=lambda job_id: job_id in shared.book.live(),
+        watch=shared.book.watch,
+        workers=workers,
+    )
+
+
+def _need(job: Job) -> tuple[bool, float]:
+    return not job.holds_resources, -(job.created or 0.0)

@@ -1,0 +1,312 @@
+"""From PAI's JSON to the model: pure functions, tolerant of everything but a missing identity.
+
+Shapes: DLC ListJobs (JobItem), GetJob, GetJobMetrics; PaiStudio ListQuotas; AIWorkSpace ListWorkspaces. The same
+field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0,
+RestartTimes "1" and "1/10". A function answers None for an object that has no id: it loses itself only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from trainfleet_exporter.model import (
+    FINISHED,
+    Accelerators,
+    Job,
+    JobPods,
+    Pod,
+    Pool,
+    PoolStatus,
+    RoleCount,
+    RoleStatusCount,
+    Status,
+    Workspace,
+)
+from trainfleet_exporter.quantities import (
+    GIB,
+    mapping,
+    mappings,
+    number,
+    parse_quantity,
+    quantity,
+    text,
+    utc_time,
+    whole,
+)
+
+Row = Mapping[str, Any]
+
+JOB_STATUS = {
+    "Created": Status.CREATING,
+    "Creating": Status.CREATING,
+    "Queuing": Status.QUEUED,
+    "Bidding": Status.QUEUED,
+    "Dequeued": Status.STARTING,
+    "EnvPreparing": Status.STARTING,
+    "SanityChecking": Status.STARTING,
+    "Running": Status.RUNNING,
+    "Restarting": Status.RESTARTING,
+    "Stopping": Status.STOPPING,
+    "SucceededReserving": Status.SUCCEEDED,
+    "FailedReserving": Status.FAILED,
+    "Succeeded": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Stopped": Status.STOPPED,
+}
+# In the order of a job's life, so that a job which moves on during a sweep is met again rather than missed. The
+# older words Created and Dequeued are understood in answers and not asked for: ListJobs no longer documents them.
+LIVE_STATUSES = (
+    "Creating",
+    "Queuing",
+    "Bidding",
+    "EnvPreparing",
+    "SanityChecking",
+    "Running",
+    "Restarting",
+    "Stopping",
+    "SucceededReserving",
+    "FailedReserving",
+)
+TERMINAL_STATUSES = ("Succeeded", "Failed", "Stopped")
+_RESERVING = frozenset({"SucceededReserving", "FailedReserving"})
+_HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_END_TIMES = {
+    Status.SUCCEEDED: "GmtSuccessedTime",
+    Status.FAILED: "GmtFailedTime",
+    Status.STOPPED: "GmtStoppedTime",
+}
+
+POD_STATUS = {
+    "Pending": Status.QUEUED,
+    "Running": Status.RUNNING,
+    "Succeeded": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Stopped": Status.STOPPED,
+}
+_POD_STATUSES = (*POD_STATUS.values(), Status.UNKNOWN)
+_EVICTED = frozenset({"Evicted", "Preempted"})
+
+_POOL_STATUS = {
+    "Ready": PoolStatus.READY,
+    "Running": PoolStatus.READY,
+    "Available": PoolStatus.READY,
+    "Creating": PoolStatus.CREATING,
+    "Waiting": PoolStatus.CREATING,
+    "Checking": PoolStatus.CREATING,
+    "Abnormal": PoolStatus.ABNORMAL,
+    "Error": PoolStatus.ABNORMAL,
+    "CreationFailed": PoolStatus.ABNORMAL,
+    "ScalingFailed": PoolStatus.ABNORMAL,
+    "Deleting": PoolStatus.DELETING,
+}
+
+
+def workspace(row: Row) -> Workspace | None:
+    """A row of ListWorkspaces."""
+    workspace_id = text(row, "WorkspaceId")
+    return Workspace(workspace_id, text(row, "WorkspaceName")) if workspace_id else None
+
+
+def job_status(platform_status: str, sub_status: str = "") -> Status:
+    """The common word for a DLC status. SubStatus refines Running only."""
+    if platform_status == "Running" and sub_status == "Restarting":
+        return Status.RESTARTING
+    return JOB_STATUS.get(platform_status, Status.UNKNOWN)
+
+
+def job(row: Row, *, asked_status: str = "", pool_models: Mapping[str, str] | None = None) -> Job | None:
+    """A row of ListJobs, or the answer of GetJob.
+
+    `asked_status` is the Status that the list was filtered by, for rows that do not repeat it. `pool_models` gives
+    the accelerator model of a quota, for jobs whose specs do not name theirs.
+    """
+    job_id = text(row, "JobId")
+    if not job_id:
+        return None
+    platform_status = text(row, "Status") or asked_status
+    status = job_status(platform_status, text(row, "SubStatus"))
+    holds = _holds_resources(status, platform_status)
+    gone = status in FINISHED and not holds
+    pool_id = text(row, "ResourceId")
+    return Job(
+        job_id=job_id,
+        name=text(row, "DisplayName"),
+        job_type=text(row, "JobType"),
+        workspace_id=text(row, "WorkspaceId"),
+        pool_id=pool_id,
+        user_id=text(row, "UserId"),
+        user_name=text(row, "Username"),
+        resource_type=text(row, "ResourceType"),
+        payment_type=_payment_type(row, pool_id),
+        status=status,
+        platform_status=platform_status,
+        reason=text(row, "ReasonCode"),
+        holds_resources=holds,
+        priority=whole(row, "Priority"),
+        created=utc_time(row, "GmtCreateTime"),
+        submitted=utc_time(row, "GmtSubmittedTime"),
+        started=utc_time(row, "GmtRunningTime"),
+        finished=_finish_time(row, status),
+        duration=number(row, "Duration"),
+        restarts=restart_times(row)[0],
+        cpu_cores=None if gone else _requested(row, "RequestCPU", "CPU"),
+        memory_bytes=None if gone else _requested_memory(row),
+        nodes=None if gone else number(row, "NodeCount"),
+        accelerators=() if gone else _requested_accelerators(row, (pool_models or {}).get(pool_id, "")),
+        tags=_tags(row),
+    )
+
+
+def restart_times(row: Row) -> tuple[int | None, int | None]:
+    """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
+    used, _, allowed = text(row, "RestartTimes").partition("/")
+    return whole({"n": used}, "n"), whole({"n": allowed}, "n")
+
+
+def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
+    """The pods of a GetJob answer, counted by role, and one by one; and what of it had to be dropped, by reason.
+
+    HistoryPods are earlier incarnations: they are counted as replaced, never as pods.
+    """
+    job_id = text(row, "JobId")
+    dropped: Counter[str] = Counter()
+    found: dict[str, Pod] = {}
+    requested: dict[str, int] = {}
+    for spec in mappings(row, "JobSpecs"):
+        role, wanted = text(spec, "Type"), whole(spec, "PodCount")
+        if wanted is not None:
+            requested[role] = requested.get(role, 0) + wanted
+    replaced = Counter(dict.fromkeys(requested, 0))
+    present = Counter({(role, status): 0 for role in requested for status in _POD_STATUSES})
+    items = row.get("Pods")
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict) or not text(item, "PodId"):
+            dropped["malformed"] += 1
+            continue
+        pod = _pod(job_id, item)
+        if pod.pod_id in found:
+            dropped["duplicate"] += 1
+            continue
+        found[pod.pod_id] = pod
+        for status in _POD_STATUSES:
+            present[(pod.role, status)] += status is pod.status
+        replaced[pod.role] += 0
+        for earlier in mappings(item, "HistoryPods"):
+            replaced[text(earlier, "Type") or pod.role] += 1
+    detail = JobPods(
+        job_id=job_id,
+        restarts_allowed=restart_times(row)[1],
+        requested=tuple(RoleCount(role, count) for role, count in requested.items()),
+        replaced=tuple(RoleCount(role, count) for role, count in replaced.items()),
+        present=tuple(RoleStatusCount(role, status, count) for (role, status), count in present.items()),
+    )
+    return detail, list(found.values()), dropped
+
+
+def pool(row: Row) -> Pool | None:
+    """A row of ListQuotas (Verbose). Capacity is ActualMinQuota: what is bound to the quota now."""
+    pool_id = text(row, "QuotaId")
+    if not pool_id:
+        return None
+    details = mapping(row, "QuotaDetails")
+    capacity = mapping(details, "ActualMinQuota")
+    # UsedQuota is being retired in favour of AllocatedQuota.
+    allocated = mapping(details, "AllocatedQuota") or mapping(details, "UsedQuota")
+    nodes = mapping(details, "NodeStatistics")
+    model = text(row, "GPUType")
+    return Pool(
+        pool_id=pool_id,
+        name=text(row, "QuotaName"),
+        resource_type=text(row, "ResourceType"),
+        parent_pool_id=text(row, "ParentQuotaId"),
+        status=_POOL_STATUS.get(text(row, "Status"), PoolStatus.UNKNOWN),
+        allocated_nodes=whole(nodes, "AllocatedNodeNum"),
+        empty_nodes=whole(nodes, "EmptyNodeNum"),
+        capacity_cpu_cores=quantity(capacity, "CPU"),
+        capacity_memory_bytes=quantity(capacity, "Memory"),
+        capacity_accelerators=_gpus(quantity(capacity, "GPU"), model),
+        allocated_cpu_cores=quantity(allocated, "CPU"),
+        allocated_memory_bytes=quantity(allocated, "Memory"),
+        allocated_accelerators=_gpus(quantity(allocated, "GPU"), model),
+    )
+
+
+def _holds_resources(status: Status, platform_status: str) -> bool | None:
+    if status is Status.UNKNOWN:
+        return None
+    return status in _HOLDING or platform_status in _RESERVING
+
+
+def _payment_type(row: Row, pool_id: str) -> str:
+    """ListJobs filters by PaymentType and does not answer it; what tells it is the quota and the specs."""
+    given = text(row, "PaymentType")
+    if given:
+        return given
+    if any(spec.get("UseSpotInstance") is True for spec in mappings(row, "JobSpecs")):
+        return "Spot"
+    return "PrePaid" if pool_id else "PostPaid"
+
+
+def _finish_time(row: Row, status: Status) -> float | None:
+    if status not in FINISHED:
+        return None
+    finished = utc_time(row, "GmtFinishTime")
+    return finished if finished is not None else utc_time(row, _END_TIMES[status])
+
+
+def _requested(row: Row, key: str, spec_key: str) -> float | None:
+    """What a job asks for in all; where the row does not say, the sum over its specs, if each of them does."""
+    total = quantity(row, key)
+    if total is not None:
+        return total
+    amounts = []
+    for spec in mappings(row, "JobSpecs"):
+        amount, count = quantity(mapping(spec, "ResourceConfig"), spec_key), whole(spec, "PodCount")
+        if amount is None or count is None:
+            return None
+        amounts.append(amount * count)
+    return sum(amounts) if amounts else None
+
+
+def _requested_memory(row: Row) -> float | None:
+    """List answers give a quantity with its suffix, GetJob a bare number that counts GiB (unproven)."""
+    value = row.get("RequestMemory")
+    if isinstance(value, str):
+        return parse_quantity(value)
+    bare = number(row, "RequestMemory")
+    return bare * GIB if bare is not None else _requested(row, "", "Memory")
+
+
+def _requested_accelerators(row: Row, pool_model: str) -> tuple[Accelerators, ...]:
+    models = {text(mapping(spec, "ResourceConfig"), "GPUType") for spec in mappings(row, "JobSpecs")} - {""}
+    # The total of a job whose roles run on different models cannot be split by what a list row says.
+    model = models.pop() if len(models) == 1 else "" if models else pool_model
+    return _gpus(_requested(row, "RequestGPU", "GPU"), model)
+
+
+def _gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
+    """PAI knows GPUs only: other accelerators would come under GPU, too, with a GPUType of their own."""
+    return () if count is None else (Accelerators("gpu", model if count else "", count),)
+
+
+def _tags(row: Row) -> tuple[tuple[str, str], ...]:
+    tags = mapping(mapping(row, "Settings"), "Tags")
+    return tuple((key, value) for key, value in tags.items() if isinstance(value, str))
+
+
+def _pod(job_id: str, item: Row) -> Pod:
+    sub_status = text(item, "SubStatus")
+    return Pod(
+        job_id=job_id,
+        pod_id=text(item, "PodId"),
+        role=text(item, "Type"),
+        node_name=text(item, "NodeName"),
+        pod_ip=text(item, "Ip") or text(item, "PodIp"),
+        status=POD_STATUS.get(text(item, "Status"), Status.UNKNOWN),
+        evicted=sub_status in _EVICTED if sub_status else None,
+        created=utc_time(item, "GmtCreateTime"),
+        started=utc_time(item, "GmtStartTime"),
+        finished=utc_time(item, "GmtFinishTime"),
+    )

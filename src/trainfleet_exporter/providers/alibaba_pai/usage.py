@@ -1,0 +1,142 @@
+"""GetJobMetrics to usage: from eight answers for one job to what its pods, and it as a whole, use.
+
+Units: utilizations are percent; network and disk rates are taken as MB/s of 10^6 bytes, as the same names are in
+PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each pod, none for a single GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainfleet_exporter.model import JobUsage, PodUsage, UsageValues
+from trainfleet_exporter.providers.readings import believable_ratio, mean
+from trainfleet_exporter.quantities import mappings, text, whole
+
+SOURCE = "job_metrics"
+_FUTURE = 900.0
+"""A reading dated further ahead than a request's clock may be off is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricType:
+    """A MetricType of GetJobMetrics, the field it fills, and how its value counts."""
+
+    name: str
+    field: str
+    kind: Literal["cpu", "bounded", "rate"]
+    needs_gpu: bool = False
+
+
+METRIC_TYPES = (
+    MetricType("CpuCoreUsage", "cpu", "cpu"),
+    MetricType("MemoryUsage", "memory", "bounded"),
+    MetricType("GpuCoreUsage", "accelerator_utilization", "bounded", needs_gpu=True),
+    MetricType("GpuMemoryUsage", "accelerator_memory", "bounded", needs_gpu=True),
+    MetricType("NetworkInputRate", "network_receive", "rate"),
+    MetricType("NetworkOutputRate", "network_transmit", "rate"),
+    MetricType("DiskReadRate", "disk_read", "rate"),
+    MetricType("DiskWriteRate", "disk_write", "rate"),
+)
+_RATES = tuple(metric.field for metric in METRIC_TYPES if metric.kind == "rate")
+_RATIOS = tuple(metric.field for metric in METRIC_TYPES if metric.kind != "rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The newest value of one metric of one pod, in the model's units, and its Unix time."""
+
+    pod_id: str
+    field: str
+    value: float
+    time: float
+
+
+def readings(
+    payload: Mapping[str, Any], metric: MetricType, *, job_id: str, now: float, max_age: float
+) -> tuple[list[Reading], Counter[str]]:
+    """The newest believable value of each pod in one answer, and what was dropped, by reason."""
+    dropped: Counter[str] = Counter()
+    if text(payload, "JobId") not in ("", job_id):
+        dropped["unlisted"] += 1
+        return [], dropped
+    found: dict[str, Reading] = {}
+    items = payload.get("PodMetrics")
+    if not items:
+        dropped["no_data"] += 1
+        return [], dropped
+    for item in items if isinstance(items, list) else ():
+        pod_id = text(item, "PodId") if isinstance(item, dict) else ""
+        if not pod_id:
+            dropped["malformed"] += 1
+            continue
+        newest = _newest(mappings(item, "Metrics"), now)
+        if newest is None:
+            dropped["no_data"] += 1
+            continue
+        time, raw = newest
+        value = _in_base_units(raw, metric)
+        if pod_id in found:
+            dropped["duplicate"] += 1
+        elif now - time > max_age:
+            dropped["stale"] += 1
+        elif value is None:
+            dropped["out_of_range"] += 1
+        else:
+            found[pod_id] = Reading(pod_id, metric.field, value, time)
+    return list(found.values()), dropped
+
+
+def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage]:
+    """What a job and its pods use, from readings that may be shown. Nothing, where there is none.
+
+    The job's ratios are the mean over pods. Its rates are sums, and only where every pod has one: a sum that lacks a
+    pod would look like a drop.
+    """
+    by_pod: dict[str, dict[str, float]] = {}
+    newest: float | None = None
+    for reading in given:
+        by_pod.setdefault(reading.pod_id, {})[reading.field] = reading.value
+        newest = reading.time if newest is None else max(newest, reading.time)
+    if newest is None:
+        return []
+    whole_job: dict[str, float] = {}
+    for field in _RATIOS + _RATES:
+        values = [pod[field] for pod in by_pod.values() if field in pod]
+        if field in _RATIOS:
+            average = mean(values)
+            if average is not None:
+                whole_job[field] = average
+        elif len(values) == len(by_pod):
+            whole_job[field] = math.fsum(values)
+    return [
+        JobUsage(job_id, SOURCE, newest, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES
+        *(PodUsage(job_id, pod_id, UsageValues(**values)) for pod_id, values in by_pod.items()),  # type: ignore[arg-type]  # likewise
+    ]
+
+
+def _newest(points: Iterable[Mapping[str, Any]], now: float) -> tuple[float, float] | None:
+    """The newest point that has a time and a number, as (Unix seconds, raw value)."""
+    newest: tuple[float, float] | None = None
+    for point in points:
+        milliseconds, value = whole(point, "Time"), point.get("Value")
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                continue
+        if milliseconds is None or isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        time = milliseconds / 1000
+        if time <= now + _FUTURE and (newest is None or time > newest[0]):
+            newest = (time, float(value) if abs(value) < 1e300 else math.inf)
+    return newest
+
+
+def _in_base_units(raw: float, metric: MetricType) -> float | None:
+    if metric.kind == "rate":
+        return raw * 1e6 if math.isfinite(raw) and raw >= 0 else None
+    return believable_ratio(raw / 100, bounded=metric.kind == "bounded")

@@ -1,0 +1,132 @@
+"""What one provider knows of its jobs between polls: which live, which ended, and which endings were counted.
+
+A list of live jobs cannot tell how a job ended: it is simply no longer in it. So each poll hands over the live jobs
+and those that it learned to have ended since; the book says which are missing from both (to be looked up by id),
+counts each ending once, and keeps ended jobs for their retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from trainfleet_exporter.model import FINISHED, FinishedCount, Job, Status
+
+
+@dataclass(slots=True)
+class WorkspaceJobs:
+    """The jobs of one workspace. Times are Unix seconds."""
+
+    workspace_id: str
+    live: dict[str, Job] = field(default_factory=dict)
+    """Not ended, or ended and still holding resources."""
+    ended: dict[str, tuple[Job, float]] = field(default_factory=dict)
+    """Ended and holding nothing, with the time since when."""
+    counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(sorted(FINISHED), 0))
+    ends_known_until: float | None = None
+    """Up to when every ending is known; None before the first complete poll."""
+    counted: dict[str, float] = field(default_factory=dict)
+    """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
+
+    def missing(self, found: Mapping[str, Job]) -> list[str]:
+        """Ids of jobs that lived at the last poll and that this one has not found."""
+        return [job_id for job_id in self.live if job_id not in found]
+
+    def settle(self, found: Mapping[str, Job], *, now: float, began: float, retention: float) -> None:
+        """Take over a complete poll: every live job, and every one that ended since the last poll.
+
+        `began` is when the exporter started: what ended before was not seen to finish, and is not counted.
+        Previously live jobs that are in neither are dropped: nothing true can be said of them any more.
+        """
+        live: dict[str, Job] = {}
+        for job_id, job in found.items():
+            self._count(job, began=began, now=now)
+            if job.status not in FINISHED or job.holds_resources:
+                live[job_id] = job
+                self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
+            elif job_id in self.ended:
+                self.ended[job_id] = (job, self.ended[job_id][1])
+            else:
+                was = self.live.get(job_id)
+                # A job that was seen to hold resources held them until now, whenever its work ended.
+                seen_live = was is not None or job.finished is None
+                self.ended[job_id] = (job, now if seen_live else min(job.finished or now, now))
+        self.live = live
+        self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
+        self._forget_counted(now)
+
+    def jobs(self) -> Iterable[Job]:
+        """Every job that is shown: the live ones, then the ended ones in retention."""
+        yield from self.live.values()
+        yield from (job for job, _ in self.ended.values())
+
+    def finished_counts(self) -> list[FinishedCount]:
+        """The counters of this workspace, every finished status included."""
+        return [FinishedCount(self.workspace_id, status, count) for status, count in self.counts.items()]
+
+    def _count(self, job: Job, *, began: float, now: float) -> None:
+        if job.status not in FINISHED:
+            self.counted.pop(job.job_id, None)
+            return
+        if job.job_id in self.counted:
+            return
+        was = self.live.get(job.job_id)
+        self.counted[job.job_id] = job.finished if job.finished is not None else now
+        seen_unfinished = was is not None and was.status not in FINISHED
+        if seen_unfinished or (job.finished is not None and job.finished >= began):
+            self.counts[job.status] += 1
+
+    def _forget_counted(self, now: float) -> None:
+        # An ending is told again as long as the window of the next poll reaches back to it, and while it is shown.
+        horizon = min(self.ends_known_until if self.ends_known_until is not None else now, now) - 3600.0
+        self.counted = {
+            job_id: ended
+            for job_id, ended in self.counted.items()
+            if ended >= horizon or job_id in self.live or job_id in self.ended
+        }
+
+
+class JobBook:
+    """The jobs of one provider, workspace by workspace, as far as the configured filter lets them be shown."""
+
+    def __init__(self, wanted: Callable[[Job], bool]) -> None:
+        self._wanted = wanted
+        self._workspaces: dict[str, WorkspaceJobs] = {}
+        self._shown: dict[str, Job] = {}
+        self._watchers: list[Callable[[], None]] = []
+
+    def workspace(self, workspace_id: str) -> WorkspaceJobs:
+        """The page of one workspace."""
+        if workspace_id not in self._workspaces:
+            self._workspaces[workspace_id] = WorkspaceJobs(workspace_id)
+        return self._workspaces[workspace_id]
+
+    def keep_only(self, workspace_ids: Iterable[str]) -> None:
+        """Forget the workspaces that are no more."""
+        kept = set(workspace_ids)
+        self._workspaces = {key: page for key, page in self._workspaces.items() if key in kept}
+        self.changed()
+
+    def owner(self, job_id: str) -> str | None:
+        """The workspace that lists a live job; a job is never shown twice."""
+        return next((key for key, page in self._workspaces.items() if job_id in page.live), None)
+
+    def wanted(self, job: Job) -> bool:
+        """Whether the configured filter lets a job have series of its own."""
+        return self._wanted(job)
+
+    def live(self) -> Mapping[str, Job]:
+        """The live jobs that the filter lets through, by id."""
+        return self._shown
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the live jobs changed."""
+        self._watchers.append(callback)
+
+    def changed(self) -> None:
+        """Take note that pages changed, and tell the watchers."""
+        self._shown = {
+            job_id: job for page in self._workspaces.values() for job_id, job in page.live.items() if self._wanted(job)
+        }
+        for callback in self._watchers:
+            callback()

@@ -1,0 +1,113 @@
+"""The pages: /metrics, a landing page, health, readiness, and the running config.
+
+Nothing here calls a cloud or waits for a poll: every page shows what was published last.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+import trainfleet_exporter
+from trainfleet_exporter.exposition import Board, Format, accepts_gzip, body, choose
+from trainfleet_exporter.telemetry import Telemetry
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>trainfleet-exporter</title>
+<style>
+  :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
+  body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
+  li {{ margin: .25rem 0; }}
+</style>
+</head>
+<body>
+<h1>trainfleet-exporter</h1>
+<p>Training jobs, pods and accelerator pools on rented clouds, for Prometheus. Version {version}.</p>
+<ul>
+<li><a href="{metrics}">Metrics</a></li>
+<li><a href="/config">Running config</a></li>
+<li><a href="/-/healthy">Healthy</a></li>
+<li><a href="/-/ready">Ready</a></li>
+</ul>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What the pages show. `waiting_for` names the collectors whose first poll has not ended yet."""
+
+    board: Board
+    telemetry: Telemetry
+    waiting_for: Callable[[], list[str]]
+    config_text: Callable[[], str]
+    telemetry_path: str = "/metrics"
+
+
+class MetricsEndpoint:
+    """/metrics as a bare ASGI app: the body leaves in the pieces that it is kept in, never as one copy."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        accept = ", ".join(request.headers.getlist("accept"))
+        chosen = choose(accept)
+        zipped = accepts_gzip(", ".join(request.headers.getlist("accept-encoding")))
+        own = self._pages.telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS)
+        pieces = await body(self._pages.board.snapshot(), chosen, gzip=zipped, extra=own)
+        headers = [
+            (b"content-type", chosen.content_type.encode()),
+            (b"content-length", str(sum(map(len, pieces))).encode()),
+            (b"vary", b"Accept, Accept-Encoding"),
+        ]
+        if zipped:
+            headers.append((b"content-encoding", b"gzip"))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if request.method != "HEAD":
+            for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def make_app(pages: Pages) -> Starlette:
+    """The ASGI application. Only GET and HEAD are answered."""
+    landing = _PAGE.format(version=html.escape(trainfleet_exporter.__version__), metrics=pages.telemetry_path)
+
+    async def index(_: Request) -> Response:
+        return HTMLResponse(landing)
+
+    async def healthy(_: Request) -> Response:
+        return PlainTextResponse("trainfleet-exporter is healthy.\n")
+
+    async def ready(_: Request) -> Response:
+        waiting = pages.waiting_for()
+        if waiting:
+            return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
+        return PlainTextResponse("trainfleet-exporter is ready.\n")
+
+    async def config(_: Request) -> Response:
+        return PlainTextResponse(pages.config_text())
+
+    return Starlette(
+        routes=[
+            Route(pages.telemetry_path, MetricsEndpoint(pages), methods=["GET", "HEAD"]),
+            Route("/", index),
+            Route("/-/healthy", healthy),
+            Route("/-/ready", ready),
+            Route("/config", config),
+        ]
+    )

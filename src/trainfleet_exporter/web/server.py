@@ -1,0 +1,134 @@
+"""Serving an ASGI application from the running loop, on sockets that we open ourselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import uvicorn
+
+from trainfleet_exporter.errors import StartError
+
+_BACKLOG = 1024
+_DRAIN_SECONDS = 2
+
+
+class _Server(uvicorn.Server):
+    """uvicorn within somebody else's loop: signals are the daemon's business."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.accepting.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class WebServer:
+    """One application on one or more listening sockets. `addresses` tells where it really listens."""
+
+    def __init__(self, app: Any, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = list(sockets)
+        self.addresses = [_address_text(sock) for sock in self._sockets]
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_DRAIN_SECONDS,
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to accept connections."""
+        self._task = asyncio.create_task(self._server.serve(sockets=self._sockets))
+        accepting = asyncio.create_task(self._server.accepting.wait())
+        await asyncio.wait([self._task, accepting], return_when=asyncio.FIRST_COMPLETED)
+        if not self._server.accepting.is_set():
+            accepting.cancel()
+            await self._task
+
+    async def stop(self) -> None:
+        """Let running answers end (for two seconds at most) and close every connection."""
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task
+            self._task = None
+        for sock in self._sockets:
+            sock.close()
+
+
+def listen(address: str) -> list[socket.socket]:
+    """Open the listening sockets for `host:port`, `:port` (every interface) or `[::1]:port`.
+
+    Raises StartError in one clear line: a malformed address, a taken port, a forbidden one.
+    """
+    host, port = _split(address)
+    sockets: list[socket.socket] = []
+    try:
+        for family, sockaddr in _resolve(host, port):
+            # Naming IPPROTO_TCP matters: asyncio sets TCP_NODELAY only on sockets that say they are TCP, and without
+            # it each answer on a kept connection waits some 40 ms.
+            sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
+            sock.bind(sockaddr)
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        hint = " (another exporter running?)" if error.errno == errno.EADDRINUSE else ""
+        raise StartError(f"cannot listen on {address}: {reason}{hint}; choose another --web.listen-address") from None
+    return sockets
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, separator, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise StartError(f"--web.listen-address {address}: write an IPv6 address as [ADDRESS]:PORT")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise StartError(f"--web.listen-address {address}: allowed are HOST:PORT and :PORT, with a port of 0 to 65535")
+    return host, int(port)
+
+
+def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    if not host:
+        # One socket for both families where the kernel has IPv6, as Go's servers do.
+        if socket.has_dualstack_ipv6():
+            return [(socket.AF_INET6, ("::", port))]
+        return [(socket.AF_INET, ("0.0.0.0", port))]  # noqa: S104 - `:port` asks for every interface
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    unique = dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found)
+    # A name such as localhost stands for several addresses; a port of 0 can only be had once.
+    return [(socket.AddressFamily(family), sockaddr) for family, sockaddr in list(unique)[: 1 if port == 0 else None]]
+
+
+def _address_text(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "localhost"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,123 @@
+"""Whole processes: the exporter as its user starts it, and a simulated cloud in a thread of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from trainfleet_exporter.simulator import Simulator
+
+COMMAND = [sys.executable, "-m", "trainfleet_exporter"]
+PATIENCE = 60.0
+"""How long to wait for what takes a second on a quiet machine."""
+
+
+def eventually(check: Callable[[], Any], *, what: str) -> Any:
+    """The first truthy answer of `check`, asked again and again (real time: other processes do not step)."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(httpx.TransportError):
+            found = check()
+            if found:
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {PATIENCE:.0f} s in vain for {what}")
+
+
+@contextlib.contextmanager
+def running_cloud(**options: Any) -> Iterator[tuple[Simulator, str]]:
+    """A served simulator and its address."""
+    simulator = Simulator(**options)
+    address: list[str] = []
+    loop = asyncio.new_event_loop()
+    stopped = asyncio.Event()
+    serving = threading.Event()
+
+    async def serve() -> None:
+        async with simulator.serve("127.0.0.1", 0) as url:
+            address.append(url)
+            serving.set()
+            await stopped.wait()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert serving.wait(PATIENCE)
+    try:
+        yield simulator, address[0]
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(PATIENCE)
+
+
+class ExporterProcess:
+    """A running exporter: where it listens, what it logged."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [*COMMAND, *arguments, "--web.listen-address=127.0.0.1:0"],
+                stderr=stream,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONWARNINGS": "error"},
+            )
+        self.url = f"http://{eventually(self._address, what='the exporter to listen')}"
+        self.client = httpx.Client(base_url=self.url, trust_env=False)
+
+    def _address(self) -> str | None:
+        assert self.process.poll() is None, self.log
+        match = re.search(r"msg=started .*address=(\S+)", self.log)
+        return match[1] if match else None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    def wait_until_ready(self) -> None:
+        eventually(lambda: self.client.get("/-/ready").status_code == 200, what="every first poll")
+
+    def metrics(self, **headers: str) -> httpx.Response:
+        return self.client.get("/metrics", headers={"accept": "*/*", **headers})
+
+    def samples(self, name: str) -> dict[str, float]:
+        """Samples of one name: label text to value."""
+        rows = (line.rpartition(" ") for line in self.metrics().text.splitlines() if line.startswith(name + "{"))
+        return {labels.removeprefix(name): float(value) for labels, _, value in rows}
+
+    def end(self, *, signal: int, within: float = 5.0) -> int:
+        """Send a signal and wait; the exit code."""
+        self.process.send_signal(signal)
+        return self.process.wait(within)
+
+    def close(self) -> None:
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def running_exporter(arguments: list[str], log: Path) -> Iterator[ExporterProcess]:
+    """The exporter as a process of its own, listening on a free loopback port."""
+    exporter = ExporterProcess(arguments, log)
+    try:
+        yield exporter
+    finally:
+        exporter.close()

@@ -1,0 +1,172 @@
+"""A real Prometheus scrapes the demo, and what it holds equals what the simulated cloud said it answered.
+
+The cloud logs every answer with its time. A poll's result can be told from the answers between two polls, so for
+every scrape that fell between polls, each `trainfleet_jobs` series is compared with a tally made anew from the log.
+TRAINFLEET_E2E_SECONDS says how long to watch (default 30).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.e2e.processes import ExporterProcess, eventually, running_exporter
+from tests.support.programs import need
+
+SECONDS = float(os.environ.get("TRAINFLEET_E2E_SECONDS", "30"))
+TERMINAL = {"Succeeded", "Failed", "Stopped"}
+CONFIG = """
+global: {{scrape_interval: 2s, scrape_timeout: 2s}}
+scrape_configs:
+  - job_name: trainfleet
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+@contextmanager
+def _running_prometheus(target: str, folder: Path) -> Iterator[tuple[httpx.Client, Path]]:
+    program = need("prometheus")
+    config, log = folder / "prometheus.yaml", folder / "prometheus.log"
+    config.write_text(CONFIG.format(target=target), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        program,
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
+                yield client, log
+        finally:
+            process.terminate()
+
+
+def _samples(client: httpx.Client, query: str) -> list[tuple[dict[str, str], dict[float, float]]]:
+    """Raw samples: labels, and values by their scrape's time."""
+    answer = client.get("/api/v1/query", params={"query": query}).json()
+    assert answer["status"] == "success", answer
+    return [
+        (series["metric"], {float(when): float(value) for when, value in series["values"]})
+        for series in answer["data"]["result"]
+    ]
+
+
+def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
+    need("prometheus")
+    with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        with _running_prometheus(exporter.url.removeprefix("http://"), tmp_path) as (prometheus, log):
+            time.sleep(SECONDS)
+            window = f"[{int(SECONDS) + 60}s]"
+            up = _samples(prometheus, f"up{window}")
+            jobs = _samples(prometheus, f"trainfleet_jobs{window}")
+            ends = {
+                labels["collector"]: values
+                for labels, values in _samples(
+                    prometheus, f"trainfleet_exporter_collector_last_success_timestamp_seconds{window}"
+                )
+            }
+            failures = _samples(prometheus, f"trainfleet_exporter_collector_errors_total{window}")
+            answers = _answers(exporter)
+            trouble = [line for line in log.read_text().splitlines() if re.search(r"level=(warn|error)", line)]
+        assert [value for _, values in up for value in values.values() if value != 1] == []
+        assert trouble == []
+        assert failures == []
+        live = _compare_live(jobs, ends["jobs"], answers)
+        finished = _compare_finished(jobs, ends["job_counts"], answers)
+        print(
+            f"{len(up[0][1])} scrapes, all up; equal to the truth at {live} (live) and {finished} (finished) instants"
+        )
+        assert min(live, finished) >= SECONDS / 2 * 0.4
+
+
+def _answers(exporter: ExporterProcess) -> list[dict[str, Any]]:
+    cloud = exporter.client.get("/config").text
+    endpoint = re.search(r"dlc: (http://[\d.:]+)", cloud)
+    assert endpoint is not None
+    found: list[dict[str, Any]] = httpx.get(f"{endpoint[1]}/truth", trust_env=False).json()["answers"]
+    return found
+
+
+def _poll_of(ends: dict[float, float], when: float) -> tuple[float, float] | None:
+    """The end of the poll that a scrape shows, and that of the one before it; None where that is not known."""
+    known = sorted(set(ends.values()) - {0.0})
+    shown = ends.get(when)
+    if shown is None or shown == 0.0 or known.index(shown) == 0:
+        return None
+    return shown, known[known.index(shown) - 1]
+
+
+def _live_tally(answers: list[dict[str, Any]], since: float, until: float) -> Counter[tuple[str, str]]:
+    """Live jobs by workspace and the platform's word: the latest answer about each, within one poll."""
+    latest: dict[str, tuple[str, str]] = {}
+    for answer in answers:
+        query = answer["query"]
+        if answer["operation"] == "ListJobs" and since < answer["time"] <= until and query.get("PageSize") != "1":
+            for job_id, status, *_ in answer["rows"]:
+                latest[job_id] = (query["WorkspaceId"], status)
+    return Counter(place for place in latest.values() if place[1] not in TERMINAL)
+
+
+def _compare_live(jobs: list[Any], ends: dict[float, float], answers: list[dict[str, Any]]) -> int:
+    compared = 0
+    asked = sorted(a["time"] for a in answers if a["operation"] == "ListJobs" and a["query"].get("PageSize") != "1")
+    for when in ends:
+        poll = _poll_of(ends, when)
+        if poll is None or poll[1] < asked[0] or any(poll[0] < time <= when + 0.5 for time in asked):
+            continue  # a poll was under way: parts of it may show already
+        shown: Counter[tuple[str, str]] = Counter()
+        for labels, values in jobs:
+            if labels["platform_status"] not in TERMINAL and when in values:
+                shown[(labels["workspace_id"], labels["platform_status"])] += int(values[when])
+        assert +shown == _live_tally(answers, poll[1], poll[0]), f"at {when}"
+        compared += 1
+    return compared
+
+
+def _compare_finished(jobs: list[Any], ends: dict[float, float], answers: list[dict[str, Any]]) -> int:
+    compared = 0
+    counts = [a for a in answers if a["operation"] == "ListJobs" and a["query"].get("PageSize") == "1"]
+    for when, end in ends.items():
+        if not end or any(end < answer["time"] <= when + 0.5 for answer in counts):
+            continue
+        truth = {(a["query"]["WorkspaceId"], a["query"]["Status"]): a["total"] for a in counts if a["time"] <= end}
+        shown = {
+            (labels["workspace_id"], labels["platform_status"]): values[when]
+            for labels, values in jobs
+            if labels["platform_status"] in TERMINAL and when in values
+        }
+        assert shown == truth, f"at {when}"
+        compared += 1
+    return compared
+
+
+def test_the_tally_takes_the_latest_answer_of_a_poll() -> None:
+    def answer(time: float, workspace: str, *rows: list[str], size: str = "100") -> dict[str, Any]:
+        query = {"WorkspaceId": workspace, "PageSize": size}
+        return {"operation": "ListJobs", "time": time, "query": query, "rows": list(rows)}
+
+    answers = [
+        answer(1, "w", ["old", "Running", ""]),
+        answer(11, "w", ["a", "Queuing", ""], ["b", "Running", ""]),
+        answer(12, "w", ["a", "Running", ""]),
+        answer(13, "w", ["b", "Failed", ""]),
+        answer(13, "w", ["c", "Failed", ""], size="1"),
+    ]
+    assert _live_tally(json.loads(json.dumps(answers)), 10, 20) == {("w", "Running"): 1}

@@ -1,0 +1,491 @@
+"""PAI's collectors on scripted answers: whole lists or none, how jobs end, filters, freshness, cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Fleet, at, job
+from tests.support.clock import START, run_stepped
+from tests.support.golden import check_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+MS = 1000
+RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
+
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    """Run a test's steps on a fleet with the given config, in stepped time."""
+
+    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = CONFIG) -> None:
+        async def main() -> None:
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                await steps(fleet)
+
+        run_stepped(main)
+
+    return run_steps
+
+
+def _rich_cloud() -> Cloud:
+    cloud = Cloud()
+    spec = {"Type": "Worker", "PodCount": 2, "ResourceConfig": {"GPUType": "GU8T"}}
+    cloud.jobs = [
+        job(
+            "run1",
+            SubStatus="",
+            UserId="u1",
+            Username="alice",
+            ResourceType="Lingjun",
+            RequestCPU=184,
+            RequestGPU="16",
+            RequestMemory="3600Gi",
+            NodeCount="2",
+            Priority=5,
+            Duration=500,
+            RestartTimes="1",
+            GmtSubmittedTime=at(-590),
+            GmtRunningTime=at(-500),
+            GmtFinishTime=None,
+            JobSpecs=[spec],
+            Settings={"Tags": {"team": "vision", "cost-center": "42", "secret": "x"}},
+        ),
+        job("wait1", "Queuing", ReasonCode="InsufficientResources", RequestGPU="8"),
+        job("end1", "Failed", ReasonCode="PodFailed", GmtFinishTime=at(-120), GmtRunningTime=at(-300), RequestGPU="8"),
+    ]
+    pod = {"Type": "Worker", "Status": "Running", "SubStatus": "Normal", "GmtCreateTime": at(-580)}
+    cloud.details["run1"] = cloud.jobs[0] | {
+        "RestartTimes": "1/10",
+        "Pods": [
+            pod | {"PodId": "run1-worker-0", "Ip": "10.0.0.1", "NodeName": "n1", "GmtStartTime": at(-500)},
+            pod
+            | {
+                "PodId": "run1-worker-1",
+                "NodeName": "n2",
+                "HistoryPods": [{"Type": "Worker", "PodId": "run1-worker-1", "SubStatus": "Evicted"}],
+            },
+        ],
+    }
+    values = {"CpuCoreUsage": 40.0, "MemoryUsage": 55.5, "GpuCoreUsage": 90.0, "GpuMemoryUsage": 75.0}
+    rates = {"NetworkInputRate": 12.5, "NetworkOutputRate": 7.25, "DiskReadRate": 0.0, "DiskWriteRate": 1.5}
+    for metric, value in {**values, **rates}.items():
+        cloud.metrics[("run1", metric)] = [
+            {"PodId": f"run1-worker-{n}", "Metrics": [{"Time": int((START - 45 + n) * MS), "Value": value + n}]}
+            for n in (0, 1)
+        ]
+    cloud.quotas = [
+        {
+            "QuotaId": "quota1",
+            "QuotaName": "pool-a",
+            "ResourceType": "Lingjun",
+            "GPUType": "GU8T",
+            "Status": "Ready",
+            "ParentQuotaId": "",
+            "QuotaDetails": {
+                "ActualMinQuota": {"CPU": "3312", "GPU": "144", "Memory": "32400Gi"},
+                "AllocatedQuota": {"CPU": "184", "GPU": "16", "Memory": "3686400Mi"},
+                "NodeStatistics": {"ActualMinNodeNum": 18, "AllocatedNodeNum": 2, "EmptyNodeNum": 16},
+            },
+        }
+    ]
+    return cloud
+
+
+def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
+    config = CONFIG.replace("providers:", "global: {metrics: {job_labels: [team, cost-center]}}\nproviders:")
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.exporter.poll_once()  # by now jobs know their pools' accelerator models
+        check_golden(GOLDEN / "whole_poll.txt", "".join(f"{line}\n" for line in await fleet.lines("")))
+
+    run(_rich_cloud(), steps, config)
+
+
+def test_denied_families_are_not_shown(run: Run) -> None:
+    config = CONFIG.replace(
+        "providers:", 'global: {metrics: {deny: ["trainfleet_pod_*", trainfleet_job_info]}}\nproviders:'
+    )
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.lines("pod_", "job_info") == []
+        assert await fleet.lines("job_status")
+
+    run(_rich_cloud(), steps, config)
+
+
+def test_half_lists_and_broken_answers_never_replace_a_part(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(250)]
+    whole = [row["JobId"] for row in cloud.jobs]
+
+    def of_running(change: Callable[[dict[str, Any]], Any]) -> Callable[[str, dict[str, str]], httpx.Response | None]:
+        def answer(operation: str, query: dict[str, str]) -> httpx.Response | None:
+            if operation != "ListJobs" or query.get("Status") != "Running" or query["PageNumber"] != "2":
+                return None
+            changed = change(cloud.operations["ListJobs"](query) or {})
+            return changed if isinstance(changed, httpx.Response) else httpx.Response(200, json=changed)
+
+        return answer
+
+    broken: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "an empty page in the middle": lambda page: {**page, "Jobs": []},
+        "a page of rows that were there before": lambda page: {**page, "Jobs": cloud.jobs[:150]},
+        "no list": lambda page: {"TotalCount": 250},
+        "null for a list": lambda page: {**page, "Jobs": None},
+        "no total": lambda page: {"Jobs": page["Jobs"]},
+        "an empty object": lambda page: {},
+        "an array": lambda page: [],
+        "an empty body": lambda page: httpx.Response(200, content=b""),
+        "no content": lambda page: httpx.Response(204),
+        "cut off": lambda page: httpx.Response(200, content=b'{"Jobs": [{"JobId": "j1'),
+        "a gateway's page": lambda page: httpx.Response(502, html="<html>"),
+        "too many requests": lambda page: httpx.Response(429, json={"Code": "Throttling"}),
+    }
+
+    async def steps(fleet: Fleet) -> None:
+        jobs = fleet.runner("jobs")
+        await fleet.exporter.poll_once()
+        for name, change in broken.items():
+            cloud.answer = of_running(change)
+            await jobs.tick()
+            assert jobs.state.success is False, name
+            assert len(await fleet.lines("job_info")) == len(whole), name
+            assert await fleet.value(RUNNING) == 250, name
+            assert jobs.state.parts_failed == 1, name
+            cloud.answer = lambda *_: None
+            await jobs.tick()
+            assert jobs.state.success is True, name
+
+    run(cloud, steps)
+
+
+def test_a_server_that_gives_smaller_pages_than_asked_for_is_read_to_the_end(run: Run) -> None:
+    cloud = Cloud()
+    cloud.page_cap = 40
+    cloud.jobs = [job(f"j{number}") for number in range(130)]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value(RUNNING) == 130
+
+    run(cloud, steps)
+
+
+def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 0
+        await asyncio.sleep(60)
+        cloud.jobs[0] |= {"Status": "Failed", "ReasonCode": "OOM", "GmtFinishTime": at(30)}
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
+        assert await fleet.value('job_status_reason{job_id="a",reason="OOM"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == START + 30
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
+        assert await fleet.value(RUNNING) == 1
+        assert cloud.called("GetJob")[2:] == []  # the first two were for pods
+        await asyncio.sleep(3601)
+        await fleet.runner("jobs").tick()
+        assert await fleet.lines('job_status{provider="p",job_id="a"') == []
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("count", [3, 120])
+def test_jobs_in_no_list_are_looked_up_by_id_and_dropped_where_nobody_knows_them(run: Run, count: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(count)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        before = len(cloud.calls)
+        for row in cloud.jobs:  # ended, and the list by finish time does not know it
+            row |= {"Status": "Succeeded", "GmtFinishTime": None}
+        gone = cloud.jobs.pop()
+        await fleet.runner("jobs").tick()
+        called = Counter(name for name, _ in cloud.calls[before:])
+        assert called["GetJob"] == (3 if count == 3 else 0)
+        assert called["ListJobs"] == (11 if count == 3 else 11 + 3)
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == count - 1
+        assert await fleet.lines(f'job_info{{provider="p",job_id="{gone["JobId"]}"') == []
+
+    run(cloud, steps)
+
+
+def test_a_job_that_moves_on_during_a_sweep_is_shown_once_with_its_latest_state(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", "Queuing")]
+
+    def move(operation: str, query: dict[str, str]) -> None:
+        if query.get("Status") == "Bidding":
+            cloud.jobs[0]["Status"] = "Running"
+
+    cloud.answer = move
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 0
+
+    run(cloud, steps)
+
+
+def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
+    cloud = Cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        asked = [query.get("Status", "-") for query in cloud.called("ListJobs")]
+        assert asked == [
+            *("Creating", "Queuing", "Bidding", "EnvPreparing", "SanityChecking", "Running", "Restarting", "Stopping"),
+            *("SucceededReserving", "FailedReserving", "-"),
+        ]
+        assert cloud.called("ListJobs")[-1]["TimeRangeField"] == "GmtFinishTime"
+
+    run(cloud, steps)
+
+
+def test_every_status_that_the_platform_knows_has_a_series(run: Run) -> None:
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        words = {line.split('platform_status="')[1].split('"')[0] for line in await fleet.lines("jobs{")}
+        assert len(words) == 15  # thirteen that are documented now, two that were
+        assert all(line.endswith(" 0") for line in await fleet.lines("jobs{"))
+
+    run(Cloud(), steps)
+
+
+def test_finished_jobs_are_counted_within_the_window(run: Run) -> None:
+    cloud = Cloud()
+    day = 86400
+    cloud.jobs = [
+        job(f"j{n}", "Succeeded", GmtCreateTime=at(-n * day), GmtFinishTime=at(-n * day)) for n in range(1, 60)
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('jobs{workspace_id="1",status="succeeded",platform_status="Succeeded"}') == 30
+        assert await fleet.lines("job_info") == []  # all ended before the retention of an hour
+
+    run(cloud, steps)
+
+
+def test_one_workspace_fails_and_the_other_stays_fresh(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.jobs = [job("a"), job("b", WorkspaceId="2")]
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        refusal = httpx.Response(403, json={"Code": "NoPermission", "Message": "not yours any more"})
+        cloud.answer = lambda name, query: refusal if query.get("WorkspaceId") == "2" else None
+        cloud.jobs.append(job("c"))
+        await asyncio.sleep(60)
+        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
+        assert shown == {"a", "b", "c"}  # b by its last good answer
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert fleet.own("collector_parts_failed", collector="jobs") == 1
+        assert fleet.own("api_requests_total", api="dlc", operation="ListJobs", outcome="auth") == 1
+        await asyncio.sleep(200)
+        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
+        assert shown == {"a", "c"}
+        assert await fleet.lines('jobs{provider="p",workspace_id="2",status="running"') == []
+        assert [line for line in fleet.log if "not yours any more" in line] != []
+        cloud.answer = lambda *_: None
+        await asyncio.sleep(60)
+        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
+        assert shown == {"a", "b", "c"}
+        assert fleet.own("collector_success", collector="jobs") == 1
+
+    run(cloud, steps)
+
+
+def test_a_workspace_that_is_gone_takes_its_series_along(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.workspaces.append({"WorkspaceId": "3", "WorkspaceName": "three", "Status": "DISABLED"})
+    cloud.jobs = [job("a"), job("b", WorkspaceId="2")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert len(await fleet.lines("workspace_info")) == 2
+        assert len(await fleet.lines("pod_", "job_requested_pods", "job_info")) == 2
+        del cloud.workspaces[1]
+        await fleet.exporter.poll_once()
+        assert await fleet.value('workspace_info{workspace_id="2",workspace_name="two"}') is None
+        assert [line for line in await fleet.lines("") if 'workspace_id="2"' in line] == []
+
+    run(cloud, steps)
+
+
+def test_configured_workspaces_are_polled_even_where_they_cannot_be_listed(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Workspaces" in name else None
+    config = CONFIG.replace("    limits", '    workspaces: ["1"]\n    limits')
+
+    async def steps(fleet: Fleet) -> None:
+        assert not await fleet.exporter.poll_once()
+        assert await fleet.value(RUNNING) == 1
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert fleet.own("collector_success", collector="workspaces") == 0
+
+    run(cloud, steps, config)
+
+
+def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.jobs = [job("a", WorkspaceId=None)]  # the platform forgets to filter, and to say whose it is
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines("job_info")) == 1
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 2
+
+    run(cloud, steps)
+
+
+FILTERS = """    jobs:
+      include: {name: ["train-.*"], user_id: [u1, u2]}
+      exclude: {job_type: [TFJob]}
+"""
+
+
+def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("a", DisplayName="train-1", UserId="u1"),
+        job("b", DisplayName="train-2", UserId="u3"),
+        job("c", DisplayName="my-train-3", UserId="u1"),
+        job("d", DisplayName="train-4", UserId="u2", JobType="TFJob"),
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["a"]
+        assert await fleet.value(RUNNING) == 4
+        assert [query["path"] for query in cloud.called("GetJob")] == ["/api/v1/jobs/a"]
+
+    run(cloud, steps, CONFIG.replace("    limits", FILTERS + "    limits"))
+
+
+def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("old", GmtCreateTime=at(-900)),
+        job("wait", "Queuing", GmtCreateTime=at(-10)),
+        job("new", GmtCreateTime=at(-100)),
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert [query["path"][-3:] for query in cloud.called("GetJob")] == ["new", "old"]
+        assert any("pods of 1 jobs are not polled" in line for line in fleet.log)
+
+    run(cloud, steps, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:"))
+
+
+def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("post", ResourceId="", ResourceType="ECS", RequestGPU="1"),
+        job("cpu", ResourceId="", ResourceType="ECS", RequestGPU="0"),
+        job("pre", RequestGPU="1"),
+        job("wait", "Queuing", ResourceId=""),
+    ]
+    for job_id in ("post", "cpu", "pre"):
+        cloud.metrics[(job_id, "CpuCoreUsage")] = [
+            {"PodId": f"{job_id}-worker-0", "Metrics": [{"Time": int(START * MS), "Value": 10}]}
+        ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        asked = Counter(query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics"))
+        assert asked == {"post": 8, "cpu": 6}
+
+    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
+
+
+def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
+    cloud = _rich_cloud()
+    memory = 'job_memory_utilization_ratio{job_id="run1"}'
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        before = await fleet.lines("pod_cpu", "pod_memory")
+        cloud.metrics[("run1", "CpuCoreUsage")][0]["Metrics"][0]["Value"] = 99.0
+        cloud.answer = lambda name, query: (
+            httpx.Response(500, json={"Code": "InternalError"}) if query.get("MetricType") == "MemoryUsage" else None
+        )
+        await fleet.runner("usage").tick()
+        assert await fleet.lines("pod_cpu", "pod_memory") == before
+        assert await fleet.value(memory) is not None
+        assert fleet.own("collector_parts_failed", collector="usage") == 1
+
+    run(cloud, steps)
+
+
+def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
+    cloud = _rich_cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(20)
+        assert len(await fleet.lines("pod_cpu")) == 2
+        await asyncio.sleep(900 - 45 - 20 - 1)  # the older pod's reading is 45 s old at the start
+        assert len(await fleet.lines("pod_cpu")) == 2
+        await asyncio.sleep(3.5)  # what expires is looked for every second
+        assert await fleet.lines("pod_cpu") == []
+
+    run(cloud, steps)
+
+
+def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> None:
+    spent: dict[int, Counter[str]] = {}
+    for count in (10, 1000):
+        cloud = Cloud()
+        cloud.jobs = [job(f"j{number}") for number in range(count)]
+
+        async def steps(fleet: Fleet, cloud: Cloud = cloud, count: int = count) -> None:
+            for name in ("workspaces", "jobs", "job_counts", "pools"):
+                await fleet.runner(name).tick()
+            spent[count] = Counter(name for name, _ in cloud.calls)
+
+        run(cloud, steps)
+    assert spent[10] == {"ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
+    assert spent[1000] - spent[10] == {"ListJobs": 9}  # nine more pages of a hundred
+
+
+def test_requests_are_counted_as_the_cloud_saw_them(run: Run) -> None:
+    cloud = _rich_cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        counted: Counter[str] = Counter()
+        for family in fleet.exporter.telemetry.registry.collect():
+            for sample in family.samples:
+                if sample.name == "trainfleet_exporter_api_requests_total":
+                    counted[sample.labels["operation"]] += int(sample.value)
+        assert counted == Counter(name for name, _ in cloud.calls)
+
+    run(cloud, steps)

@@ -1,0 +1,469 @@
+"""The traps of PAI's APIs that these collectors meet, one case each, by the API reference's section and number.
+
+Each case writes a cloud's answers, lets the exporter poll once or a few times in stepped time, and reads what is
+published. Traps of CloudMonitor (7.8, 7.18, parts of 6 and 8) are not met: nothing here calls it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import Cloud, Fleet, at, job
+from tests.support.clock import START, run_stepped
+
+Check = Callable[[Cloud, Fleet], Awaitable[None]]
+TRAPS: dict[str, Check] = {}
+DAY = 86400.0
+MS = 1000
+
+
+def trap(name: str) -> Callable[[Check], Check]:
+    """Enter a case into the table."""
+
+    def enter(check: Check) -> Check:
+        assert name not in TRAPS
+        TRAPS[name] = check
+        return check
+
+    return enter
+
+
+def _refuse(operation: str, response: httpx.Response) -> Callable[[str, dict[str, str]], httpx.Response | None]:
+    return lambda called, query: response if called == operation else None
+
+
+def _points(pod: str, *values: float, age: float = 30) -> list[dict[str, object]]:
+    return [{"PodId": pod, "Metrics": [{"Time": int((START - age) * MS), "Value": value} for value in values]}]
+
+
+@trap("5.1 thirteen statuses, two old ones, and the set is open")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", "Queuing"), job("b", "SanityChecking"), job("c", "EnvPreparing")]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="a",status="queued"}') == 1
+    assert await fleet.value('job_status{job_id="b",status="starting"}') == 1
+    cloud.jobs[0]["Status"] = "Dequeued"  # known, no longer documented as a filter
+    cloud.jobs[1]["Status"] = "Hibernating"  # not known at all
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="a",status="starting"}') == 1
+    assert await fleet.value('job_status{job_id="b",status="unknown"}') == 1
+    assert await fleet.value('job_platform_status{job_id="b",platform_status="Hibernating"}') == 1
+    assert await fleet.value('jobs{workspace_id="1",status="unknown",platform_status="Hibernating"}') == 1
+    assert await fleet.value('job_holds_resources{job_id="b"}') is None  # nobody knows
+
+
+@trap("5.1 jobs hold accelerators after their end")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", "SucceededReserving", RequestGPU="8", GmtFinishTime=at(-5 * 3600))]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="a",status="succeeded"}') == 1
+    assert await fleet.value('job_holds_resources{job_id="a"}') == 1
+    gpus = 'job_requested_accelerators{job_id="a",accelerator="gpu",accelerator_model=""}'
+    assert await fleet.value(gpus) == 8
+    assert await fleet.value('jobs{workspace_id="1",status="succeeded",platform_status="SucceededReserving"}') == 1
+    cloud.jobs[0]["Status"] = "Succeeded"
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_holds_resources{job_id="a"}') == 0  # its retention begins only now
+    assert await fleet.value(gpus) is None
+
+
+@trap("5.1 SubStatus refines Running only")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", SubStatus="Restarting"), job("b", "Queuing", SubStatus="Restarting")]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('jobs{workspace_id="1",status="restarting",platform_status="Running"}') == 1
+    assert await fleet.value('job_status{job_id="b",status="queued"}') == 1
+
+
+@trap("5.1 the status is Succeeded, its time field GmtSuccessedTime")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    await fleet.exporter.poll_once()
+    cloud.jobs[0] |= {"Status": "Succeeded", "GmtSuccessedTime": at(-5)}
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == START - 5
+    assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == 1
+
+
+@trap("5.2 pod states: Unknown, Stopped, Evicted, Preempted")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    states = [("Unknown", "Normal"), ("Stopped", ""), ("Failed", "Evicted"), ("Failed", "Preempted")]
+    cloud.details["a"] = job("a") | {
+        "Pods": [
+            {"PodId": f"a-worker-{n}", "Type": "Worker", "Status": status, "SubStatus": sub}
+            for n, (status, sub) in enumerate(states)
+        ]
+    }
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pod_status{job_id="a",pod_id="a-worker-0",status="unknown"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-0"}') == 0
+    assert await fleet.value('pod_status{job_id="a",pod_id="a-worker-1",status="stopped"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-1"}') is None
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-2"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-3"}') == 1
+    assert await fleet.value('job_pods{job_id="a",role="Worker",status="failed"}') == 2
+
+
+@trap("5.3 job types beyond the documented ones")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", JobType="DataJuicerJob"), job("b", JobType="SomethingNew")]
+    await fleet.exporter.poll_once()
+    info = " ".join(await fleet.lines("job_info"))
+    assert 'job_type="DataJuicerJob"' in info
+    assert 'job_type="SomethingNew"' in info
+
+
+@trap("5.4 payment type: no row says it, quota and specs do")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    spot = {"Type": "Worker", "PodCount": 1, "UseSpotInstance": True}
+    cloud.jobs = [job("a"), job("b", ResourceId=""), job("c", JobSpecs=[spot])]
+    await fleet.exporter.poll_once()
+    payment = {line.split('job_id="')[1][0]: line.split('payment_type="')[1] for line in await fleet.lines("job_info")}
+    assert {key: value.split('"')[0] for key, value in payment.items()} == {
+        "a": "PrePaid",
+        "b": "PostPaid",
+        "c": "Spot",
+    }
+
+
+@trap("5.5 quota states are an open set")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.quotas = [{"QuotaId": "q1", "Status": "Ready"}, {"QuotaId": "q2", "Status": "Enabled"}, {"QuotaId": "q3"}]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pool_status{pool_id="q1",status="ready"}') == 1
+    assert await fleet.value('pool_status{pool_id="q2",status="unknown"}') == 1
+    assert await fleet.value('pool_status{pool_id="q3",status="unknown"}') == 1
+
+
+@trap("5.6 accelerator models are internal codes, shown raw")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.quotas = [{"QuotaId": "quota1", "GPUType": "GU8T", "QuotaDetails": {"ActualMinQuota": {"GPU": "144"}}}]
+    spec = {"Type": "Worker", "PodCount": 2, "ResourceConfig": {"GPU": "4", "GPUType": "PPU-1"}}
+    cloud.jobs = [job("a", RequestGPU="16"), job("b", JobSpecs=[spec])]
+    await fleet.exporter.poll_once()
+    await fleet.exporter.poll_once()  # by now the pools are known to the jobs
+    label = 'accelerator="gpu",accelerator_model'
+    assert await fleet.value(f'pool_capacity_accelerators{{pool_id="quota1",{label}="GU8T"}}') == 144
+    assert await fleet.value(f'job_requested_accelerators{{job_id="a",{label}="GU8T"}}') == 16
+    assert await fleet.value(f'job_requested_accelerators{{job_id="b",{label}="PPU-1"}}') == 8
+
+
+@trap("6 throttling comes as HTTP 400, told by its code")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = _refuse("ListQuotas", httpx.Response(400, json={"Code": "Throttling.User", "Message": "slow down"}))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="throttled") == 1
+    assert fleet.own("collector_errors_total", collector="pools", reason="throttled") == 1
+
+
+@trap("6 wait hints are milliseconds, in two headers; junk is no hint")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    loop = asyncio.get_running_loop()
+    hints = [
+        ({"x-acs-retry-after": "1500"}, 1.5),
+        ({"x-ratelimit-user": "Limit:1,Remain:0,TimeLeft:2000,Reset:1234"}, 2.0),
+        ({"x-acs-retry-after": "-5"}, 0.0),
+        ({"x-acs-retry-after": "soon"}, 0.0),
+    ]
+    pools = fleet.runner("pools")
+    for headers, wait in hints:
+        for _ in range(11):  # so many calls earn the right to retry once
+            await pools.tick()
+        refusals = [httpx.Response(429, json={"code": "Throttling.Api"}, headers=headers)]
+        cloud.answer = lambda name, query, left=refusals: (  # type: ignore[misc]  # a default binds this round's list
+            left.pop() if name == "ListQuotas" and left else None
+        )
+        began = loop.time()
+        await pools.tick()
+        assert pools.state.success
+        waited = loop.time() - began
+        assert waited == pytest.approx(wait, abs=0.3) if wait else waited < 1.0
+
+
+@trap("6 error keys come in lower case too")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(403, json={"code": "NoPermission", "message": "pai:ListQuotas", "requestId": "R1"})
+    cloud.answer = _refuse("ListQuotas", refusal)
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="auth") == 1
+
+
+@trap("6 a gateway's HTML error keeps its HTTP status")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = _refuse("ListQuotas", httpx.Response(502, html="<html>bad gateway</html>"))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="server") == 1
+
+
+@trap("6 every attempt has a nonce of its own")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert len(cloud.calls) > 15
+    nonces = [query["nonce"] for _, query in cloud.calls]
+    assert len(set(nonces)) == len(nonces)
+
+
+@trap("6 a clock that is off is told in words, with both times")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    headers = {"date": "Fri, 02 Jan 2026 03:40:05 GMT"}
+    cloud.answer = lambda *_: httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers=headers)
+    await fleet.exporter.poll_once()
+    text = " ".join(fleet.log)
+    assert "the clock of this machine is off: here it is 2026-01-02T03:04:05Z, there it is Fri, 02 Jan 2026" in text
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
+
+
+@trap("6 rights are not enough: a list cut by membership is empty, and no error")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.workspaces = []
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("jobs", "workspace_info", "pool_") == []
+
+
+@trap("6 a job that is gone when its detail is asked for is not an error")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    cloud.answer = _refuse("GetJob", httpx.Response(404, json={"Code": "NotFound", "Message": "gone"}))
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("pod_") == []
+    assert fleet.own("api_requests_total", api="dlc", operation="GetJob", outcome="not_found") == 1
+
+
+@trap("7.1 a job that has run for 20 days is outside the default window")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("old", GmtCreateTime=at(-20 * DAY), GmtRunningTime=at(-20 * DAY + 60))]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="old",status="running"}') == 1
+    assert await fleet.value('jobs{workspace_id="1",status="running",platform_status="Running"}') == 1
+    assert all("StartTime" in query for query in cloud.called("ListJobs"))
+
+
+@trap("7.2 the same field comes in other types from list and detail")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    listed: dict[str, Any] = {
+        "RequestGPU": "8",
+        "RequestMemory": "512Gi",
+        "RequestCPU": 92,
+        "NodeCount": "2",
+        "RestartTimes": "2",
+    }
+    cloud.jobs = [job("a", **listed)]
+    cloud.details["a"] = job("a", RequestGPU=8.0, RequestMemory=512.0, RestartTimes="2/10")
+    await fleet.exporter.poll_once()
+    expected = ["92", str(512 * 2**30), "2", "8", "2", "10"]
+    names = [
+        "requested_cpu",
+        "requested_memory",
+        "requested_nodes",
+        "requested_acc",
+        "restarts_total",
+        "restarts_allowed",
+    ]
+    for name, value in zip(names, expected, strict=True):
+        (line,) = await fleet.lines(f"job_{name}")
+        assert line.rpartition(" ")[2] == value
+    cloud.jobs[0]["Status"] = "Dequeued"  # in no list now: asked for by id, and told in the detail's types
+    cloud.details["a"]["Status"] = "Dequeued"
+    await fleet.exporter.poll_once()
+    (memory,) = await fleet.lines("job_requested_memory")
+    assert memory.endswith(f" {512 * 2**30}")
+    assert await fleet.value('job_restarts_total{job_id="a"}') == 2
+
+
+@trap("7.3 memory comes in mixed units within one answer")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    details = {
+        "ActualMinQuota": {"CPU": "3312", "GPU": "144", "Memory": "32400Gi"},
+        "AllocatedQuota": {"CPU": "103", "GPU": "5", "Memory": "558080Mi"},
+    }
+    cloud.quotas = [{"QuotaId": "q", "QuotaDetails": details}]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pool_capacity_memory_bytes{pool_id="q"}') == 32400 * 2**30
+    assert await fleet.value('pool_allocated_memory_bytes{pool_id="q"}') == 558080 * 2**20
+    assert await fleet.value('pool_capacity_cpu_cores{pool_id="q"}') == 3312
+
+
+@trap("7.4 missing, null and empty are all absent, and none of them zero")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [
+        job("a", "Queuing", GmtRunningTime=None, RequestGPU=None, Priority=""),
+        job("b", "Queuing", GmtRunningTime="", Pods=None, NodeCount="null"),
+    ]
+    cloud.details = {"a": job("a", Pods=None), "b": job("b", Pods=[])}
+    cloud.quotas = [{"QuotaId": "q", "QuotaDetails": None}, None, "x", {}]  # type: ignore[list-item]  # hostile rows
+    await fleet.exporter.poll_once()
+    assert await fleet.lines("job_started", "job_requested_acc", "job_priority", "job_requested_nodes", "pod_") == []
+    assert await fleet.lines("pool_capacity", "pool_allocated", "pool_empty") == []
+    assert len(await fleet.lines("pool_info")) == 1
+    assert fleet.own("dropped_readings_total", collector="pools", reason="malformed") == 3
+
+
+@trap("7.5 percent is not ratio, and more than all is no reading")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b"), job("c")]
+    for job_id, gpu in (("a", 87.5), ("b", 101.0), ("c", 640.0)):  # c: a sum over eight cards, perhaps
+        cloud.metrics[(job_id, "CpuCoreUsage")] = _points(f"{job_id}-worker-0", 150.0)
+        cloud.metrics[(job_id, "GpuCoreUsage")] = _points(f"{job_id}-worker-0", gpu)
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.875
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="b",accelerator="gpu"}') == 1
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="c",accelerator="gpu"}') is None
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="c"}') == 1.5
+    assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
+
+
+@trap("7.6 an empty metric answer is no data, not zero")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b")]
+    cloud.metrics[("b", "CpuCoreUsage")] = None
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_cpu", "job_accelerator", "job_usage", "pod_cpu") == []
+    assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 2
+    assert fleet.own("api_requests_total", api="dlc", operation="GetJobMetrics", outcome="no_data") == 2
+
+
+@trap("7.7 metric times are milliseconds, job times ISO text")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", GmtSubmittedTime=at(-590))]
+    cloud.metrics[("a", "CpuCoreUsage")] = _points("a-worker-0", 50.0, age=60) + _points("a-worker-1", 50.0, age=3600)
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
+    assert await fleet.value('job_submitted_timestamp_seconds{job_id="a"}') == START - 590
+    assert fleet.own("dropped_readings_total", collector="usage", reason="stale") == 1
+
+
+@trap("7.9 ids are opaque")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    odd = ["dlc-20210126170216-1fdk9p0eu8ycd", "dlc1example0001a", "a/../b", 'q"u\\o', "ü"]
+    cloud.jobs = [job(job_id) for job_id in odd]
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == len(odd)
+    assert {query["path"] for query in cloud.called("GetJob")} == {f"/api/v1/jobs/{job_id}" for job_id in odd}
+
+
+@trap("7.10 PodId may be a bare role, and then twice the same")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    pod = {"PodId": "Worker", "Type": "Worker", "Status": "Running"}
+    cloud.details["a"] = job("a", Pods=[pod, pod])
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("pod_info")) == 1
+    assert fleet.own("dropped_readings_total", collector="pods", reason="duplicate") == 1
+
+
+@trap("7.11 booleans go out in lower case")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert cloud.called("ListQuotas")[0]["Verbose"] == "true"
+
+
+@trap("7.12 the path of ListQuotas ends in a slash, signed and sent alike")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert cloud.called("ListQuotas")[0]["path"] == "/api/v1/quotas/"
+
+
+@trap("7.13 a parent's figures include its children's; oversold jobs are jobs")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.quotas = [{"QuotaId": "root", "ParentQuotaId": ""}, {"QuotaId": "child", "ParentQuotaId": "root"}]
+    cloud.jobs = [job("a", UseOversoldResource=True)]
+    await fleet.exporter.poll_once()
+    info = await fleet.lines("pool_info")
+    assert sum('parent_pool_id=""' in line for line in info) == 1
+    assert sum('parent_pool_id="root"' in line for line in info) == 1
+    assert await fleet.value('job_status{job_id="a",status="running"}') == 1
+
+
+@trap("7.14 UsedQuota retires in favour of AllocatedQuota")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.quotas = [
+        {"QuotaId": "old", "QuotaDetails": {"UsedQuota": {"CPU": "3"}}},
+        {"QuotaId": "new", "QuotaDetails": {"UsedQuota": {"CPU": "3"}, "AllocatedQuota": {"CPU": "4"}}},
+    ]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pool_allocated_cpu_cores{pool_id="old"}') == 3
+    assert await fleet.value('pool_allocated_cpu_cores{pool_id="new"}') == 4
+
+
+@trap("7.15 an unserved region is an error, not zero jobs")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = lambda *_: httpx.Response(503, json={"Code": "ServiceUnavailable", "Message": "not here"})
+    assert not await fleet.exporter.poll_once()
+    assert await fleet.lines("jobs") == []
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="server") == 1
+    up = fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"})
+    assert up == 0
+
+
+@trap("7.16 answers hold secrets, and neither logs nor pages show them")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    hidden: dict[str, Any] = {
+        "Envs": {"TOKEN": "hunter2"},
+        "UserCommand": "run --key hunter2",
+        "JobSpecs": [{"ImageConfig": {"Password": "hunter2"}}],
+    }
+    cloud.jobs = [job("a", **hidden), job("b", **hidden, RequestGPU={"hunter2": 1})]
+    cloud.answer = _refuse("GetJob", httpx.Response(200, text='{"JobId": "hunter2", cut off'))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="dlc", operation="GetJob", outcome="bad_answer") == 2
+    assert "hunter2" not in " ".join(fleet.log)
+    assert "hunter2" not in (await fleet.exporter.text()).decode()
+
+
+@trap("7.17 rows move between pages while they are read")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job(f"j{number:03}") for number in range(150)]
+
+    def shift(operation: str, query: dict[str, str]) -> None:
+        if operation == "ListJobs" and query.get("Status") == "Running" and query["PageNumber"] == "2":
+            cloud.jobs.insert(0, job("new"))  # everything moves down by one: the last of page one comes again
+
+    cloud.answer = shift
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('jobs{workspace_id="1",status="running",platform_status="Running"}') == 150
+    assert len(await fleet.lines("job_info")) == 150
+
+
+@trap("8 ListQuotas: ResourceType is left out, because naming ACS fails and leaving it out answers all")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert "ResourceType" not in cloud.called("ListQuotas")[0]
+
+
+@trap("8 GpuMemoryUsage and MemoryUsage are percent, whatever 'usage' says")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    for metric in ("CpuCoreUsage", "MemoryUsage", "GpuMemoryUsage"):
+        cloud.metrics[("a", metric)] = _points("a-worker-0", 40.0)
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.4
+    assert await fleet.value('job_accelerator_memory_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.4
+
+
+@trap("8 hosts come from the documented pattern, not from the SDK's map")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert {(name, query["host"]) for name, query in cloud.calls if name != "GetJob"} >= {
+        ("ListWorkspaces", "aiworkspace.cn-hangzhou.aliyuncs.com"),
+        ("ListJobs", "pai-dlc.cn-hangzhou.aliyuncs.com"),
+        ("ListQuotas", "pai.cn-hangzhou.aliyuncs.com"),
+    }
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_trap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        cloud = Cloud()
+        async with Fleet(cloud, tmp_path, monkeypatch, caplog) as fleet:
+            await TRAPS[name](cloud, fleet)
+
+    with caplog.at_level(logging.DEBUG):
+        run_stepped(main)

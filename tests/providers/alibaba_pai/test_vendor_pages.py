@@ -1,0 +1,67 @@
+"""The vendor's own examples in, exposition lines out, with the clock at the samples' time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS, example_of
+from tests.support.exposition import lines
+from tests.support.golden import check_golden
+from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, readings, usage
+
+GOLDEN = Path(__file__).parent / "golden"
+SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
+
+
+def _pages(name: str, example: dict[str, Any], after: str, before: str) -> list[Any]:
+    cases = [pytest.param(example, id="values of the page")]
+    whole = example_of(name, after, before)
+    if whole is not None:
+        cases.append(pytest.param(whole, id="the page itself"))
+    return cases
+
+
+@pytest.mark.parametrize(
+    "payload",
+    _pages("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
+)
+def test_get_job_metrics_page(payload: dict[str, Any]) -> None:
+    taken = []
+    for metric in METRIC_TYPES:  # the page shows one answer; each of the eight types has this shape
+        found, dropped = readings(payload, metric, job_id=payload["JobId"], now=SAMPLE_TIME + 30, max_age=900)
+        assert not dropped
+        taken += found
+    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(usage(payload["JobId"], taken)))
+
+
+def test_get_job_metrics_page_a_day_later_is_stale() -> None:
+    found, dropped = readings(
+        GET_JOB_METRICS, METRIC_TYPES[0], job_id=GET_JOB_METRICS["JobId"], now=SAMPLE_TIME + 86400, max_age=900
+    )
+    assert found == []
+    assert dropped == {"stale": 1}
+
+
+@pytest.mark.parametrize(
+    "payload", _pages("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
+)
+def test_get_job_page(payload: dict[str, Any]) -> None:
+    job = translate.job(payload)
+    assert job is not None
+    detail, pods, dropped = translate.pods(payload)
+    assert not dropped
+    text = lines([job, detail, *pods], job_labels=("key",))
+    check_golden(GOLDEN / "page_get_job.txt", text)
+
+
+def test_get_job_page_while_it_ran() -> None:
+    # The page's job has ended, so what it asked for is gone; its SubStatus says how it was before.
+    job = translate.job({**GET_JOB, "Status": "Running", "GmtFinishTime": None})
+    assert job is not None
+    check_golden(GOLDEN / "page_get_job_running.txt", lines([replace(job, tags=())]))

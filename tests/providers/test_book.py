@@ -1,0 +1,141 @@
+"""The book of jobs: endings are counted once, kept for their retention, never guessed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.providers.book import JobBook, WorkspaceJobs
+
+BEGAN = 1_000.0
+HOUR = 3600.0
+
+
+def _job(job_id: str, status: Status, *, holds: bool = False, finished: float | None = None) -> Job:
+    return Job(job_id=job_id, status=status, holds_resources=holds, finished=finished)
+
+
+RUNNING = _job("a", Status.RUNNING, holds=True)
+
+
+def _settle(page: WorkspaceJobs, *jobs: Job, now: float) -> None:
+    page.settle({job.job_id: job for job in jobs}, now=now, began=BEGAN, retention=HOUR)
+    page.ends_known_until = now
+
+
+def _counts(page: WorkspaceJobs) -> dict[str, int]:
+    return {count.status.value: count.count for count in page.finished_counts()}
+
+
+def test_counters_start_at_zero_for_every_finished_status() -> None:
+    assert _counts(WorkspaceJobs("w")) == {"succeeded": 0, "failed": 0, "stopped": 0}
+
+
+def test_an_ending_is_counted_once_and_shown_for_its_retention() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    done = _job("a", Status.SUCCEEDED, finished=2030)
+    for now in (2060.0, 2120.0, 2060 + HOUR - 1):
+        _settle(page, done, now=now)
+        assert [job.status for job in page.jobs()] == [Status.SUCCEEDED]
+        assert _counts(page)["succeeded"] == 1
+    _settle(page, now=2060 + HOUR)
+    assert list(page.jobs()) == []
+    assert _counts(page)["succeeded"] == 1
+
+
+def test_what_ended_before_the_start_is_shown_and_not_counted() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, _job("a", Status.FAILED, finished=BEGAN - 60), now=BEGAN + 5)
+    assert [job.job_id for job in page.jobs()] == ["a"]
+    assert _counts(page)["failed"] == 0
+
+
+def test_what_started_and_ended_between_two_polls_is_counted() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, now=2000)
+    _settle(page, _job("a", Status.FAILED, finished=2030), now=2060)
+    assert _counts(page)["failed"] == 1
+
+
+def test_a_job_that_holds_resources_after_its_end_is_live_and_its_retention_starts_when_it_lets_go() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    reserving = _job("a", Status.SUCCEEDED, holds=True, finished=2030)
+    _settle(page, reserving, now=2060)
+    assert "a" in page.live
+    assert _counts(page)["succeeded"] == 1  # its work is done, whatever it still holds
+    let_go = 2060 + 3 * HOUR
+    _settle(page, replace(reserving, holds_resources=False), now=let_go)
+    assert "a" not in page.live
+    _settle(page, now=let_go + HOUR - 1)
+    assert [job.job_id for job in page.jobs()] == ["a"]
+    _settle(page, now=let_go + HOUR)
+    assert list(page.jobs()) == []
+    assert _counts(page)["succeeded"] == 1
+
+
+def test_a_job_found_nowhere_is_dropped_and_not_counted() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    assert page.missing({}) == ["a"]
+    _settle(page, now=2060)
+    assert list(page.jobs()) == []
+    assert sum(_counts(page).values()) == 0
+
+
+def test_an_unknown_state_stays_live() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    _settle(page, Job(job_id="a", status=Status.UNKNOWN, platform_status="Hibernating"), now=2060)
+    assert page.live["a"].platform_status == "Hibernating"
+
+
+def test_a_live_job_belongs_to_one_workspace() -> None:
+    book = JobBook(lambda job: True)
+    _settle(book.workspace("w"), RUNNING, now=2000)
+    assert book.owner("a") == "w"
+    assert book.owner("b") is None
+    book.keep_only(["x"])
+    assert book.owner("a") is None
+
+
+def test_watchers_see_the_filtered_live_jobs() -> None:
+    book = JobBook(lambda job: job.job_id != "a")
+    seen: list[list[str]] = []
+    book.watch(lambda: seen.append(sorted(book.live())))
+    _settle(book.workspace("w"), RUNNING, replace(RUNNING, job_id="b"), now=2000)
+    book.changed()
+    assert seen == [["b"]]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("abc"),
+            st.tuples(st.sampled_from(sorted(Status)), st.booleans(), st.booleans()),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_polls_tell(polls: list[dict[str, tuple[Status, bool, bool]]]) -> None:
+    page = WorkspaceJobs("w")
+    last: dict[str, Status] = {}
+    for number, rows in enumerate(polls):
+        now = 2000.0 + 60 * number
+        before = sum(_counts(page).values())
+        jobs = [
+            _job(job_id, status, holds=holds, finished=now if dated and status in FINISHED else None)
+            for job_id, (status, holds, dated) in rows.items()
+        ]
+        _settle(page, *jobs, now=now)
+        ids = [job.job_id for job in page.jobs()]
+        assert len(ids) == len(set(ids))  # never two series for one job
+        assert {job.job_id for job in jobs} <= set(ids)  # nothing that was told is lost
+        newly = {job.job_id for job in jobs if job.status in FINISHED and last.get(job.job_id) not in FINISHED}
+        assert sum(_counts(page).values()) - before <= len(newly)
+        for job in jobs:
+            last[job.job_id] = job.status

@@ -1,0 +1,18 @@
+"""Programs that some tests drive: skipped by name where one is missing, except under CI, where that is a failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def need(program: str) -> str:
+    """The program's path; skips the test where it is not installed."""
+    path = shutil.which(program)
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{program} is not installed, and CI must not skip")
+        pytest.skip(f"{program} is not installed")
+    return path

@@ -1,0 +1,124 @@
+"""The pages, by HTTP as a client sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
+from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.web.app import Pages, make_app
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
+
+@pytest.fixture
+def pages() -> Pages:
+    board, telemetry = Board(), Telemetry()
+    renderer = Renderer(RenderSettings(deny=(), job_labels=()))
+    objects = [
+        Workspace("1", 'quote " back \\ line\nbreak'),
+        JobCount("1", Status.RUNNING, "Running", 3),
+        FinishedCount("1", Status.FAILED, 2),
+    ]
+    board.put("part", renderer.render("p", objects))
+    telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
+    return Pages(board=board, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n")
+
+
+def _ask(pages: Pages, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=make_app(pages))
+        async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
+            plain = {"accept": "*/*", "accept-encoding": "identity"}
+            return await client.request(
+                method, path, headers={**plain, **{k.replace("_", "-"): v for k, v in headers.items()}}
+            )
+
+    return asyncio.run(ask())
+
+
+def _samples(families: Any) -> dict[str, float]:
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in families
+        for sample in family.samples
+        if not sample.name.startswith(("process_", "python_"))
+    }
+
+
+def test_metrics_as_prometheus_text(pages: Pages) -> None:
+    answer = _ask(pages, "/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    families = {family.name for family in parse_text(answer.text)}
+    assert {"trainfleet_jobs", "trainfleet_jobs_finished", "trainfleet_provider_up"} <= families
+    assert "# TYPE trainfleet_jobs_finished_total counter\n" in answer.text
+
+
+def test_metrics_as_openmetrics(pages: Pages) -> None:
+    answer = _ask(pages, "/metrics", accept=OPENMETRICS)
+    assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert answer.text.endswith("# EOF\n")
+    assert answer.text.count("# EOF") == 1
+    assert "# TYPE trainfleet_jobs_finished counter\n" in answer.text
+    assert _samples(parse_openmetrics(answer.text)) == _samples(parse_text(_ask(pages, "/metrics").text))
+
+
+@pytest.mark.parametrize("accept", ["*/*", OPENMETRICS])
+def test_gzip_equals_plain(pages: Pages, accept: str) -> None:
+    async def ask() -> tuple[bytes, bytes]:
+        transport = httpx.ASGITransport(app=make_app(pages))
+        async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
+            async with client.stream(
+                "GET", "/metrics", headers={"accept": accept, "accept-encoding": "gzip"}
+            ) as zipped:
+                assert zipped.headers["content-encoding"] == "gzip"
+                raw = b"".join([chunk async for chunk in zipped.aiter_raw()])
+                assert int(zipped.headers["content-length"]) == len(raw)
+            plain = await client.get("/metrics", headers={"accept": accept, "accept-encoding": "identity"})
+            return gzip.decompress(raw), plain.content
+
+    unzipped, plain = asyncio.run(ask())
+    own = b"process_", b"python_", b"# "  # CPU time and memory differ from scrape to scrape
+    assert [line for line in unzipped.splitlines() if not line.startswith(own)] == [
+        line for line in plain.splitlines() if not line.startswith(own)
+    ]
+
+
+def test_head_is_get_without_a_body(pages: Pages) -> None:
+    answer = _ask(pages, "/metrics", method="HEAD")
+    assert answer.status_code == 200
+    assert answer.content == b""
+    assert int(answer.headers["content-length"]) > 500
+
+
+def test_other_methods_are_refused(pages: Pages) -> None:
+    for path in ("/metrics", "/", "/-/healthy", "/-/ready", "/config"):
+        assert _ask(pages, path, method="POST").status_code == 405
+    assert _ask(pages, "/-/reload", method="POST").status_code == 404
+
+
+def test_landing_page_links_to_what_there_is(pages: Pages) -> None:
+    answer = _ask(replace(pages, telemetry_path="/fleet"), "/")
+    assert answer.headers["content-type"].startswith("text/html")
+    for path in ("/fleet", "/config", "/-/healthy", "/-/ready"):
+        assert f'href="{path}"' in answer.text
+
+
+def test_health_readiness_and_config(pages: Pages) -> None:
+    assert _ask(pages, "/-/healthy").status_code == 200
+    assert _ask(pages, "/-/ready").status_code == 200
+    waiting = _ask(replace(pages, waiting_for=lambda: ["p/jobs"]), "/-/ready")
+    assert waiting.status_code == 503
+    assert "p/jobs" in waiting.text
+    assert _ask(pages, "/config").text == "providers: []\n"
