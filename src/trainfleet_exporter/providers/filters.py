@@ -36,8 +36,8 @@ def _criteria(given: JobFilter) -> list[Callable[[Job], bool]]:
 
 
 def _name_test(names: Sequence[str]) -> Callable[[Job], bool]:
-    pattern = re.compile("|".join(f"(?:{name})" for name in names))
-    return lambda job: pattern.fullmatch(job.name) is not None
+    patterns = [re.compile(name) for name in names]
+    return lambda job: any(pattern.fullmatch(job.name) for pattern in patterns)
 
 
 def _text_test(field: Callable[[Job], str], allowed: Sequence[str]) -> Callable[[Job], bool]:

@@ -1,0 +1,32 @@
+"""The config file: strict, with every fault at once, and secrets that cannot print themselves."""
+
+from trainfleet_exporter.config.load import load_config, redacted
+from trainfleet_exporter.config.schema import (
+    Collector,
+    Config,
+    Global,
+    Http,
+    JobFilter,
+    JobsScope,
+    Limits,
+    Metrics,
+    ProviderConfig,
+    Section,
+)
+from trainfleet_exporter.config.secrets import Secret
+
+__all__ = [
+    "Collector",
+    "Config",
+    "Global",
+    "Http",
+    "JobFilter",
+    "JobsScope",
+    "Limits",
+    "Metrics",
+    "ProviderConfig",
+    "Secret",
+    "Section",
+    "load_config",
+    "redacted",
+]

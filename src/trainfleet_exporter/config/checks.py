@@ -1,0 +1,172 @@
+"""What a config must keep beyond single values: names, timeouts, plain http, and what one account shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainfleet_exporter.config.durations import format_duration
+from trainfleet_exporter.config.scalars import broken_reference, show
+from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
+from trainfleet_exporter.config.translate import Problem
+from trainfleet_exporter.config.tree import Document, Loc, Row, Scalar, Table, show_path
+from trainfleet_exporter.config.urls import is_loopback
+from trainfleet_exporter.config.wording import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The sections as far as they are sound, the tree they came from, and the places with faults of their own."""
+
+    document: Document
+    settings: Global | None
+    providers: Mapping[int, ProviderConfig]
+    """By their position in the file; one with faults may lack required fields."""
+    spoilt: frozenset[Loc]
+
+    def sound(self, *loc: str | int) -> bool:
+        """Whether no fault was found at `loc`, in what it holds or in what it stands in."""
+        return not any(spoilt[: len(loc)] == loc[: len(spoilt)] for spoilt in self.spoilt)
+
+    def given(self, *loc: str | int) -> bool:
+        """Whether the file has a value there, so that a fault can point at it."""
+        return self.document.find(loc) is not None
+
+
+def check(draft: Draft) -> Iterator[Problem]:
+    """Every fault between values that are sound by themselves."""
+    yield from _names(draft.document)
+    yield from _timeouts(draft)
+    yield from _later_collectors(draft)
+    yield from _missing_collectors(draft)
+    yield from _plain_http(draft)
+    yield from _repeated_items(draft)
+    yield from _accounts(draft)
+
+
+def shared_limits(providers: Sequence[ProviderConfig]) -> tuple[ProviderConfig, ...]:
+    """The providers with the limits of their account, which one of them may state for all."""
+    stated = {provider.account: provider.limits for provider in providers if _states_limits(provider)}
+    return tuple(
+        provider.model_copy(update={"limits": stated.get(provider.account, provider.limits)})
+        if provider.account is not None
+        else provider
+        for provider in providers
+    )
+
+
+def _names(document: Document) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    providers = document.find(("providers",))
+    for index, provider in enumerate(providers if isinstance(providers, Row) else ()):
+        loc: Loc = ("providers", index, "name")
+        name = provider.get("name") if isinstance(provider, Table) else None
+        if not isinstance(name, Scalar) or broken_reference(name):
+            continue
+        text = name.expansion.text
+        if text in first:
+            yield Problem(loc, Rule.REPEATED_NAME.format(found=show(name), first=first[text]))
+        first.setdefault(text, document.line(loc))
+
+
+def _timeouts(draft: Draft) -> Iterator[Problem]:
+    """A sweep must have ended before the next one is due."""
+    settings = draft.settings
+    if settings is None or not draft.sound("global", "poll_timeout"):
+        return
+    timeout, every = settings.poll_timeout, settings.poll_interval
+    limits: dict[Loc, float] = {}
+    if draft.sound("global", "poll_interval"):
+        limits["global", "poll_interval"] = every
+    for index, provider in draft.providers.items():
+        for key, collector in provider.sweeps().items():
+            loc: Loc = ("providers", index, "collectors", key, "interval")
+            if collector.enabled and collector.interval is not None and draft.sound(*loc):
+                limits[loc] = collector.interval
+    for loc, interval in limits.items():
+        if timeout < interval:
+            continue
+        # Point at what the file says: the interval, or else the timeout that the default interval is too short for.
+        if draft.given(*loc):
+            given = draft.given("global", "poll_timeout")
+            limit = format_duration(timeout) + ("" if given else " by default")
+            yield Problem(loc, Rule.INTERVAL_TOO_SHORT.format(found=format_duration(interval), limit=limit))
+        else:
+            yield Problem(
+                ("global", "poll_timeout"),
+                Rule.TIMEOUT_TOO_LONG.format(
+                    found=format_duration(timeout),
+                    other=show_path(loc),
+                    limit=f"{format_duration(interval)} by default",
+                ),
+            )
+
+
+def _later_collectors(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        for key, collector in provider.unserved().items():
+            loc: Loc = ("providers", index, "collectors", key)
+            if collector.enabled and draft.sound(*loc, "enabled"):
+                yield Problem(loc, Rule.LATER_COLLECTOR.format())
+
+
+def _missing_collectors(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        for needed, (collector, others) in provider.needed().items():
+            waiting = [key for key, other in others.items() if other.enabled]
+            loc: Loc = ("providers", index, "collectors", needed, "enabled")
+            if not collector.enabled and waiting and draft.sound(*loc):
+                yield Problem(loc, Rule.NEEDED_COLLECTOR.format(others=" and ".join(waiting)))
+
+
+def _plain_http(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        if provider.http.allow_plain_http or not draft.sound("providers", index, "http", "allow_plain_http"):
+            continue
+        for key, url in provider.given_endpoints().items():
+            loc: Loc = ("providers", index, "endpoints", key)
+            if url.startswith("http://") and not is_loopback(url) and draft.sound(*loc):
+                yield Problem(loc, Rule.PLAIN_HTTP.format(found=show(url)))
+
+
+def _repeated_items(draft: Draft) -> Iterator[Problem]:
+    """A workspace that is named twice would be polled twice."""
+    for index in draft.providers:
+        items = draft.document.find(("providers", index, "workspaces"))
+        seen: set[str] = set()
+        for position, item in enumerate(items if isinstance(items, Row) else ()):
+            loc: Loc = ("providers", index, "workspaces", position)
+            if not isinstance(item, Scalar) or not draft.sound(*loc):
+                continue
+            if item.expansion.text in seen:
+                yield Problem(loc, Rule.REPEATED_ITEM.format(found=show(item)))
+            seen.add(item.expansion.text)
+
+
+def _states_limits(provider: ProviderConfig) -> bool:
+    return "limits" in provider.model_fields_set
+
+
+def _accounts(draft: Draft) -> Iterator[Problem]:
+    """Providers of one account state equal limits, or none of them but one."""
+    accounts: dict[str, list[int]] = {}
+    for index, provider in draft.providers.items():
+        if provider.account is not None and draft.sound("providers", index, "limits"):
+            accounts.setdefault(provider.account, []).append(index)
+    for account, indexes in accounts.items():
+        stated = {index: draft.providers[index].limits for index in indexes if _states_limits(draft.providers[index])}
+        if len(stated) > 1:
+            yield from _limits_of(draft, account, indexes, stated)
+
+
+def _limits_of(draft: Draft, account: str, indexes: Sequence[int], stated: Mapping[int, Limits]) -> Iterator[Problem]:
+    first = min(stated)
+    shown = show(account)
+    for index in indexes:
+        loc: Loc = ("providers", index, "limits")
+        if index not in stated:
+            yield Problem(loc, Rule.LIMITS_PARTLY.format(count=len(stated), account=shown))
+        elif stated[index] != stated[first]:
+            other: Loc = ("providers", first, "limits")
+            line = draft.document.line(other)
+            yield Problem(loc, Rule.LIMITS_DIFFER.format(other=show_path(other), line=line, account=shown))

@@ -1,0 +1,44 @@
+"""`${NAME}` in the config's texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# In this order: an escaped dollar, a well-formed reference, a broken one. Any other dollar stands for itself, so
+# that the regular expression `train-.*$` needs no care.
+_TOKENS = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\$\{)")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Expansion:
+    """A text after its references were filled in; without a repr, because it may be a secret."""
+
+    text: str
+    used: bool = False
+    """Whether a part of it came from the environment."""
+    unset: tuple[str, ...] = ()
+    malformed: bool = False
+
+
+def expand(text: str, environ: Mapping[str, str]) -> Expansion:
+    """Fill in every `${NAME}`; `$$` becomes a dollar. Never raises: what went wrong is in the answer."""
+    unset: dict[str, None] = {}
+    malformed = used = False
+
+    def fill(token: re.Match[str]) -> str:
+        nonlocal malformed, used
+        if token["broken"]:
+            malformed = True
+            return token[0]
+        name = token["name"]
+        if name is None:
+            return "$"
+        used = True
+        if name not in environ:
+            unset[name] = None
+            return ""
+        return environ[name]
+
+    return Expansion(_TOKENS.sub(fill, text), used, tuple(unset), malformed)

@@ -1,0 +1,230 @@
+"""The vocabulary of annotated types that the config's models are made of.
+
+Each kind takes a scalar of the file (always its text, the schema decides what it means) or a ready Python value, which
+code that builds a config itself hands in. A refusal carries its rule and never the value of a secret.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import ssl
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import GetCoreSchemaHandler, PlainSerializer, PlainValidator, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from trainfleet_exporter.config.durations import format_duration, parse_duration
+from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
+from trainfleet_exporter.config.secrets import Secret, unusable
+from trainfleet_exporter.config.tree import Scalar, shape
+from trainfleet_exporter.config.urls import hide_userinfo, parse_endpoint, parse_proxy
+from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.errors import AccessDenied
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretFile:
+    """Stands for a secret whose key was written as `x_file`; `twice` if `x` was written as well."""
+
+    key: str
+    path: object
+    twice: bool
+
+
+def _kind(parse: Callable[[str], Any], rule: Rule, *ready: type, **facts: object) -> PlainValidator:
+    """A validator of scalars by `parse`, which raises ValueError; values of the `ready` types pass as they are."""
+
+    def validate(value: object) -> Any:
+        if ready and isinstance(value, ready):
+            return value
+        text = text_of(value, rule, **facts)
+        try:
+            return parse(text)
+        except ValueError as error:
+            refuse(rule, **{**facts, "found": show(value), "reason": error})
+
+    return PlainValidator(validate)
+
+
+def _matching(pattern: str) -> Callable[[str], str]:
+    form = re.compile(pattern, re.DOTALL)
+
+    def parse(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError("does not match")
+        return text
+
+    return parse
+
+
+def _plain_text(text: str) -> str:
+    if unusable(text):
+        raise ValueError(unusable(text))
+    return text
+
+
+def _name(text: str) -> str:
+    if len(text) > 64:
+        raise ValueError("too long")
+    return _plain_text(text)
+
+
+def _flag(text: str) -> bool:
+    # What YAML 1.1 takes as true and false; the words keep the meaning that operators know from other files.
+    word = text.lower()
+    if word in {"true", "yes", "on"}:
+        return True
+    if word in {"false", "no", "off"}:
+        return False
+    raise ValueError("neither true nor false")
+
+
+def _count(minimum: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        # No leading zeros and no underscores: YAML 1.1 and a person would disagree on what 010 is.
+        if not re.fullmatch("0|[1-9][0-9]{0,8}", text, re.ASCII) or int(text) < minimum:
+            raise ValueError("no count")
+        return int(text)
+
+    return parse
+
+
+def _rate(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text, re.ASCII) or not float(text) > 0:
+        raise ValueError("no rate")
+    return float(text)
+
+
+def _above_zero(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds == 0:
+        raise ValueError("zero")
+    return seconds
+
+
+def _regex(text: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # re warns of what a later Python may read differently; it compiles today
+            re.compile(_plain_text(text))
+            re.compile(f"(?:{text})")  # lists of them are joined, which flags for the whole expression do not survive
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(str(error) or "nested too deeply") from None
+    return text
+
+
+def _secret(value: object, info: ValidationInfo) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if isinstance(value, SecretFile):
+        return _secret_of_file(value, Surroundings.of(info).folder)
+    if value is None:
+        refuse(Rule.HIDDEN_MISSING, key=info.field_name)
+    if not isinstance(value, Scalar | str):
+        refuse(Rule.HIDDEN)
+    text = text_of(value, Rule.HIDDEN)
+    if unusable(text):
+        refuse(Rule.HIDDEN)
+    from_environment = isinstance(value, Scalar) and value.expansion.used
+    return Secret(text, source="environment" if from_environment else "config file")
+
+
+def _secret_of_file(given: SecretFile, folder: Path) -> Secret:
+    if given.twice:
+        refuse(Rule.TEXT_AND_FILE, key=given.key)
+    if not isinstance(given.path, Scalar | str):
+        refuse(Rule.FILE_OF_TEXT, reason=f"it is {shape(given.path)}")
+    path = text_of(given.path, Rule.FILE_OF_TEXT)
+    try:
+        return Secret.from_file(folder / path)
+    except AccessDenied as error:
+        # The path stays out of the message: who puts the secret itself here must not find it in a log.
+        refuse(Rule.FILE_OF_TEXT, reason=error.message.rpartition(": ")[2])
+    except ValueError:
+        refuse(Rule.FILE_OF_TEXT, reason="it is no path")
+
+
+def _ca_file(value: object, info: ValidationInfo) -> Path:
+    if isinstance(value, Path):
+        return value
+    path = Surroundings.of(info).folder / text_of(value, Rule.CA_FILE, reason="it is no path")
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        refuse(Rule.CA_FILE, found=show(value), reason="it holds no PEM certificate")
+    except (OSError, ValueError) as error:
+        refuse(Rule.CA_FILE, found=show(value), reason=getattr(error, "strerror", None) or "it is no path")
+    return path
+
+
+def _show_seconds(seconds: float) -> str:
+    return format_duration(seconds) if math.isfinite(seconds) and seconds == int(seconds) else f"{seconds}s"
+
+
+# A Rule beside a validator tells the wording of a required key that is left out.
+Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
+Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
+Region: TypeAlias = Annotated[str, _kind(_matching("[a-z][a-z0-9-]{0,61}[a-z0-9]"), Rule.REGION), Rule.REGION]
+Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool)]
+CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int)]
+CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int)]
+Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float)]
+
+Duration: TypeAlias = Annotated[float, _kind(_above_zero, Rule.DURATION, int, float), PlainSerializer(_show_seconds)]
+"""Seconds above 0."""
+DurationOrZero: TypeAlias = Annotated[
+    float, _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float), PlainSerializer(_show_seconds)
+]
+
+SecretText: TypeAlias = Annotated[Secret, PlainValidator(_secret), PlainSerializer(str), Rule.HIDDEN_MISSING]
+"""A key `x` that may also be written as `x_file`."""
+Endpoint: TypeAlias = Annotated[str, _kind(parse_endpoint, Rule.ENDPOINT)]
+"""`scheme://host[:port]`, without a slash at the end."""
+Proxy: TypeAlias = Annotated[str, _kind(parse_proxy, Rule.PROXY), PlainSerializer(hide_userinfo)]
+"""May hold a password: give its field `repr=False`."""
+CaFile: TypeAlias = Annotated[Path, PlainValidator(_ca_file), PlainSerializer(str)]
+Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is no text")]
+"""To be matched whole, as Prometheus does: `re.fullmatch(pattern, text)`."""
+Glob: TypeAlias = Annotated[str, _kind(_matching(r"[A-Za-z0-9_:*?!\[\]-]+"), Rule.GLOB)]
+"""A pattern of `fnmatch` for family names."""
+
+
+def choice(served: tuple[str, ...], later: tuple[str, ...] = ()) -> PlainValidator:
+    """One of the `served` words; a word of `later` is known, and refused with that reason."""
+    choices = ", ".join(served)
+
+    def validate(value: object) -> str:
+        text = text_of(value, Rule.CHOICE, choices=choices)
+        if text not in served:
+            refuse(Rule.LATER_CHOICE if text in later else Rule.CHOICE, found=show(value), choices=choices)
+        return text
+
+    return PlainValidator(validate)
+
+
+class _AllOrList:
+    """Lets the word `all` stand where else a list of texts with at least one item stands, each once."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def validate(value: object, items: core_schema.ValidatorFunctionWrapHandler) -> Any:
+            if isinstance(value, list | tuple):
+                if not value:
+                    refuse(Rule.WORKSPACES, found="an empty list")
+                return items(value)
+            if text_of(value, Rule.WORKSPACES) != "all":
+                refuse(Rule.WORKSPACES, found=show(value))
+            return "all"
+
+        return core_schema.no_info_wrap_validator_function(
+            validate,
+            handler.generate_schema(tuple[Text, ...]),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
+        )
+
+
+AllOrList: TypeAlias = Annotated[Literal["all"] | tuple[Text, ...], _AllOrList()]

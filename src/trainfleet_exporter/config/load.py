@@ -1,0 +1,107 @@
+"""From a config file to a `Config`, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainfleet_exporter.config.checks import Draft, check, shared_limits
+from trainfleet_exporter.config.parse import read_document
+from trainfleet_exporter.config.scalars import Surroundings, broken_reference, show
+from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
+from trainfleet_exporter.config.translate import Problem, unknown_key, validate
+from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape
+from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.errors import ConfigError
+
+_KEYS = Config.allowed_keys()
+
+
+def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[str, type[ProviderConfig]]) -> Config:
+    """Read a config file. Relative paths in it start from its folder; `platforms` are the models by platform.
+
+    Raises `ConfigError` with every fault of the file, in file order.
+    """
+    document = read_document(path, environ, keys=", ".join(_KEYS))
+    surroundings = Surroundings(path.parent, environ)
+    problems = list(_unknown_keys(document.root))
+
+    settings = validate(Global, document.root.get("global"), ("global",), surroundings)
+    problems += settings.problems
+    providers: dict[int, ProviderConfig] = {}
+    given = document.root.get("providers")
+    if not isinstance(given, Row) or not given:
+        found = "an empty list" if isinstance(given, Row) else shape(given)
+        problems.append(Problem(("providers",), Rule.PROVIDERS.format(found=found)))
+    else:
+        for index, node in enumerate(given):
+            at: Loc = ("providers", index)
+            model, platform_problems = _platform(node, at, platforms)
+            problems += platform_problems
+            provider = validate(model or ProviderConfig, _common(node) if model is None else node, at, surroundings)
+            problems += [problem for problem in provider.problems if model or problem.loc != (*at, "platform")]
+            if provider.section is not None:
+                providers[index] = provider.section
+
+    draft = Draft(document, settings.section, providers, frozenset(problem.loc for problem in problems))
+    problems += check(draft)
+    problems = [problem for problem in problems if problem.loc not in document.broken]
+    faults = {document.fault(problem.loc, problem.message) for problem in problems} | set(document.faults)
+    if faults or settings.section is None:
+        raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
+    return Config.model_validate({"global": settings.section, "providers": shared_limits(list(providers.values()))})
+
+
+def redacted(config: Config) -> str:
+    """The running config as YAML: every default filled in, secrets and the user of a proxy shown as `<secret>`.
+
+    But for those it reads back as the same config, so it can be kept as a file.
+    """
+    plain = _escaped(config.model_dump(mode="json", by_alias=True))
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _escaped(value: Any) -> Any:
+    """The value with dollars doubled where a reader of the file would take them for a reference."""
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    doubled = isinstance(value, str) and ("${" in value or "$$" in value)
+    return value.replace("$", "$$") if doubled else value
+
+
+def _unknown_keys(root: Table) -> Iterator[Problem]:
+    for key in root:
+        if key not in _KEYS and not key.startswith("x-"):
+            yield Problem((key,), unknown_key(key, _KEYS))
+
+
+def _platform(
+    node: Node, at: Loc, platforms: Mapping[str, type[ProviderConfig]]
+) -> tuple[type[ProviderConfig] | None, list[Problem]]:
+    """The model of a provider; None and why if its platform cannot be told."""
+    if not isinstance(node, Table | None):
+        return ProviderConfig, []  # validation says what a provider must be
+    value = node.get("platform") if node else None
+    if isinstance(value, Scalar) and not broken_reference(value):
+        if value.expansion.text in platforms:
+            return platforms[value.expansion.text], []
+    elif isinstance(value, Scalar):
+        return None, [Problem((*at, "platform"), broken_reference(value))]
+    message = Rule.PLATFORM if isinstance(value, Scalar) else Rule.CHOICE
+    words = ", ".join(sorted(platforms))
+    return None, [Problem((*at, "platform"), message.format(found=show(value), platforms=words, choices=words))]
+
+
+def _common(node: Node) -> Node:
+    """A provider of an unknown platform without the keys that only its platform could judge."""
+    if not isinstance(node, Table):
+        return node
+    common = Table(node.line)
+    common.key_lines = node.key_lines
+    common.update({key: value for key, value in node.items() if key in ProviderConfig.allowed_keys()})
+    return common

@@ -1,0 +1,110 @@
+"""Secrets that cannot print themselves."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from pathlib import Path
+from typing import NoReturn, Self
+
+from trainfleet_exporter.errors import AccessDenied
+
+MASK = "<secret>"
+_NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
+_MAX_BYTES = 65536  # a credential is short; what is longer is the wrong file
+
+
+def unusable(text: str) -> str:
+    """Why `text` cannot be a secret (nor a name or an id), in words that do not hold it; empty if it can."""
+    if not text.strip():
+        return "it is empty"
+    if any(unicodedata.category(character) in _NO_TEXT for character in text):
+        return "it holds a line break or another control character"
+    return ""
+
+
+class Secret:
+    """A text that shows as `<secret>` wherever it is printed, formatted, copied into a pickle or dumped.
+
+    Only `reveal()` gives the text. A secret of a file follows that file: it is read again when the file's time,
+    size or inode changes, so that rotated credentials need no reload.
+    """
+
+    __slots__ = ("_path", "_stamp", "_text", "source")
+
+    source: str
+    """Where it came from, for people: `config file`, `environment` or `file PATH`."""
+
+    def __init__(self, text: str, *, source: str = "config file") -> None:
+        self._text = text
+        self._path: Path | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self.source = source
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Take the secret from a file now, without its trailing newline; `AccessDenied` if that cannot be."""
+        secret = cls("", source=f"file {path}")
+        secret._path = path
+        secret.reveal()
+        return secret
+
+    def reveal(self) -> str:
+        """The text itself. `AccessDenied` names the file that has become unreadable, empty or unfit."""
+        if self._path is not None:
+            self._follow(self._path)
+        return self._text
+
+    def _follow(self, path: Path) -> None:
+        try:
+            # One open file gives both the stamp and the text, so that a rotation in between cannot part them.
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+                if stamp == self._stamp:
+                    return
+                raw = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            self._deny(path, error.strerror or "it cannot be read")
+        if len(raw) > _MAX_BYTES:
+            self._deny(path, f"it is longer than {_MAX_BYTES} bytes")
+        text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+        reason = "it is not UTF-8" if "\ufffd" in text else unusable(text)
+        if reason:
+            self._deny(path, reason)
+        self._text, self._stamp = text, stamp
+
+    def _deny(self, path: Path, reason: str) -> NoReturn:
+        # Forget the stamp: the file must be read again even if it comes back with the old one.
+        self._stamp = None
+        self._text = ""
+        raise AccessDenied(f"the secret file {path} cannot be used: {reason}") from None
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (MASK,)
+
+    # An immutable value needs no copies, and a copy by way of __reduce__ would lose it.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        """Equal texts, or the same file: what a reload asks to see whether a provider has changed."""
+        if not isinstance(other, Secret):
+            return NotImplemented
+        if self._path is not None or other._path is not None:
+            return self._path == other._path
+        return self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._path or self._text))

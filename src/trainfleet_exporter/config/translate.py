@@ -1,0 +1,148 @@
+"""Validation of a part of the tree, with pydantic's faults in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar, get_args
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from trainfleet_exporter.config.scalars import Surroundings
+from trainfleet_exporter.config.schema import Section
+from trainfleet_exporter.config.tree import Loc, Node, shape, word_of
+from trainfleet_exporter.config.wording import Rule
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A fault before its line is known."""
+
+    loc: Loc
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validated(Generic[SectionT]):
+    """A part of the config after validation.
+
+    With `problems`, which have their whole path, `section` holds what was sound all the same, so that values that
+    depend on each other are checked in the same run; it may then lack required fields, or be None.
+    """
+
+    section: SectionT | None
+    problems: tuple[Problem, ...] = ()
+
+
+def validate(model: type[SectionT], node: Node, at: Loc, surroundings: Surroundings) -> Validated[SectionT]:
+    """Validate the part of the tree that stands at `at`."""
+    try:
+        return Validated(model.model_validate(node, context=surroundings))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    problems = tuple(Problem((*at, *loc), message) for loc, message in _problems(model, node, details))
+    return Validated(_salvage(model, node, {problem.loc[len(at) :] for problem in problems}, surroundings), problems)
+
+
+def _salvage(model: type[SectionT], node: Node, spoilt: set[Loc], surroundings: Surroundings) -> SectionT | None:
+    """A section of all that is sound, for the checks between values only; its other fields have their defaults."""
+    data = _without(node, spoilt)
+    if not isinstance(data, dict):
+        return None
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in data:
+            kind: Any = Annotated[field.annotation, name, *field.metadata]  # a lone type would not do here
+            with contextlib.suppress(ValidationError):
+                values[name] = TypeAdapter(kind).validate_python(data[name], context=surroundings)
+    return model.model_construct(**values)
+
+
+def unknown_key(key: str, allowed: Sequence[str]) -> str:
+    """The message for a key that is not among the allowed ones."""
+    keys = ", ".join(allowed)
+    near = difflib.get_close_matches(word_of(key), allowed, n=1)
+    return Rule.UNKNOWN_KEY_HINT.format(keys=keys, hint=near[0]) if near else Rule.UNKNOWN_KEY.format(keys=keys)
+
+
+def _problems(model: type[Section], node: Node, details: Sequence[ErrorDetails]) -> Iterator[tuple[Loc, str]]:
+    # Who writes credentials of a later version has not forgotten those of this one.
+    unserved = {detail["loc"][:-1] for detail in details if _is_later(model, detail)}
+    for detail in details:
+        loc = detail["loc"]
+        if detail["type"] == "missing" and loc[:-1] in unserved:
+            continue
+        yield _in_file(node, loc), _message(model, detail)
+
+
+def _message(model: type[Section], detail: ErrorDetails) -> str:
+    kind, loc = detail["type"], detail["loc"]
+    if kind == "refused":
+        return str(detail["ctx"]["message"])
+    key = str(loc[-1]) if loc else ""
+    if kind == "extra_forbidden":
+        owner = _model_at(model, loc[:-1])
+        if key in owner.later:
+            return Rule.LATER_KEY.format(instead=owner.later[key])
+        return unknown_key(key, owner.allowed_keys())
+    if kind == "missing":
+        rules = [item for item in _model_at(model, loc[:-1]).model_fields[key].metadata if isinstance(item, Rule)]
+        return rules[0].format(found="nothing", key=key)
+    if kind in {"model_type", "model_attributes_type"}:
+        keys = ", ".join(_model_at(model, loc).allowed_keys())
+        return Rule.SECTION.format(found=shape(detail["input"]), keys=keys)
+    # Every leaf is a kind of ours, so that nothing else of pydantic's can come here.
+    assert kind == "tuple_type", f"no wording for {kind}"
+    return Rule.LIST.format(found=shape(detail["input"]))
+
+
+def _is_later(model: type[Section], detail: ErrorDetails) -> bool:
+    loc = detail["loc"]
+    return detail["type"] == "extra_forbidden" and loc[-1] in _model_at(model, loc[:-1]).later
+
+
+def _model_at(model: type[Section], loc: Loc) -> type[Section]:
+    """The model of the section at `loc`."""
+    for step in loc:
+        annotation = model.model_fields[str(step)].annotation
+        for candidate in (annotation, *get_args(annotation)):
+            if isinstance(candidate, type) and issubclass(candidate, Section):
+                model = candidate
+    return model
+
+
+def _in_file(node: Any, loc: Loc) -> Loc:
+    """The place as the file has it: a secret `x` may stand there as `x_file`."""
+    if not loc:
+        return loc
+    for step in loc[:-1]:
+        node = node.get(step) if isinstance(node, dict) else None
+    last = loc[-1]
+    if isinstance(node, dict) and last not in node and f"{last}_file" in node:
+        return (*loc[:-1], f"{last}_file")
+    return loc
+
+
+def _without(node: Any, spoilt: set[Loc]) -> Any:
+    """A copy of a part of the tree without the places that were refused."""
+    if () in spoilt or not isinstance(node, dict | list):
+        return node
+    inner: dict[str | int, set[Loc]] = {}
+    for loc in spoilt:
+        inner.setdefault(loc[0], set()).add(loc[1:])
+    if isinstance(node, dict):
+        return {
+            key: _without(value, inner[key]) if key in inner else value
+            for key, value in node.items()
+            if () not in inner.get(key, ())
+        }
+    return [
+        _without(value, inner[index]) if index in inner else value
+        for index, value in enumerate(node)
+        if () not in inner.get(index, ())
+    ]

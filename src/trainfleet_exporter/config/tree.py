@@ -1,0 +1,116 @@
+"""The tree of a config file: lines for every key and item, and the text of scalars as written.
+
+The schema decides what a scalar is, not its looks: `name: no` is a text, `0123` keeps its zero, and `"5"` is a
+number where a number is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from trainfleet_exporter.config.environment import Expansion
+from trainfleet_exporter.errors import Fault
+
+Loc: TypeAlias = tuple[str | int, ...]
+"""A place in the config: keys and list positions from the top."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scalar:
+    """One scalar; without a repr, because it may be a secret."""
+
+    line: int
+    expansion: Expansion
+
+
+class Table(dict[str, "Node"]):
+    """A mapping that knows its line and those of its keys."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+        self.key_lines: dict[str, int] = {}
+
+
+class Row(list["Node"]):
+    """A list that knows the lines of its items."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.item_lines: list[int] = []
+
+
+Node: TypeAlias = Table | Row | Scalar | None
+
+
+_NOT_OF_A_KEY = re.compile(r"[^A-Za-z0-9_.<-]")
+
+
+def word_of(key: str) -> str:
+    """The part of a key that is one: in `{access_key_secret:xyz}`, which lacks a space, YAML takes all of it."""
+    return _NOT_OF_A_KEY.split(key, maxsplit=1)[0]
+
+
+def show_path(loc: Sequence[str | int]) -> str:
+    """`providers[0].collectors.jobs`; what cannot be a key is cut off, since it may be a secret or break the line."""
+    path = ""
+    for step in loc:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            word = word_of(step)
+            shown = word if word == step else f"{word}…"
+            path += f".{shown}" if path else shown
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file: its tree, and the faults that were found while it was built."""
+
+    file: str
+    root: Table
+    faults: list[Fault] = field(default_factory=list)
+    broken: frozenset[Loc] = frozenset()
+    """Where such a fault left nothing behind that could be judged."""
+
+    def line(self, loc: Sequence[str | int]) -> int:
+        """The line of `loc`, or of the nearest place above it that is in the file."""
+        line = self.root.line
+        node: Node = self.root
+        for step in loc:
+            if isinstance(node, Table) and isinstance(step, str) and step in node:
+                line, node = node.key_lines[step], node[step]
+            elif isinstance(node, Row) and isinstance(step, int) and step < len(node):
+                line, node = node.item_lines[step], node[step]
+            else:
+                break
+        return line
+
+    def find(self, loc: Sequence[str | int]) -> Node:
+        """What stands at `loc`; None if nothing does."""
+        node: Node = self.root
+        for step in loc:
+            if isinstance(node, Table) and isinstance(step, str):
+                node = node.get(step)
+            elif isinstance(node, Row) and isinstance(step, int) and step < len(node):
+                node = node[step]
+            else:
+                return None
+        return node
+
+    def fault(self, loc: Sequence[str | int], message: str) -> Fault:
+        """A fault at `loc`."""
+        return Fault(self.file, self.line(loc), show_path(loc), message)
+
+
+def shape(value: object) -> str:
+    """What kind of thing a value is, in words that do not hold it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else "a single value"

@@ -1,0 +1,62 @@
+"""Addresses in the config: what an endpoint and a proxy may look like, and how to show them without their user."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from trainfleet_exporter.config.secrets import MASK
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+# From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
+_USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
+
+
+def hide_userinfo(text: str) -> str:
+    """The text with all that may be a user and password replaced; anything without an @ stays as it is."""
+    return _USER_INFO.sub(lambda match: f"{match[1] or ''}{MASK}@", text)
+
+
+def parse_endpoint(text: str) -> str:
+    """`scheme://host[:port]` of an http(s) address without anything else; ValueError if it is not one."""
+    parts = _split(text)
+    if "@" in parts.netloc:
+        raise ValueError("holds a user")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def parse_proxy(text: str) -> str:
+    """The text of an http(s) address with or without a user; ValueError if it is not one."""
+    _split(text)
+    return text
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address leads to this machine itself."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _split(text: str) -> SplitResult:
+    # urlsplit drops line breaks and tabs without a word, so they are looked for before it.
+    if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
+        raise ValueError("holds characters that an address cannot have")
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or parts.path not in {"", "/"} or "?" in text or "#" in text:
+        raise ValueError("not only scheme, host and port")
+    host = parts.hostname or ""
+    if parts.port == 0:  # .port itself raises ValueError for what is no port
+        raise ValueError("port 0")
+    if "[" in parts.netloc:
+        ipaddress.IPv6Address(host)
+    elif not _HOST_NAME.fullmatch(host):
+        raise ValueError("no host")
+    if parts.netloc.endswith(":"):
+        raise ValueError("a colon without a port")
+    return parts

@@ -1,0 +1,105 @@
+"""Every message that a bad config can get, in one place: what was found, and what is allowed.
+
+One member is one rule of the config file; `tests/config/bad/` holds a file for each. Braces are filled with
+`str.format`; doubled ones are literal. Values of secrets are never among the facts that are filled in.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """The rules of the config file, each with the message that breaking it gets."""
+
+    # The file as such.
+    UNREADABLE_FILE = "found a file that cannot be read ({reason}); allowed: a readable YAML file"
+    NOT_UTF8 = "found a byte that is not UTF-8; allowed: a YAML file in UTF-8"
+    CONTROL_CHARACTER = "found a control character; allowed: printable characters"
+    TAB = "found a tab where a token must begin; allowed: spaces"
+    SYNTAX = "found what is not YAML: {problem}; allowed: YAML 1.1"
+    BARE_VARIABLE = "found a ${{ without quotes between {{ }} or [ ]; allowed: quotes around the text"
+    SECOND_DOCUMENT = "found a second YAML document; allowed: one"
+    UNDEFINED_ALIAS = (
+        "found an alias (*) without its anchor (&); allowed: an anchor above it, "
+        "or quotes around a text that begins with *"
+    )
+    TOO_DEEP = "found lists or mappings nested too deeply; allowed: the layout of config.example.yaml"
+    EMPTY_FILE = "found nothing; allowed: a mapping with {keys}"
+
+    # The tree.
+    REPEATED_KEY = "found the key again (first on line {first}); allowed: each key once"
+    KEY_NOT_TEXT = "found {found} as a key; allowed: a text"
+    TAG = "found a value with a YAML tag (!); allowed: no tags, or quotes around a text that begins with !"
+    SELF_REFERENCE = "found an alias to what it stands in; allowed: an alias to something else"
+    MERGE = "found {found} after <<; allowed: a mapping, or a list of mappings"
+    UNKNOWN_KEY = "found an unknown key; allowed: {keys}"
+    UNKNOWN_KEY_HINT = "found an unknown key (did you mean {hint}?); allowed: {keys}"
+    SECTION = "found {found}; allowed: a mapping with {keys}"
+    LIST = "found {found}; allowed: a list"
+
+    # References.
+    UNSET_VARIABLE = (
+        "found ${{{names}}}, which the environment does not set; allowed: a variable that is set, or $$ for a dollar"
+    )
+    MALFORMED_VARIABLE = (
+        "found a ${{ that no variable name and }} follow; allowed: ${{NAME}} of letters, digits and _, "
+        "or $$ for a dollar"
+    )
+    TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
+    FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file that holds one line"
+    CA_FILE = "found {found}, which cannot be used ({reason}); allowed: a readable file of PEM certificates"
+
+    # Single values.
+    TEXT = "found {found}; allowed: a text without control characters, not empty"
+    NAME = "found {found}; allowed: a text of 1 to 64 characters without control characters"
+    REGION = "found {found}; allowed: a region id of lower-case letters, digits and hyphens, such as cn-hangzhou"
+    FLAG = "found {found}; allowed: true or false"
+    COUNT_FROM_0 = "found {found}; allowed: a whole number, 0 or more"
+    COUNT_FROM_1 = "found {found}; allowed: a whole number, 1 or more"
+    RATE = "found {found}; allowed: a number above 0"
+    DURATION = "found {found}; allowed: a duration above 0 and up to 3650d, such as 30s, 5m, 1h30m or 30d"
+    DURATION_OR_ZERO = "found {found}; allowed: a duration up to 3650d, such as 0s, 30s, 5m, 1h30m or 30d"
+    ENDPOINT = "found {found}; allowed: http:// or https:// with a host and perhaps a port, without user, path or query"
+    PROXY = (
+        "found {found}; allowed: http:// or https:// with a host and perhaps a user and a port, without path or query"
+    )
+    REGEX = (
+        "found {found}, which is not a regular expression ({reason}); "
+        "allowed: one of Python's re, with flags around parts only, such as (?i:...)"
+    )
+    GLOB = "found {found}; allowed: a metric family name in which * ? [...] may stand for characters"
+    HIDDEN = "found <secret>; allowed: a text of one line without control characters, not empty"
+    HIDDEN_MISSING = "found nothing; allowed: a secret here, or the path of its file as {key}_file"
+    CREDENTIALS_MISSING = (
+        "found nothing, and the environment does not set {names}; allowed: credentials here, or those variables"
+    )
+    CHOICE = "found {found}; allowed: {choices}"
+    WORKSPACES = "found {found}; allowed: all, or a list of at least one workspace id"
+    REPEATED_ITEM = "found {found} again; allowed: each once"
+    PROVIDERS = "found {found}; allowed: a list of at least one provider"
+
+    # Known, and for a later version.
+    PLATFORM = "found {found}, which this version does not serve; allowed: {platforms}"
+    LATER_KEY = "found a key that this version does not serve yet; allowed: {instead}"
+    LATER_CHOICE = "found {found}, which this version does not serve yet; allowed: {choices}"
+    NEEDED_COLLECTOR = (
+        "found false, and {others} cannot do without it; allowed: true, or enabled: false for {others} as well"
+    )
+    LATER_COLLECTOR = (
+        "found a collector that this version does not serve yet; allowed: leave it out, or say enabled: false"
+    )
+
+    # Values that depend on each other.
+    REPEATED_NAME = "found {found} again (first on line {first}); allowed: a name of its own for each provider"
+    TIMEOUT_TOO_LONG = "found {found}; allowed: less than {other}, which is {limit}"
+    INTERVAL_TOO_SHORT = "found {found}; allowed: more than global.poll_timeout, which is {limit}"
+    PLAIN_HTTP = "found {found}; allowed: https://, http:// to loopback, or http.allow_plain_http: true"
+    LIMITS_DIFFER = (
+        "found other limits than those of {other} (line {line}), of the same account {account}; "
+        "allowed: equal limits, or limits in one provider of the account only"
+    )
+    LIMITS_PARTLY = (
+        "found no limits, while {count} other providers of the account {account} state them; "
+        "allowed: equal limits in all of them, or limits in one of them only"
+    )

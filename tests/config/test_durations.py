@@ -1,0 +1,103 @@
+"""Durations read and write as Prometheus's do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
+
+SECONDS = st.integers(0, MAX_DURATION)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30),
+        ("5m", 300),
+        ("1h", 3600),
+        ("30d", 2592000),
+        ("1h30m", 5400),
+        ("1d2h3m4s", 93784),
+        ("90m", 5400),
+        ("007s", 7),
+        ("0s", 0),
+        ("3650d", MAX_DURATION),
+    ],
+)
+def test_reads(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "60",
+        "s",
+        "1",
+        "1w",
+        "1y",
+        "500ms",
+        "1.5h",
+        "-5m",
+        "+5m",
+        " 5m",
+        "5m ",
+        "5m\n",
+        "5 m",
+        "5M",
+        "1m1h",
+        "1m1m",
+        "1h 30m",
+        "٣m",
+        "1_0s",
+        "5min",
+        "3651d",
+        "3650d1s",
+    ],
+)
+def test_rejects(text: str) -> None:
+    with pytest.raises(ValueError, match=r"duration"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (60, "1m"), (90, "1m30s"), (86400, "1d"), (93784, "1d2h3m4s")]
+)
+def test_writes(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@given(SECONDS)
+def test_what_is_written_reads_back(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@given(st.tuples(st.integers(0, 3000), st.integers(0, 9999), st.integers(0, 9999), st.integers(0, 99999)))
+def test_what_is_read_is_the_sum_of_its_units_and_writes_no_longer(numbers: tuple[int, int, int, int]) -> None:
+    days, hours, minutes, seconds = numbers
+    text = f"{days}d{hours}h{minutes}m{seconds}s"
+    read = parse_duration(text)
+    assert read == ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    assert len(format_duration(read)) <= len(text)
+
+
+@given(st.text())
+def test_text_is_a_duration_only_if_it_looks_like_one(text: str) -> None:
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        return
+    assert set(text) <= set("0123456789dhms")
+    assert 0 <= seconds <= MAX_DURATION
+
+
+@pytest.mark.parametrize("seconds", [-1, 0.5, MAX_DURATION + 1, math.inf, math.nan])
+def test_writes_whole_seconds_within_bounds_only(seconds: float) -> None:
+    with pytest.raises(ValueError, match="whole seconds"):
+        format_duration(seconds)
