@@ -1,0 +1,96 @@
+"""Leaving alone what keeps failing: a circuit breaker with one trial at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from trainfleet_exporter.errors import CircuitOpen
+
+_THRESHOLD = 5
+_FIRST_OPEN = 1.0
+
+
+class Permit:
+    """Leave to make one attempt. Settled once, by the first of its three methods that is called."""
+
+    def __init__(self, breaker: Breaker, *, trial: bool) -> None:
+        self._breaker: Breaker | None = breaker
+        self.trial = trial
+
+    def succeeded(self) -> None:
+        """The attempt showed that the target works."""
+        if breaker := self._settle():
+            breaker._close()
+
+    def failed(self, what: str) -> None:
+        """The attempt showed that the target does not work; `what` happened."""
+        if breaker := self._settle():
+            breaker._count(what, trial=self.trial)
+
+    def abandon(self) -> None:
+        """The attempt was not made, or told nothing about the target: the next one is a trial again."""
+        self._settle()
+
+    def _settle(self) -> Breaker | None:
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None and self.trial and breaker._trial is self:
+            breaker._trial = None
+        return breaker
+
+
+class Breaker:
+    """Closed while attempts succeed; open after 5 failures in a row, for 1 s and twice as long each time up to
+    `max_open` seconds; then half-open: one trial at a time decides. Any success closes it and forgets.
+    """
+
+    def __init__(self, name: str, *, max_open: float) -> None:
+        self._name = name
+        self._max_open = max_open
+        self._failures = 0
+        self._first_failure = 0.0
+        self._last_error = ""
+        self._open_for = 0.0
+        self._open_until: float | None = None
+        self._trial: Permit | None = None
+
+    def refusal(self, at: float) -> str:
+        """Why no attempt may be made at loop time `at`; empty if one may."""
+        if self._open_until is None or (at >= self._open_until and self._trial is None):
+            return ""
+        now = asyncio.get_running_loop().time()
+        wait = self._open_until - now
+        until = f"next try in {wait:.1f} s" if wait > 0 else "a trial is under way"
+        return (
+            f"{self._name}: not tried: failing for {now - self._first_failure:.1f} s, "
+            f"{self._failures} times in a row; {until}; last: {self._last_error}"
+        )
+
+    def check(self) -> None:
+        """CircuitOpen if an attempt would be refused now."""
+        if reason := self.refusal(asyncio.get_running_loop().time()):
+            raise CircuitOpen(reason)
+
+    def admit(self) -> Permit:
+        """Leave to make an attempt now, or CircuitOpen. The permit must be settled."""
+        self.check()
+        permit = Permit(self, trial=self._open_until is not None)
+        if permit.trial:
+            self._trial = permit
+        return permit
+
+    def _close(self) -> None:
+        self._failures = 0
+        self._open_for = 0.0
+        self._open_until = None
+        self._trial = None
+
+    def _count(self, what: str, *, trial: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failures == 0:
+            self._first_failure = now
+        self._failures += 1
+        self._last_error = what
+        # Attempts that were under way when it opened fail late and prove nothing new: only a trial's failure does.
+        if trial or (self._open_until is None and self._failures >= _THRESHOLD):
+            self._open_for = min(self._max_open, self._open_for * 2 or _FIRST_OPEN)
+            self._open_until = now + self._open_for

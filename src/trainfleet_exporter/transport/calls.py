@@ -1,0 +1,129 @@
+"""What goes in and out of the transport: calls, signed requests, answers, and what a platform has to bring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from trainfleet_exporter.errors import CloudError
+
+
+class _NotJson(Enum):
+    NOT_JSON = "NOT_JSON"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+NOT_JSON: Final = _NotJson.NOT_JSON
+"""The payload of an answer whose body is not JSON; JSON's own null is None."""
+
+
+class Priority(IntEnum):
+    """Who goes first where the rate limit makes calls wait: the lower number."""
+
+    SWEEP = 0
+    DETAIL = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One API call, before it is signed. Queries and bodies can hold secrets, so they stay out of the repr."""
+
+    operation: str
+    """The API's own name for it, such as `ListJobs`; the label `operation`."""
+    path: str
+    """Percent-encoded already, such as `/api/v1/jobs`."""
+    method: str = "GET"
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Decoded values."""
+    body: bytes = field(default=b"", repr=False)
+    priority: Priority = Priority.SWEEP
+    no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
+    """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """One attempt as it goes on the wire. Only the method shows: a signature can sit in the query as in a header."""
+
+    method: str
+    target: str = field(repr=False)
+    """`path?query`, byte for byte as it was signed."""
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A complete HTTP answer. `headers` are looked up in any case; `payload` is decoded JSON or NOT_JSON."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    payload: Any = field(repr=False)
+
+
+class Dialect(Protocol):
+    """How one API of one cloud is spoken."""
+
+    @property
+    def api(self) -> str:
+        """The label `api`, such as `dlc`."""
+        ...
+
+    def sign(self, call: Call, host: str) -> SignedRequest:
+        """Sign one attempt; `host` holds `:port` where it is not the scheme's default.
+
+        Called anew for every attempt, because nonces and dates must differ. May raise CloudError (no credentials):
+        then nothing is sent and nothing counted.
+        """
+        ...
+
+    def judge(self, answer: HttpAnswer) -> CloudError | None:
+        """What is wrong with an answer, told by its status, code and headers; None for a good one.
+
+        Sees every complete answer, also those that are not JSON.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one API host may be asked at most."""
+
+    requests_per_second: float = 5
+    concurrency: int = 4
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.requests_per_second) and self.requests_per_second > 0) or self.concurrency < 1:
+            raise ValueError("limits must let some request through")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """How hosts are reached. Timeouts in seconds; `proxy_url` can hold a password."""
+
+    proxy_url: str | None = field(default=None, repr=False)
+    """For every host; without it, and with `trust_env`, HTTP(S)_PROXY, ALL_PROXY and NO_PROXY apply."""
+    ca_file: Path | None = None
+    """Trusted instead of the system's authorities."""
+    connect_timeout: float = 5
+    """DNS, TCP and TLS together."""
+    request_timeout: float = 20
+    """One attempt from its first to its last byte."""
+    trust_env: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt as it is billed. `outcome` is a word of `trainfleet_exporter_api_requests_total`."""
+
+    api: str
+    operation: str
+    outcome: str
+    seconds: float

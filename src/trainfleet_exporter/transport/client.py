@@ -1,0 +1,203 @@
+"""The way of a call: breakers, limiter, signature, wire, verdict, count, and perhaps once more."""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from trainfleet_exporter.errors import (
+    BadAnswer,
+    CloudError,
+    RequestRefused,
+    RequestTimedOut,
+    Throttled,
+)
+from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
+from trainfleet_exporter.transport.calls import (
+    NOT_JSON,
+    Attempt,
+    Call,
+    Dialect,
+    HttpAnswer,
+    HttpSettings,
+    Limits,
+    SignedRequest,
+)
+from trainfleet_exporter.transport.exchange import Exchange
+from trainfleet_exporter.transport.guard import HostGuard, Turn
+from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
+
+_HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
+
+
+class Transport:
+    """One provider's way out: one connection pool, and one guard per host.
+
+    `observe` is called once for every attempt, in the loop. `send` replaces the network (tests); `random` the jitter.
+    StartError if the CA file cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        http: HttpSettings,
+        observe: Callable[[Attempt], None],
+        breaker_max_open: float = 30.0,
+        send: httpx.AsyncBaseTransport | None = None,
+        random: randomness.Random | None = None,
+    ) -> None:
+        self.http = http
+        self.observe = observe
+        self.send = AiohttpTransport(http) if send is None else send
+        self.random = randomness.SystemRandom() if random is None else random
+        self._limits = limits
+        self._breaker_max_open = breaker_max_open
+        self._guards: dict[str, HostGuard] = {}
+
+    def client(self, base_url: str, dialect: Dialect) -> ApiClient:
+        """A client for one API at `scheme://host[:port]`. ValueError if that is not what `base_url` is."""
+        try:
+            url = httpx.URL(str(httpx.URL(base_url)))  # twice: one pass over HTTPS://h:443 leaves the port in
+        except httpx.InvalidURL:
+            raise ValueError("not an address") from None
+        if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.raw_path != b"/":
+            raise ValueError("not scheme, host and port alone")
+        host = url.netloc.decode("ascii")
+        if host not in self._guards:
+            self._guards[host] = HostGuard(host, self._limits, breaker_max_open=self._breaker_max_open)
+        return ApiClient(self, url.scheme, self._guards[host], dialect)
+
+    async def aclose(self) -> None:
+        """Close every connection. Calls that are under way fail."""
+        await self.send.aclose()
+
+
+class ApiClient:
+    """One API of one cloud at one host. Made by Transport.client."""
+
+    def __init__(self, transport: Transport, scheme: str, guard: HostGuard, dialect: Dialect) -> None:
+        self._transport = transport
+        self._exchange = Exchange(f"{scheme}://{guard.host}", guard.host, transport.send, transport.http)
+        self._host = guard.host
+        self._guard = guard
+        self._dialect = dialect
+
+    async def call(self, call: Call, *, deadline: float) -> Any:
+        """The decoded JSON of a good answer, by `deadline` (loop time).
+
+        Raises CloudError and nothing else. Transient errors are tried again as far as the deadline, the retry budget
+        and the breakers allow; then the last real one is raised.
+        """
+        try:
+            return await self._call(call, deadline)
+        except CloudError as error:
+            error.operation = error.operation or call.operation
+            raise
+
+    async def _call(self, call: Call, deadline: float) -> Any:
+        failure: CloudError | None = None
+        for number in range(1, MAX_ATTEMPTS + 1):
+            try:
+                turn = await self._guard.enter(call.operation, call.priority, deadline)
+            except CloudError as refusal:
+                raise failure or refusal from None
+            with turn:
+                signed = self._dialect.sign(call, self._host)
+                turn.used = True
+                if number == 1:
+                    self._guard.retries.earn()
+                started = asyncio.get_running_loop().time()
+                try:
+                    return await self._attempt(call, signed, turn, deadline)
+                except CloudError as error:
+                    failure = error
+                # Still inside the turn: a pause must stand before the next in the queue gets this slot.
+                wait = self._wait(failure, number, started)
+            resume = asyncio.get_running_loop().time() + wait
+            if not self._may_retry(call, failure, number, resume, deadline):
+                break
+            await asyncio.sleep(wait)
+        assert failure is not None  # the loop ends by return, by an error or with a failure
+        raise failure
+
+    def _wait(self, error: CloudError, number: int, started: float) -> float:
+        """Seconds until a next attempt; pauses the host where it asked for that."""
+        if not error.transient:
+            return 0.0
+        hint = wait_hint(error.retry_after)
+        failures = number
+        if isinstance(error, Throttled):
+            failures = max(number, self._guard.throttled(started))
+        wait = backoff(failures, self._transport.random) if hint is None else hint
+        if hint is not None or isinstance(error, Throttled):
+            self._guard.limiter.pause(wait)
+        return wait
+
+    def _may_retry(self, call: Call, error: CloudError, number: int, resume: float, deadline: float) -> bool:
+        return (
+            error.transient
+            and number < MAX_ATTEMPTS
+            and resume < deadline
+            and not self._guard.will_refuse(call.operation, resume)
+            and self._guard.retries.spend()
+        )
+
+    async def _attempt(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float) -> Any:
+        """One attempt, observed once however it ends.
+
+        One that is cancelled from outside (the daemon stops, a poll is over) counts as `timeout`: it was sent, so it
+        is billed, and no whole answer came in the time that it had.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        outcome = BadAnswer.outcome
+        try:
+            payload = self._accept(await self._exchange.send(signed, turn, deadline))
+            turn.answered()
+            self._guard.not_throttled()
+            outcome = "no_data" if call.no_data is not None and call.no_data(payload) else "ok"
+        except asyncio.CancelledError:
+            outcome = RequestTimedOut.outcome
+            raise
+        except CloudError as error:
+            outcome = error.outcome
+            turn.failed(error)  # changes nothing where the exchange settled it
+            raise
+        else:
+            return payload
+        finally:
+            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, loop.time() - started))
+
+    def _accept(self, answer: HttpAnswer) -> Any:
+        """The payload of an answer that is good by the dialect's verdict, and JSON."""
+        if (error := self._dialect.judge(answer)) is not None:
+            raise error
+        if 300 <= answer.status < 400:
+            raise RequestRefused(
+                f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",
+                status=answer.status,
+            )
+        if answer.payload is not NOT_JSON:
+            return answer.payload
+        # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
+        kind = answer.headers.get("content-type", "")
+        facts = f"{len(answer.body)} bytes of {_media_type(kind)}" if answer.body else "an empty body"
+        raise BadAnswer(f"{self._host}: the answer is not JSON but {facts}", status=answer.status)
+
+    def _redirect(self, answer: HttpAnswer) -> str:
+        try:
+            host = httpx.URL(answer.headers.get("location", "")).netloc.decode("ascii") or self._host
+        except httpx.InvalidURL:
+            host = ""
+        return host if _HOST.fullmatch(host) else "no valid address"
+
+
+def _media_type(content_type: str) -> str:
+    kind = content_type.partition(";")[0].strip()
+    return kind if kind.isascii() and kind.isprintable() and 0 < len(kind) <= 60 else "no stated type"

@@ -1,0 +1,112 @@
+"""One request and its answer: over the wire in time, or a CloudError that says in our own words why not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import httpx
+
+from trainfleet_exporter import __version__
+from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
+from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
+from trainfleet_exporter.transport.calls import HttpAnswer, HttpSettings, SignedRequest
+from trainfleet_exporter.transport.guard import Turn
+
+_DEFAULT_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "gzip",
+    "user-agent": f"trainfleet-exporter/{__version__}",
+}
+_CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+_OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
+
+_Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
+
+
+class Exchange:
+    """Sends signed requests to one origin (`scheme://host[:port]`) through an httpx transport."""
+
+    def __init__(self, origin: str, host: str, send: httpx.AsyncBaseTransport, http: HttpSettings) -> None:
+        self._origin = origin
+        self._host = host
+        self._transport = send
+        self._http = http
+        self.body_limits = BodyLimits()
+
+    async def send(self, signed: SignedRequest, turn: Turn, deadline: float) -> HttpAnswer:
+        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection.
+
+        The time is the request timeout or what is left until `deadline` (loop time), whichever is shorter.
+        """
+        started = asyncio.get_running_loop().time()
+        poll_ends_first = deadline < started + self._http.request_timeout
+        sent = False
+
+        async def trace(event: str, _: Mapping[str, object]) -> None:
+            nonlocal sent
+            sent = sent or event.endswith("send_request_headers.complete")
+
+        try:
+            request = self._request(signed, trace)
+            async with asyncio.timeout_at(min(deadline, started + self._http.request_timeout)):
+                return await self._exchange(request)
+        except TimeoutError:
+            waited = asyncio.get_running_loop().time() - started
+            limit = "the poll's time ended" if poll_ends_first else "the request timeout passed"
+            phase = "no whole answer" if sent else "no connection or no answer"
+            error: CloudError = RequestTimedOut(f"{self._host}: {phase} after {waited:.1f} s, when {limit}")
+            if sent:
+                turn.failed(error)
+            elif not poll_ends_first:
+                turn.not_connected(error)
+            else:  # the last moments of a poll are too short to learn from
+                turn.abandon()
+            raise error from None
+        except (httpx.HTTPError, httpx.InvalidURL) as failed:
+            error = self._translate(failed)
+            if isinstance(failed, _CONNECTING):
+                turn.not_connected(error)
+            elif isinstance(failed, _OUR_FAULT):
+                turn.abandon()  # nothing was sent, so nothing was learnt
+            raise error from None
+
+    def _request(self, signed: SignedRequest, trace: _Trace) -> httpx.Request:
+        named = {name.lower() for name in signed.headers}
+        defaults = {name: value for name, value in _DEFAULT_HEADERS.items() if name not in named}
+        try:
+            return httpx.Request(
+                signed.method,
+                self._origin + signed.target,
+                headers={**signed.headers, **defaults},
+                content=signed.body or None,
+                extensions={
+                    "target": signed.target.encode("ascii"),
+                    "timeout": {"connect": self._http.connect_timeout, "read": self._http.request_timeout},
+                    "trace": trace,
+                },
+            )
+        except (httpx.InvalidURL, ValueError):  # characters beyond ASCII, in a key or a path
+            raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None
+
+    async def _exchange(self, request: httpx.Request) -> HttpAnswer:
+        response = await self._transport.handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        try:
+            encoding = response.headers.get("content-encoding", "")
+            body = await read_body(response.stream, encoding, self.body_limits)
+        except BadAnswer as error:
+            raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
+        finally:
+            await response.aclose()
+        return HttpAnswer(response.status_code, response.headers, body, decode_json(body))
+
+    def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
+        what = f"{self._host}: {str(error) or type(error).__name__}"
+        if isinstance(error, httpx.TimeoutException):
+            return RequestTimedOut(what)
+        if isinstance(error, _OUR_FAULT):
+            return RequestRefused(what)
+        if isinstance(error, httpx.DecodingError):
+            return BadAnswer(what)
+        return Unreachable(what)

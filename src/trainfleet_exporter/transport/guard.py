@@ -1,0 +1,124 @@
+"""All that stands between us and one API host: its limiter, its breakers, its retry budget."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from trainfleet_exporter.errors import CloudError, RequestTimedOut, ServerTrouble, Throttled, Unreachable
+from trainfleet_exporter.transport.breaker import Breaker, Permit
+from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.limiter import Limiter
+from trainfleet_exporter.transport.retry import RetryBudget
+
+
+class HostGuard:
+    """Shared by every API that one provider calls at one host.
+
+    One breaker is for connecting at all, one per operation for what fails after connecting, so that one broken
+    operation never takes its neighbours down.
+    """
+
+    def __init__(self, host: str, limits: Limits, *, breaker_max_open: float) -> None:
+        self.host = host
+        self.limiter = Limiter(host, limits)
+        self.retries = RetryBudget()
+        self._breaker_max_open = breaker_max_open
+        self._connecting = Breaker(host, max_open=breaker_max_open)
+        self._operations: dict[str, Breaker] = {}
+        self._throttled = 0
+        self._throttled_at = 0.0
+
+    async def enter(self, operation: str, priority: Priority, deadline: float) -> Turn:
+        """Wait for leave to make one attempt. CircuitOpen, Throttled or RequestTimedOut where there is none in time."""
+        breakers = (self._connecting, self._breaker(operation))
+        for breaker in breakers:
+            breaker.check()  # before the queue, so that nobody waits in it for nothing
+        await self.limiter.acquire(priority, deadline)
+        permits: list[Permit] = []
+        try:
+            for breaker in breakers:
+                permits.append(breaker.admit())  # noqa: PERF401  # the first must be given back if the second fails
+        except CloudError:
+            for permit in permits:
+                permit.abandon()
+            self.limiter.release(used=False)
+            raise
+        return Turn(self, *permits)
+
+    def will_refuse(self, operation: str, at: float) -> bool:
+        """Whether a breaker, as things stand now, will be open at loop time `at`."""
+        return any(breaker.refusal(at) for breaker in (self._connecting, self._breaker(operation)))
+
+    def throttled(self, started: float) -> int:
+        """Note that an attempt was throttled; how many times in a row the host has done so.
+
+        Attempts that were under way together are one time: `started` is when this one began.
+        """
+        if self._throttled == 0 or started >= self._throttled_at:
+            self._throttled += 1
+            self._throttled_at = asyncio.get_running_loop().time()
+        return self._throttled
+
+    def not_throttled(self) -> None:
+        """Note that the host let an attempt through."""
+        self._throttled = 0
+
+    def _breaker(self, operation: str) -> Breaker:
+        if operation not in self._operations:
+            self._operations[operation] = Breaker(self.host, max_open=self._breaker_max_open)
+        return self._operations[operation]
+
+
+class Turn:
+    """Leave to make one attempt; a context manager that gives back on leaving what was not settled.
+
+    `used` is set once something is sent: an unused turn costs no token.
+    """
+
+    def __init__(self, guard: HostGuard, connecting: Permit, operation: Permit) -> None:
+        self._guard = guard
+        self._connecting = connecting
+        self._operation = operation
+        self.used = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.abandon()
+        self._guard.limiter.release(used=self.used)
+
+    def abandon(self) -> None:
+        """Nothing was learnt, neither of the host nor of the operation."""
+        self._connecting.abandon()
+        self._operation.abandon()
+
+    def connected(self) -> None:
+        """There is a connection, whatever comes of it."""
+        self._connecting.succeeded()
+
+    def not_connected(self, error: CloudError) -> None:
+        """The host could not be connected to; of the operation that tells nothing."""
+        self._connecting.failed(self._without_host(error))
+        self._operation.abandon()
+
+    def answered(self) -> None:
+        """The operation works."""
+        self.connected()
+        self._operation.succeeded()
+
+    def failed(self, error: CloudError) -> None:
+        """The attempt failed after connecting. A refusal shows a working operation; throttling shows nothing."""
+        self.connected()
+        if isinstance(error, ServerTrouble | RequestTimedOut | Unreachable):
+            status = f"HTTP {error.status} " if error.status else ""
+            self._operation.failed(status + self._without_host(error))
+        elif not isinstance(error, Throttled):
+            self._operation.succeeded()
+
+    def _without_host(self, error: CloudError) -> str:
+        return error.message.removeprefix(f"{self._guard.host}: ")  # the breaker's own message names it

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transport.rig import Rig, http, raw_server
+from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, Unreachable
+from trainfleet_exporter.transport import NOT_JSON
+from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
+
+GZIP = "Content-Encoding: gzip"
+SMALL = BodyLimits(wire=1000, decoded=2000)
+
+
+def _read(data: bytes, encoding: str = "gzip", limits: BodyLimits = SMALL, step: int = 100) -> bytes:
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(data), step):
+            yield data[start : start + step]
+
+    return asyncio.run(read_body(chunks(), encoding, limits))
+
+
+@given(st.binary(max_size=900), st.integers(min_value=1, max_value=200), st.sampled_from(["gzip", "X-GZIP", ""]))
+def test_what_was_sent_is_read(data: bytes, step: int, encoding: str) -> None:
+    wire = gzip.compress(data) if encoding else data
+    assert _read(wire, encoding, step=step) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "message"),
+    [
+        (b"a" * 1001, "", "the answer is over the limit of 1000 bytes on the wire"),
+        (gzip.compress(b"a" * 2001), "gzip", "the answer is over the limit of 2000 bytes when inflated"),
+        (gzip.compress(b"{}")[:-1], "gzip", "the gzip answer is cut off"),
+        (gzip.compress(b"{}")[:-9], "gzip", "the gzip answer is cut off"),
+        (gzip.compress(b"{}") + b"x", "gzip", "the gzip answer has something behind its end"),
+        (gzip.compress(b"{}") * 2, "gzip", "the gzip answer has something behind its end"),
+        (b"SECRET", "gzip", "the answer says gzip and is not"),
+        (b"{}", "br", "the answer is encoded otherwise than in gzip, which was asked for"),
+        (b"{}", "gzip, gzip", "the answer is encoded otherwise than in gzip, which was asked for"),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+def test_bodies_that_are_refused(data: bytes, encoding: str, message: str, step: int) -> None:
+    with pytest.raises(BadAnswer) as caught:
+        _read(data, encoding, step=step)
+    assert str(caught.value) == message
+
+
+def test_exactly_the_limit_is_read() -> None:
+    assert len(_read(b"a" * 1000, "")) == 1000
+    assert len(_read(gzip.compress(b"a" * 2000))) == 2000
+
+
+def test_a_body_over_the_decoded_limit_needs_no_inflating() -> None:
+    with pytest.raises(BadAnswer, match=r"over the limit of 10 bytes$"):
+        _read(b"a" * 11, "", BodyLimits(wire=100, decoded=10))
+
+
+def test_the_default_limits_are_told_in_mebibytes() -> None:
+    with pytest.raises(BadAnswer, match="over the limit of 32 MiB when inflated"):
+        _read(gzip.compress(bytes(32 * 2**20 + 1)), limits=BodyLimits(), step=4096)
+
+
+def test_no_body_at_all_needs_no_gzip_trailer() -> None:
+    assert _read(b"") == b""
+
+
+def test_numbers_that_json_does_not_have_spoil_no_more_than_themselves() -> None:
+    payload = decode_json(b'{"a": NaN, "b": -Infinity, "c": 1e400, "d": 1}')
+    assert payload["d"] == 1
+    assert not any(math.isfinite(payload[key]) for key in "abc")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"{",
+        b"{}{}",
+        b'"\xff"',
+        b'"\xed\xa0\x80"',  # half a surrogate pair, encoded
+        b"[" * 100_000,
+        b"1" * 5000,
+    ],
+)
+def test_what_is_not_json(body: bytes) -> None:
+    assert decode_json(body) is NOT_JSON
+
+
+def test_json_null_is_a_payload() -> None:
+    assert decode_json(b"null") is None
+    assert decode_json(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+
+
+def test_half_a_surrogate_pair_breaks_no_encoder() -> None:
+    payload = decode_json(b'{"a": "x\\ud83dy", "b": "\\ud83d\\ude00", "c": "\\u00e9"}')
+    assert set(payload["a"]) == {"x", "\ufffd", "y"}
+    assert (payload["b"], payload["c"]) == ("😀", "é")
+
+
+@given(st.binary(max_size=60))
+def test_decoding_never_raises(body: bytes) -> None:
+    decode_json(body)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=20))
+def test_json_is_decoded(value: object) -> None:
+    assert decode_json(json.dumps(value).encode()) == value
+
+
+def _failure(answer: bytes) -> CloudError:
+    async def main() -> CloudError:
+        async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
+            error = await rig.failure()
+            assert rig.outcomes == [error.outcome]
+            error.message = error.message.replace(server.address, "HOST")
+            assert "SECRET" not in str(error)
+            return error
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (http(b"", GZIP), "the answer is not JSON but an empty body"),
+        (http(b"<SECRET>", "Content-Type: text/html; x=SECRET"), "the answer is not JSON but 8 bytes of text/html"),
+        (http(b"<SECRET>"), "the answer is not JSON but 8 bytes of no stated type"),
+        (http(b"SECRET", GZIP), "the answer says gzip and is not"),
+        (http(gzip.compress(b"{}")[:-1], GZIP), "the gzip answer is cut off"),
+        (http(gzip.compress(bytes(33 * 2**20)), GZIP), "the answer is over the limit of 32 MiB when inflated"),
+    ],
+)
+def test_bad_answers_say_what_is_wrong_and_quote_nothing(answer: bytes, message: str) -> None:
+    error = _failure(answer)
+    assert isinstance(error, BadAnswer)
+    assert str(error) == f"ListJobs: HTTP 200 HOST: {message}"
+
+
+def test_a_gzip_answer_over_the_wire() -> None:
+    async def main() -> None:
+        answer = http(gzip.compress(b'{"Jobs": [1]}'), GZIP)
+        async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
+            assert await rig.call() == {"Jobs": [1]}
+            assert await rig.call() == {"Jobs": [1]}
+            assert server.connections == 1
+
+    asyncio.run(main())
+
+
+def test_a_body_that_is_cut_off_on_the_way_is_the_networks_fault() -> None:
+    async def main() -> None:
+        async def cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(http(b"{}", "X: y").replace(b"Content-Length: 2", b"Content-Length: 20"))
+
+        async with raw_server(cut) as server, Rig(base_url=f"http://{server.address}") as rig:
+            assert isinstance(await rig.failure(), Unreachable)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("location", "where"),
+    [
+        ("Location: https://login.test:8443/?token=SECRET", "login.test:8443"),
+        ("Location: https://me:SECRET@login.test/", "login.test"),
+        ("Location: /elsewhere?SECRET", "HOST"),
+        ("Location: http://[SECRET", "no valid address"),
+        ("Location: http://h:SECRET/", "no valid address"),
+        ("X: y", "HOST"),
+    ],
+)
+def test_redirects_are_refused_and_name_the_host_alone(location: str, where: str) -> None:
+    error = _failure(http(b"{}", location, status="302 Found"))
+    assert isinstance(error, RequestRefused)
+    assert str(error) == f"ListJobs: HTTP 302 HOST: redirected to {where}; redirects are not followed"

@@ -1,0 +1,190 @@
+"""What goes on the wire, byte for byte, and by which way."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import httpx
+import pytest
+import yarl
+
+from tests.transport.rig import JSON_OK, Rig, http, raw_server
+from trainfleet_exporter.transport.calls import HttpSettings
+from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
+
+TARGETS = [
+    "/api/v1/jobs?Name=a%2Fb~c%2Ad%20e&Order=asc",
+    "/api/v1/jobs/dlc%2F1%252F",
+    "/a/../b/./c?x=%7E&y=",
+    "/a?x=%2b&x=%2B",
+    "/a?q=it's!(1)*",
+    "//double",
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_signed_target_is_sent_byte_for_byte(target: str) -> None:
+    async def main() -> bytes:
+        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+            rig.dialect.target = target
+            await rig.call()
+            return server.heads[0]
+
+    assert asyncio.run(main()).split(b"\r\n")[0] == f"GET {target} HTTP/1.1".encode()
+
+
+def test_nothing_is_sent_that_was_not_asked_for() -> None:
+    async def main() -> tuple[list[bytes], str]:
+        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.call()
+            return server.heads[0].rstrip().split(b"\r\n")[1:], server.address
+
+    lines, address = asyncio.run(main())
+    headers = {name.lower(): value for name, value in (line.decode().split(": ", 1) for line in lines)}
+    assert headers.pop("user-agent").startswith("trainfleet-exporter/")
+    assert headers == {
+        "host": address,
+        "authorization": "signature-1",
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+    }
+
+
+def test_a_body_is_sent_with_its_length() -> None:
+    async def main() -> bytes:
+        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.call(method="POST", body=b'{"a":1}')
+            return server.heads[0].lower()
+
+    head = asyncio.run(main())
+    assert head.startswith(b"post ")
+    assert head.count(b"content-length: 7\r\n") == 1
+    assert b"transfer-encoding" not in head
+    assert b"content-type" not in head
+
+
+def test_the_host_that_is_signed_is_the_host_that_is_sent() -> None:
+    rig = Rig(lambda _: httpx.Response(200, json={}), base_url="HTTPS://Api.Test:443/")
+    asyncio.run(rig.call())
+    assert rig.dialect.hosts == ["api.test"]
+
+
+def test_connections_are_kept_and_cookies_are_not() -> None:
+    async def main() -> None:
+        answer = http(b"{}", "Set-Cookie: session=1; Path=/")
+        async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.call()
+            await rig.call()
+            assert server.connections == 1
+            assert len(server.heads) == 2
+            assert b"cookie" not in server.heads[1].lower()
+
+    asyncio.run(main())
+
+
+def test_a_kept_connection_that_breaks_is_not_silently_tried_again() -> None:
+    async def main() -> None:
+        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(http(b"{}"))
+            await reader.readuntil(b"\r\n\r\n")  # the second request is read, and not answered
+
+        async with raw_server(once) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.call()
+            error = await rig.failure()
+            assert "closed the connection" in error.message
+            assert server.connections == 1
+            assert rig.outcomes == ["ok", "network"]
+
+    asyncio.run(main())
+
+
+def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as server:
+            with open(f"{tmp_path}/netrc", "w", encoding="ascii") as file:  # noqa: ASYNC230, PTH123  # a test's own file
+                file.write("machine 127.0.0.1 login me password SECRET\n")
+            monkeypatch.setenv("NETRC", f"{tmp_path}/netrc")
+            async with Rig(base_url=f"http://{server.address}", http=HttpSettings(trust_env=True)) as rig:
+                await rig.call()
+            assert b"authorization: signature-1" in server.heads[0].lower()
+
+    asyncio.run(main())
+
+
+def test_the_settings_proxy_gets_the_whole_address_and_its_own_credentials() -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as proxy:
+            settings = HttpSettings(proxy_url=f"http://me:pass%2Fword@{proxy.address}")
+            async with Rig(base_url="http://api.test:8080", http=settings) as rig:
+                rig.dialect.target = "/jobs?a=%2F~"
+                assert await rig.call() == {"Jobs": []}
+            head = proxy.heads[0]
+            assert head.startswith(b"GET http://api.test:8080/jobs?a=%2F~ HTTP/1.1\r\n")
+            credentials = base64.b64encode(b"me:pass/word").decode()
+            assert f"proxy-authorization: basic {credentials}".lower().encode() in head.lower()
+            assert b"host: api.test:8080\r\n" in head.lower()
+
+    asyncio.run(main())
+
+
+def test_a_proxy_that_refuses_the_tunnel() -> None:
+    async def main() -> None:
+        async with raw_server(http(b"SECRET", status="407 Proxy Authentication Required")) as proxy:
+            settings = HttpSettings(proxy_url=f"http://me:SECRET@{proxy.address}")
+            async with Rig(base_url="https://api.test", http=settings) as rig:
+                error = await rig.failure()
+            assert proxy.heads[0].startswith(b"CONNECT api.test:443 HTTP/1.1\r\n")
+            assert b"signature" not in proxy.heads[0]
+            assert str(error) == "ListJobs: api.test: the proxy answered HTTP 407"
+            assert rig.outcomes == ["network"]
+
+    asyncio.run(main())
+
+
+def test_a_proxy_that_is_not_there() -> None:
+    async def main() -> None:
+        async with raw_server(b"") as gone:
+            pass
+        settings = HttpSettings(proxy_url=f"http://me:SECRET@{gone.address}")
+        async with Rig(base_url="http://api.test", http=settings) as rig:
+            assert str(await rig.failure()) == "ListJobs: api.test: proxy: connection refused"
+        async with Rig(http=HttpSettings(proxy_url="socks5://me:SECRET@127.0.0.1:1080")) as rig:
+            error = await rig.failure()
+        assert error.message == "api.test: the proxy's address is not an http or https one"
+
+    asyncio.run(main())
+
+
+def _way(url: str, **settings: str | bool) -> str | None:
+    proxy = proxy_for(yarl.URL(url), HttpSettings(**settings))  # type: ignore[arg-type]  # either kind of setting
+    return None if proxy is None else str(proxy)
+
+
+def test_the_environment_chooses_a_proxy_by_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://secure.test:3128")
+    monkeypatch.setenv("all_proxy", "rest.test:3128")
+    monkeypatch.setenv("no_proxy", "direct.test,.inner.test,ported.test:8443")
+    assert _way("https://api.test") == "http://secure.test:3128"
+    assert _way("http://api.test") == "http://rest.test:3128"
+    assert _way("https://direct.test") is None
+    assert _way("https://deep.inner.test") is None
+    assert _way("https://ported.test:8443") is None
+    assert _way("https://ported.test") == "http://secure.test:3128"
+    assert _way("https://api.test", trust_env=False) is None
+    assert _way("https://direct.test", proxy_url="http://mine.test:1") == "http://mine.test:1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.8.8.8"])
+def test_the_environments_proxy_is_never_asked_for_this_machine(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.test:3128")
+    assert _way(f"http://{host}:8080/") is None
+    assert _way("http://[2001:db8::1]:8080/") == "http://proxy.test:3128"
+
+
+@pytest.mark.parametrize("proxy", ["socks5://user:SECRET@proxy.test", "http://SECRET:port", "http:///SECRET"])
+def test_a_proxy_of_another_kind_is_refused_and_not_passed_by(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", proxy)
+    with pytest.raises(UnusableProxy) as caught:
+        _way("https://api.test")
+    assert "SECRET" not in str(caught.value)
