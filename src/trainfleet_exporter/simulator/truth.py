@@ -1,0 +1,75 @@
+"""What the simulator said: a log of its answers, for tests that compare metrics with the truth."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any
+
+_KEPT = 3000
+
+
+def outcome_of(status: int, code: str) -> str:
+    """The word that the exporter's contract has for an answer."""
+    if status < 400:
+        return "ok"
+    if code.startswith("Throttling") or status == 429:
+        return "throttled"
+    if status >= 500:
+        return "server"
+    auth = (
+        "InvalidAccessKeyId",
+        "InvalidTimeStamp",
+        "InvalidSecurityToken",
+        "Signature",
+        "IncompleteSignature",
+        "Forb",
+    )
+    if status in {401, 403} or code.startswith(auth):
+        return "auth"
+    return "not_found" if code == "NotFound" else "client"
+
+
+class Truth:
+    """Counts every call for ever and keeps the last few thousand answers."""
+
+    def __init__(self) -> None:
+        self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._calls: dict[str, dict[str, Counter[str]]] = {}
+        self._seq = 0
+
+    def note(
+        self,
+        *,
+        at: float,
+        api: str,
+        operation: str,
+        outcome: str,
+        request_id: str,
+        query: Mapping[str, str],
+        total: int | None,
+        rows: list[list[Any]],
+    ) -> None:
+        """Remember one answer."""
+        self._seq += 1
+        self._calls.setdefault(api, {}).setdefault(operation, Counter())[outcome] += 1
+        self._answers.append(
+            {
+                "seq": self._seq,
+                "time": at,
+                "api": api,
+                "operation": operation,
+                "outcome": outcome,
+                "request_id": request_id,
+                "query": dict(query),
+                "total": total,
+                "rows": rows,
+            }
+        )
+
+    def tell(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
+        """Everything known, the answers narrowed to those after `since` and to one operation."""
+        answers = [
+            answer for answer in self._answers if answer["seq"] > since and operation in {"", answer["operation"]}
+        ]
+        return {"now": now, "seq": self._seq, "calls": self._calls, "answers": answers}
