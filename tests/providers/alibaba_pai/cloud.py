@@ -64,12 +64,14 @@ class Cloud:
         self.details: dict[str, Row] = {}
         self.metrics: dict[tuple[str, str], Any] = {}
         self.quotas: list[Row] = []
+        self.ecs_specs: list[Row] = []
         self.page_cap = 100
         self.answer: Answer = lambda operation, query: None
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.operations: dict[str, Callable[[dict[str, str]], Row | None]] = {
             "ListWorkspaces": self._list_workspaces,
             "ListQuotas": self._list_quotas,
+            "ListEcsSpecs": lambda query: self._page(query, "EcsSpecs", self.ecs_specs),
             "ListJobs": self._list_jobs,
             "GetJob": self._get_job,
             "GetJobMetrics": self._get_job_metrics,

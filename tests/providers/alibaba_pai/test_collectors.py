@@ -250,8 +250,8 @@ def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
     cloud = Cloud()
 
     async def steps(fleet: Fleet) -> None:
-        await fleet.runner("workspaces").tick()
-        await fleet.runner("jobs").tick()
+        for name in ("workspaces", "ecs_specs", "jobs"):
+            await fleet.runner(name).tick()
         asked = [query.get("Status", "-") for query in cloud.called("ListJobs")]
         assert asked == [
             *("Creating", "Queuing", "Bidding", "EnvPreparing", "SanityChecking", "Running", "Restarting", "Stopping"),
@@ -462,17 +462,17 @@ def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
 
 def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> None:
     spent: dict[int, Counter[str]] = {}
-    for count in (10, 1000):
+    for count in (10, 1000):  # of jobs
         cloud = Cloud()
         cloud.jobs = [job(f"j{number}") for number in range(count)]
 
         async def steps(fleet: Fleet, cloud: Cloud = cloud, count: int = count) -> None:
-            for name in ("workspaces", "jobs", "job_counts", "pools"):
+            for name in ("workspaces", "ecs_specs", "jobs", "job_counts", "pools"):
                 await fleet.runner(name).tick()
             spent[count] = Counter(name for name, _ in cloud.calls)
 
         run(cloud, steps)
-    assert spent[10] == {"ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
+    assert spent[10] == {"ListEcsSpecs": 1, "ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
     assert spent[1000] - spent[10] == {"ListJobs": 9}  # nine more pages of a hundred
 
 

@@ -438,6 +438,25 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert "ResourceType" not in cloud.called("ListQuotas")[0]
 
 
+@trap("8 ListEcsSpecs: every SortBy is refused; its types tell what jobs on public resources hold")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Memory": 92, "Gpu": 1, "GpuType": "NVIDIA V100"}]
+    specs = [{"Type": "Worker", "PodCount": 4, "EcsSpec": "ecs.gn6"}]
+    cloud.jobs = [
+        job("a", ResourceId="", JobSpecs=specs),
+        job("b", ResourceId="", JobSpecs=[*specs, {"Type": "PS", "PodCount": 1, "EcsSpec": "ecs.unheard.of"}]),
+    ]
+    await fleet.exporter.poll_once()
+    label = 'accelerator="gpu",accelerator_model="NVIDIA V100"'
+    assert await fleet.value(f'job_requested_accelerators{{job_id="a",{label}}}') == 4
+    assert await fleet.value('job_requested_memory_bytes{job_id="a"}') == 4 * 92 * 2**30
+    assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 48
+    assert await fleet.lines('job_requested_cpu_cores{provider="p",job_id="b"') == []  # not half of it
+    await fleet.exporter.poll_once()
+    assert len(cloud.called("ListEcsSpecs")) == 1  # six hours are not over
+    assert "SortBy" not in cloud.called("ListEcsSpecs")[0]
+
+
 @trap("8 GpuMemoryUsage and MemoryUsage are percent, whatever 'usage' says")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]

@@ -158,6 +158,11 @@ class PaiApi:
             raise BadAnswer("the answer has no TotalCount", operation=call.operation)
         return total
 
+    async def list_ecs_specs(self, *, deadline: float) -> Listing:
+        """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
+        call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
+        return await _whole_list(self._dlc, call, "EcsSpecs", "InstanceType", deadline)
+
     async def get_job(self, job_id: str, *, deadline: float, priority: Priority = Priority.DETAIL) -> dict[str, Any]:
         """DLC GetJob: one job with its pods."""
         call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)

@@ -9,6 +9,7 @@ from trainfleet_exporter.config import Global
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi, PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import ecs_specs
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
@@ -65,6 +66,7 @@ class AlibabaPai:
             ),
         ]
         if chosen.jobs.enabled:
+            found.append(ecs_specs(shared, interval=every))
             found.append(
                 jobs(
                     shared,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_exporter.model import (
@@ -116,11 +117,39 @@ def job_status(platform_status: str, sub_status: str = "") -> Status:
     return JOB_STATUS.get(platform_status, Status.UNKNOWN)
 
 
-def job(row: Row, *, asked_status: str = "", pool_models: Mapping[str, str] | None = None) -> Job | None:
+@dataclass(frozen=True, slots=True)
+class EcsSpec:
+    """What one machine of a type has."""
+
+    cpu_cores: float | None
+    memory_bytes: float | None
+    gpus: float | None
+    gpu_model: str
+
+
+def ecs_spec(row: Row) -> EcsSpec:
+    """A row of ListEcsSpecs. Its Memory counts GiB by the documented sample (unproven)."""
+    memory = number(row, "Memory")
+    return EcsSpec(
+        cpu_cores=number(row, "Cpu"),
+        memory_bytes=None if memory is None else memory * GIB,
+        gpus=number(row, "Gpu"),
+        gpu_model=text(row, "GpuType"),
+    )
+
+
+def job(
+    row: Row,
+    *,
+    asked_status: str = "",
+    pool_models: Mapping[str, str] | None = None,
+    ecs_specs: Mapping[str, EcsSpec] | None = None,
+) -> Job | None:
     """A row of ListJobs, or the answer of GetJob.
 
     `asked_status` is the Status that the list was filtered by, for rows that do not repeat it. `pool_models` gives
-    the accelerator model of a quota, for jobs whose specs do not name theirs.
+    the accelerator model of a quota, for jobs whose specs do not name theirs. `ecs_specs` gives what a machine type
+    has, for jobs on public resources, which may name nothing else.
     """
     job_id = text(row, "JobId")
     if not job_id:
@@ -129,6 +158,7 @@ def job(row: Row, *, asked_status: str = "", pool_models: Mapping[str, str] | No
     status = job_status(platform_status, text(row, "SubStatus"))
     holds = _holds_resources(status, platform_status)
     gone = status in FINISHED and not holds
+    specs = [_role_spec(spec, ecs_specs or {}) for spec in mappings(row, "JobSpecs")]
     pool_id = text(row, "ResourceId")
     return Job(
         job_id=job_id,
@@ -151,10 +181,10 @@ def job(row: Row, *, asked_status: str = "", pool_models: Mapping[str, str] | No
         finished=_finish_time(row, status),
         duration=number(row, "Duration"),
         restarts=restart_times(row)[0],
-        cpu_cores=None if gone else _requested(row, "RequestCPU", "CPU"),
-        memory_bytes=None if gone else _requested_memory(row),
+        cpu_cores=None if gone else _requested(quantity(row, "RequestCPU"), [role.cpu_cores for role in specs]),
+        memory_bytes=None if gone else _requested(_told_memory(row), [role.memory_bytes for role in specs]),
         nodes=None if gone else number(row, "NodeCount"),
-        accelerators=() if gone else _requested_accelerators(row, (pool_models or {}).get(pool_id, "")),
+        accelerators=() if gone else _requested_accelerators(row, specs, (pool_models or {}).get(pool_id, "")),
         tags=_tags(row),
     )
 
@@ -256,34 +286,44 @@ def _finish_time(row: Row, status: Status) -> float | None:
     return finished if finished is not None else utc_time(row, _END_TIMES[status])
 
 
-def _requested(row: Row, key: str, spec_key: str) -> float | None:
-    """What a job asks for in all; where the row does not say, the sum over its specs, if each of them does."""
-    total = quantity(row, key)
-    if total is not None:
-        return total
-    amounts = []
-    for spec in mappings(row, "JobSpecs"):
-        amount, count = quantity(mapping(spec, "ResourceConfig"), spec_key), whole(spec, "PodCount")
-        if amount is None or count is None:
-            return None
-        amounts.append(amount * count)
-    return sum(amounts) if amounts else None
+def _role_spec(spec: Row, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
+    """What all pods of a role ask for: its ResourceConfig, or else what its machine type has."""
+    config = mapping(spec, "ResourceConfig")
+    machine = ecs_specs.get(text(spec, "EcsSpec"), EcsSpec(None, None, None, ""))
+    cpu, memory, gpus = quantity(config, "CPU"), quantity(config, "Memory"), quantity(config, "GPU")
+    if not config:
+        cpu, memory, gpus = machine.cpu_cores, machine.memory_bytes, machine.gpus
+    pods = whole(spec, "PodCount")
+
+    def of_all(amount: float | None) -> float | None:
+        return None if amount is None or pods is None else amount * pods
+
+    return EcsSpec(of_all(cpu), of_all(memory), of_all(gpus), text(config, "GPUType") or machine.gpu_model)
 
 
-def _requested_memory(row: Row) -> float | None:
+def _requested(told: float | None, by_role: list[float | None]) -> float | None:
+    """What a job asks for in all; where the row does not say, the sum over its roles, if it is known of each."""
+    if told is not None:
+        return told
+    known = [amount for amount in by_role if amount is not None]
+    return sum(known) if known and len(known) == len(by_role) else None
+
+
+def _told_memory(row: Row) -> float | None:
     """List answers give a quantity with its suffix, GetJob a bare number that counts GiB (unproven)."""
     value = row.get("RequestMemory")
     if isinstance(value, str):
         return parse_quantity(value)
     bare = number(row, "RequestMemory")
-    return bare * GIB if bare is not None else _requested(row, "", "Memory")
+    return None if bare is None else bare * GIB
 
 
-def _requested_accelerators(row: Row, pool_model: str) -> tuple[Accelerators, ...]:
-    models = {text(mapping(spec, "ResourceConfig"), "GPUType") for spec in mappings(row, "JobSpecs")} - {""}
+def _requested_accelerators(row: Row, roles: list[EcsSpec], pool_model: str) -> tuple[Accelerators, ...]:
+    # A role without accelerators may run on a machine that has another role's model or none: it names nothing.
+    models = {role.gpu_model for role in roles if role.gpus != 0} - {""}
     # The total of a job whose roles run on different models cannot be split by what a list row says.
     model = models.pop() if len(models) == 1 else "" if models else pool_model
-    return _gpus(_requested(row, "RequestGPU", "GPU"), model)
+    return _gpus(_requested(quantity(row, "RequestGPU"), [role.gpus for role in roles]), model)
 
 
 def _gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:

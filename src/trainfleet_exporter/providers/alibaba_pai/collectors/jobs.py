@@ -40,6 +40,7 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float) -> 
         known = False
         try:
             workspace_ids = await shared.workspaces()
+            await shared.ecs_specs_polled.wait()
             poll.keep_only(workspace_ids)
             shared.book.keep_only(workspace_ids)
             async with asyncio.TaskGroup() as group:
@@ -100,7 +101,12 @@ class _WorkspaceSweep:
     def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
         for row in listing.rows.values():
-            job = translate.job(row, asked_status=asked_status, pool_models=self._shared.pool_models)
+            job = translate.job(
+                row,
+                asked_status=asked_status,
+                pool_models=self._shared.pool_models,
+                ecs_specs=self._shared.ecs_specs,
+            )
             if job is None:
                 continue
             if only_finished and job.status not in FINISHED:

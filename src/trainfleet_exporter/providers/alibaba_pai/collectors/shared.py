@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.book import JobBook
 
 EVER = "2000-01-01T00:00:00Z"
@@ -42,6 +43,9 @@ class Shared:
     """The accelerator model (GPUType) of each quota, as far as it is known."""
     jobs_known: bool = False
     """Whether the latest poll of jobs could read those of some workspace (or there is none)."""
+    ecs_specs: Mapping[str, EcsSpec] = field(default_factory=dict)
+    """What each machine type of the public resources has, as far as it is known."""
+    ecs_specs_polled: FirstPoll = field(default_factory=FirstPoll)
     workspaces_polled: FirstPoll = field(default_factory=FirstPoll)
     jobs_polled: FirstPoll = field(default_factory=FirstPoll)
 
