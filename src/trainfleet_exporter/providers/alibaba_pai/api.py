@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -214,7 +214,7 @@ async def _whole_list(client: ApiClient, call: Call, items_key: str, id_key: str
     smallest: int | None = None
     for page in range(1, _MAX_PAGES):
         query = {**call.query, "PageNumber": str(page), "PageSize": str(PAGE_SIZE)}
-        payload = _object(await client.call(_with_query(call, query), deadline=deadline), call)
+        payload = _object(await client.call(replace(call, query=query), deadline=deadline), call)
         total, items = whole(payload, "TotalCount"), payload.get(items_key)
         if total is None or not (isinstance(items, list) or (items is None and total == 0)):
             raise BadAnswer(f"the answer has no {items_key} or no TotalCount", operation=call.operation)
@@ -231,10 +231,6 @@ async def _whole_list(client: ApiClient, call: Call, items_key: str, id_key: str
     if len(rows) + malformed < (smallest or 0):
         raise BadAnswer(f"the list is incomplete: {len(rows) + malformed} rows of {smallest}", operation=call.operation)
     return Listing(rows, malformed)
-
-
-def _with_query(call: Call, query: Mapping[str, str]) -> Call:
-    return Call(operation=call.operation, path=call.path, method=call.method, query=query, priority=call.priority)
 
 
 def _object(payload: object, call: Call) -> dict[str, Any]:
