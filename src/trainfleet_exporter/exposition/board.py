@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
 
-from .families import FAMILIES, Family
-from .formats import Format, head
-from .piece import PIECE_LIMIT, Piece
-from .shelf import Shelf
-from .snapshot import Snapshot
+from trainfleet_exporter.exposition.families import FAMILIES, Family
+from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
+from trainfleet_exporter.exposition.shelf import Shelf
+from trainfleet_exporter.exposition.snapshot import Snapshot
 
 
 class Board:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from .crc import crc_combine
-from .formats import Format
-from .piece import Piece
-from .snapshot import Snapshot, gathered
+from trainfleet_exporter.exposition.crc import crc_combine
+from trainfleet_exporter.exposition.formats import Format
+from trainfleet_exporter.exposition.piece import Piece
+from trainfleet_exporter.exposition.snapshot import Snapshot, gathered
 
 _GZIP_HEAD = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
 """Deflate, no flags, no time, unknown system: a page has neither name nor age."""

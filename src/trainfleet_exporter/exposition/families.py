@@ -6,12 +6,12 @@ about itself, and `trainfleet_provider_up`, are made elsewhere.
 
 from __future__ import annotations
 
-from .family import KEYS, Family
-from .fleet_families import FLEET_FAMILIES
-from .job_families import JOB_FAMILIES
-from .pod_families import POD_FAMILIES
-from .pool_families import POOL_FAMILIES
-from .usage_families import USAGE_FAMILIES
+from trainfleet_exporter.exposition.family import KEYS, Family
+from trainfleet_exporter.exposition.fleet_families import FLEET_FAMILIES
+from trainfleet_exporter.exposition.job_families import JOB_FAMILIES
+from trainfleet_exporter.exposition.pod_families import POD_FAMILIES
+from trainfleet_exporter.exposition.pool_families import POOL_FAMILIES
+from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
 
 __all__ = ["FAMILIES", "KEYS", "Family"]
 

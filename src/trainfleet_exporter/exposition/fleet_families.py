@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from trainfleet_exporter.exposition.family import Family, described, info
 from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, Workspace
-
-from .family import Family, described, info
 
 
 def _jobs(found: JobCount) -> tuple[tuple[tuple[str, str], int]]:

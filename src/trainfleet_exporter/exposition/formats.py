@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .family import Family
+from trainfleet_exporter.exposition.family import Family
 
 
 class Format(Enum):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Literal
 
-from trainfleet_exporter.model import Job, JobPods
-
-from .family import (
+from trainfleet_exporter.exposition.family import (
     ACCELERATOR_LABELS,
     Family,
     Read,
@@ -20,6 +18,7 @@ from .family import (
     number,
     word,
 )
+from trainfleet_exporter.model import Job, JobPods
 
 _LIST = "PAI-DLC ListJobs"
 _DETAIL = "PAI-DLC GetJob"

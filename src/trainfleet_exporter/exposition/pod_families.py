@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from trainfleet_exporter.exposition.family import Family, Read, described, flag, info, number, word
 from trainfleet_exporter.model import Pod
-
-from .family import Family, Read, described, flag, info, number, word
 
 
 def _pod(suffix: str, meaning: str, fields: str, read: Read, labels: tuple[str, ...] = ()) -> Family:

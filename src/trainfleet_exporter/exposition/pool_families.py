@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from trainfleet_exporter.exposition.family import (
+    ACCELERATOR_LABELS,
+    Family,
+    Read,
+    accelerators,
+    described,
+    info,
+    number,
+    word,
+)
 from trainfleet_exporter.model import Pool
-
-from .family import ACCELERATOR_LABELS, Family, Read, accelerators, described, info, number, word
 
 _DETAILS = "QuotaDetails"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from time import perf_counter
 
-from .families import FAMILIES, KEYS
-from .family import Read
-from .piece import PIECE_LIMIT
-from .tag_labels import tag_labels
-from .text import escape_label, format_value
+from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.exposition.family import Read
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.exposition.tag_labels import tag_labels
+from trainfleet_exporter.exposition.text import escape_label, format_value
 
 __all__ = ["RenderSettings", "Renderer", "escape_label", "format_value"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from .piece import PIECE_LIMIT, Piece
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 
 
 class _Item:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .crc import crc_combine
-from .formats import Format
-from .piece import PIECE_LIMIT, Piece
+from trainfleet_exporter.exposition.crc import crc_combine
+from trainfleet_exporter.exposition.formats import Format
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 
 _SMALL = PIECE_LIMIT // 16
 """Pieces below this are sent together with their neighbours; above it a copy would cost more than a write."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
+from trainfleet_exporter.exposition.family import Family, Read, Samples, described, number, word
 from trainfleet_exporter.model import JobUsage, PodUsage
-
-from .family import Family, Read, Samples, described, number, word
 
 _API = "PAI-DLC GetJobMetrics"
 _UNIT = "the unit of the source is unproven"
