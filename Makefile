@@ -16,7 +16,7 @@ test: lint ## every check: lint, types, tests with branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine -q
-	$(BIN)/coverage report --fail-under=90
+	$(BIN)/coverage report --fail-under=95
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

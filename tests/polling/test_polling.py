@@ -227,7 +227,7 @@ class _Units:
             workers=workers,
         )
 
-    async def _begin(self) -> None:
+    async def _begin(self, poll: Poll) -> None:
         return None
 
     def _watch(self, callback: Callable[[], None]) -> None:

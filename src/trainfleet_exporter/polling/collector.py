@@ -26,17 +26,17 @@ class Sweep:
 class Rolling:
     """A collector that needs calls for each job: every unit is a part, and a cycle over all takes one interval.
 
-    `begin` waits until units are known; `units` names them in order of need, or raises NotReady where there is none
-    because the latest attempt to learn of any failed; `alive` tells whether one still is;
-    `read` polls one; `watch` is given a function to call whenever units went away, so that what they showed goes at
-    once rather than a cycle later. At most `workers` units are read at a time.
+    `begin` waits until units are known, or reads them within the poll's deadline; `units` names them in order of
+    need, or raises NotReady where there is none because the latest attempt to learn of any failed; `alive` tells
+    whether one still is; `read` polls one; `watch` is given a function to call whenever units went away, so that what
+    they showed goes at once rather than a cycle later. At most `workers` units are read at a time.
     """
 
     name: str
     interval: float
     units: Callable[[], Sequence[str]]
     read: Callable[[Part], Awaitable[None]]
-    begin: Callable[[], Awaitable[None]]
+    begin: Callable[[Poll], Awaitable[None]]
     alive: Callable[[str], bool]
     watch: Callable[[Callable[[], None]], None]
     workers: int

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from trainfleet_exporter.errors import DeadlineExceeded, NotReady
+from trainfleet_exporter.errors import DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
@@ -113,10 +113,14 @@ class Runner:
             self._store.forgive(WHOLE)
 
     async def _roll(self, rolling: Rolling, poll: Poll, started: float) -> None:
-        await rolling.begin()
         try:
+            async with asyncio.timeout_at(poll.deadline + 1.0):
+                await rolling.begin(poll)
             units = rolling.units()
-        except NotReady as error:
+        except TimeoutError:
+            poll.failed(WHOLE, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
+            return
+        except TrainfleetError as error:
             poll.failed(WHOLE, error)
             return
         self._store.forgive(WHOLE)

@@ -43,6 +43,8 @@ class Call:
     """Decoded values."""
     body: bytes = field(default=b"", repr=False)
     priority: Priority = Priority.SWEEP
+    may_be_empty: bool = False
+    """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
 

@@ -158,10 +158,11 @@ class ApiClient:
         started = loop.time()
         outcome = BadAnswer.outcome
         try:
-            payload = self._accept(await self._exchange.send(signed, turn, deadline))
+            payload = self._accept(await self._exchange.send(signed, turn, deadline), may_be_empty=call.may_be_empty)
             turn.answered()
             self._guard.not_throttled()
-            outcome = "no_data" if call.no_data is not None and call.no_data(payload) else "ok"
+            empty = call.may_be_empty and payload is None
+            outcome = "no_data" if empty or (call.no_data is not None and call.no_data(payload)) else "ok"
         except asyncio.CancelledError:
             outcome = RequestTimedOut.outcome
             raise
@@ -174,7 +175,7 @@ class ApiClient:
         finally:
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, loop.time() - started))
 
-    def _accept(self, answer: HttpAnswer) -> Any:
+    def _accept(self, answer: HttpAnswer, *, may_be_empty: bool) -> Any:
         """The payload of an answer that is good by the dialect's verdict, and JSON."""
         if (error := self._dialect.judge(answer)) is not None:
             raise error
@@ -185,6 +186,8 @@ class ApiClient:
             )
         if answer.payload is not NOT_JSON:
             return answer.payload
+        if may_be_empty and not answer.body.strip():
+            return None
         # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
         kind = answer.headers.get("content-type", "")
         facts = f"{len(answer.body)} bytes of {_media_type(kind)}" if answer.body else "an empty body"

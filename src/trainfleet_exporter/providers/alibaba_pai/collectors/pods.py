@@ -42,7 +42,7 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
         interval=interval,
         units=units,
         read=read,
-        begin=shared.jobs_polled.wait,
+        begin=shared.jobs_first,
         alive=lambda job_id: job_id in shared.book.live(),
         watch=shared.book.watch,
         workers=workers,

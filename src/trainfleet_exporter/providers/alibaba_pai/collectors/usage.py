@@ -57,7 +57,7 @@ def job_metrics_usage(
         interval=interval,
         units=units,
         read=read,
-        begin=shared.jobs_polled.wait,
+        begin=shared.jobs_first,
         alive=lambda job_id: measured(shared.book.live().get(job_id)),
         watch=shared.book.watch,
         workers=workers,

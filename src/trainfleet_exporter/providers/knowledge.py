@@ -1,0 +1,57 @@
+"""What the collectors of one provider know together between polls: its workspaces and its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from trainfleet_exporter.errors import NotReady
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.providers.book import JobBook
+
+
+class FirstPoll:
+    """Lets collectors wait for the first poll, good or bad, of the one that they build on."""
+
+    def __init__(self) -> None:
+        self._done = asyncio.Event()
+
+    def done(self) -> None:
+        """The first poll ended."""
+        self._done.set()
+
+    async def wait(self) -> None:
+        """Wait for it; the caller's own deadline bounds this."""
+        await self._done.wait()
+
+
+class Knowledge:
+    """Kept by the collectors that read it, waited for by those that build on it."""
+
+    def __init__(self, book: JobBook) -> None:
+        self.book = book
+        self.workspace_ids: tuple[str, ...] | None = None
+        """None until they have been had once."""
+        self.jobs_known = False
+        """Whether the latest poll of jobs could read those of some workspace (or there is none)."""
+        self.workspaces_polled = FirstPoll()
+        self.jobs_polled = FirstPoll()
+
+    async def workspaces(self) -> tuple[str, ...]:
+        """The ids of the workspaces to poll. Raises NotReady while the list could never be read."""
+        await self.workspaces_polled.wait()
+        if self.workspace_ids is None:
+            raise NotReady("the list of workspaces could not be read yet")
+        return self.workspace_ids
+
+    async def jobs_first(self, _: Poll) -> None:
+        """Wait for the first poll of jobs (polling.Rolling.begin)."""
+        await self.jobs_polled.wait()
+
+    def live_jobs(self) -> Collection[Job]:
+        """The live jobs that have series of their own. Raises NotReady where none is known for want of an answer."""
+        live = self.book.live().values()
+        if not live and not self.jobs_known:
+            raise NotReady("the list of jobs could not be read")
+        return live
