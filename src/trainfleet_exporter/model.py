@@ -41,6 +41,7 @@ class PoolStatus(StrEnum):
 
 
 Accelerator = Literal["gpu", "npu"]
+NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +157,19 @@ class Pod:
     role: str = ""
     node_name: str = ""
     pod_ip: str = ""
-    status: Status = Status.UNKNOWN
+    status: Status | None = None
     evicted: bool | None = None
     created: float | None = None
     started: float | None = None
     finished: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes of a pool are in one condition."""
+
+    status: NodeCondition
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +181,33 @@ class Pool:
     resource_type: str = ""
     parent_pool_id: str = ""
     status: PoolStatus = PoolStatus.UNKNOWN
+    nodes: tuple[NodeCount, ...] = ()
     allocated_nodes: int | None = None
     empty_nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAmounts:
+    """What a pool has, and what of it placed workloads hold. A parent's figures include its children's."""
+
+    pool_id: str
     capacity_cpu_cores: float | None = None
     capacity_memory_bytes: float | None = None
     capacity_accelerators: tuple[Accelerators, ...] = ()
     allocated_cpu_cores: float | None = None
     allocated_memory_bytes: float | None = None
     allocated_accelerators: tuple[Accelerators, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWorkloads:
+    """How many workloads of one type are in one state in a pool."""
+
+    pool_id: str
+    workload_type: str
+    status: Status
+    platform_status: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,3 +242,15 @@ class JobUsage:
     source: str
     timestamp: float | None
     values: UsageValues
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUsage:
+    """What one accelerator of a pod does; `device` is its number or name, as the platform tells cards apart."""
+
+    job_id: str
+    pod_id: str
+    device: str
+    accelerator: Accelerator
+    utilization: float | None = None
+    memory_utilization: float | None = None

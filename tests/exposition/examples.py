@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from trainfleet_exporter.model import (
     Accelerators,
+    DeviceUsage,
     FinishedCount,
     Job,
     JobCount,
     JobPods,
     JobUsage,
+    NodeCount,
     Pod,
     PodUsage,
     Pool,
+    PoolAmounts,
     PoolStatus,
+    PoolWorkloads,
     ProviderFacts,
     RoleCount,
     RoleStatusCount,
@@ -116,6 +120,13 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
             status=PoolStatus.READY,
             allocated_nodes=1,
             empty_nodes=17,
+            nodes=(NodeCount("available", 17), NodeCount("abnormal", 1)),
+        ),
+        Pool(pool_id="quota-bare"),
+    ),
+    "pool_amounts": (
+        PoolAmounts(
+            pool_id="quota1example0a",
             capacity_cpu_cores=3312.0,
             capacity_memory_bytes=34789235097600.0,
             capacity_accelerators=(Accelerators("gpu", "GU8T", 144.0),),
@@ -123,7 +134,15 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
             allocated_memory_bytes=585189294080.0,
             allocated_accelerators=(Accelerators("gpu", "GU8T", 5.0),),
         ),
-        Pool(pool_id="quota-bare"),
+        PoolAmounts(pool_id="quota-bare"),
+    ),
+    "pool_workloads": (
+        PoolWorkloads("pool-a", "train", Status.QUEUED, "Queue", 2),
+        PoolWorkloads("pool-a", "infer", Status.UNKNOWN, "Sleeping", 0),
+    ),
+    "device_usage": (
+        DeviceUsage("567524/1108482", "job-demo.0", "3", "gpu", 0.5, 0.25),
+        DeviceUsage("bare", "bare.0", "0", "npu"),
     ),
     "pod_usage": (
         PodUsage("dlc1example0001a", "dlc1example0001a-worker-0", _USAGE),

@@ -47,6 +47,7 @@ trainfleet_pod_started_timestamp_seconds            job_id pod_id
 trainfleet_pod_finished_timestamp_seconds           job_id pod_id
 trainfleet_pool_info                                pool_id pool_name resource_type parent_pool_id
 trainfleet_pool_status                              pool_id status
+trainfleet_pool_nodes                               pool_id status
 trainfleet_pool_allocated_nodes                     pool_id
 trainfleet_pool_empty_nodes                         pool_id
 trainfleet_pool_capacity_cpu_cores                  pool_id
@@ -55,6 +56,7 @@ trainfleet_pool_allocated_cpu_cores                 pool_id
 trainfleet_pool_allocated_memory_bytes              pool_id
 trainfleet_pool_capacity_accelerators               pool_id accelerator accelerator_model
 trainfleet_pool_allocated_accelerators              pool_id accelerator accelerator_model
+trainfleet_pool_workloads                           pool_id workload_type status platform_status
 trainfleet_job_cpu_utilization_ratio                job_id
 trainfleet_job_memory_utilization_ratio             job_id
 trainfleet_job_accelerator_utilization_ratio        job_id accelerator
@@ -71,6 +73,8 @@ trainfleet_pod_network_receive_bytes_per_second     job_id pod_id
 trainfleet_pod_network_transmit_bytes_per_second    job_id pod_id
 trainfleet_pod_disk_read_bytes_per_second           job_id pod_id
 trainfleet_pod_disk_write_bytes_per_second          job_id pod_id
+trainfleet_device_utilization_ratio                 job_id pod_id device accelerator
+trainfleet_device_memory_utilization_ratio          job_id pod_id device accelerator
 trainfleet_job_usage_info                           job_id source
 trainfleet_job_usage_timestamp_seconds              job_id
 """
@@ -111,7 +115,7 @@ class TestEachFamily:
     def test_help_says_source_and_cache_in_one_line(self, family: Family) -> None:
         assert re.search(r" Source: .+; cached between polls\.$", family.help)
         assert "\n" not in family.help
-        assert ("PAI" in family.help) or family.name == "trainfleet_provider_info"
+        assert (re.search("PAI|ModelArts", family.help)) or family.name == "trainfleet_provider_info"
 
     def test_help_warns_of_what_is_experimental(self, family: Family) -> None:
         assert ("Experimental" in family.help) == bool(EXPERIMENTAL.fullmatch(family.name))

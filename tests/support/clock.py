@@ -71,6 +71,17 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(over)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        # Threads that end are waited for with a timer, which must not be jumped to.
+        self.thread_calls += 1
+        try:
+            if timeout is None:
+                await super().shutdown_default_executor()
+            else:  # Python 3.12 and later
+                await super().shutdown_default_executor(timeout)  # type: ignore[call-arg]  # newer than 3.11
+        finally:
+            self.thread_calls -= 1
+
 
 def run_stepped(main: Callable[[], Coroutine[Any, Any, T]], *, start: float = START) -> T:
     """Run a coroutine function to its end in stepped time, which begins at the Unix time `start`."""

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from trainfleet_exporter.model import (
+    DeviceUsage,
     FinishedCount,
     Job,
     JobCount,
@@ -20,6 +21,8 @@ from trainfleet_exporter.model import (
     Pod,
     PodUsage,
     Pool,
+    PoolAmounts,
+    PoolWorkloads,
     ProviderFacts,
     Workspace,
 )
@@ -67,16 +70,19 @@ KEYS: dict[type, tuple[tuple[str, ...], Keys]] = {
     JobPods: _keys("job_id"),
     Pod: _keys("job_id", "pod_id"),
     Pool: _keys("pool_id"),
+    PoolAmounts: _keys("pool_id"),
+    PoolWorkloads: _keys("pool_id"),
+    DeviceUsage: _keys("job_id", "pod_id", "device", "accelerator"),
     PodUsage: _keys("job_id", "pod_id"),
     JobUsage: _keys("job_id"),
 }
 """Which labels name an object of a class, and how to read them; they are rendered once an object, not once a family."""
 
 
-def described(meaning: str, source: str, *, experimental: str = "") -> str:
-    """HELP text. `experimental` says what is unproven about the value, in a few words."""
+def described(meaning: str, *sources: str, experimental: str = "") -> str:
+    """HELP text. `sources` name API and field, one a cloud; `experimental` says in a few words what is unproven."""
     warning = f" Experimental: {experimental}." if experimental else ""
-    return f"{meaning}.{warning} Source: {source}; cached between polls."
+    return f"{meaning}.{warning} Source: {'; or '.join(sources)}; cached between polls."
 
 
 def number(path: str) -> Read:

@@ -25,7 +25,11 @@ FLEET_FAMILIES = (
     ),
     Family(
         name="trainfleet_workspace_info",
-        help=described("A workspace, always 1", "PAI AIWorkSpace ListWorkspaces, Workspaces[].WorkspaceName"),
+        help=described(
+            "A workspace, always 1",
+            "PAI AIWorkSpace ListWorkspaces, Workspaces[].WorkspaceName",
+            "ModelArts workspaces, workspaces[].name",
+        ),
         kind="gauge",
         of=Workspace,
         labels=("workspace_name",),
@@ -36,6 +40,8 @@ FLEET_FAMILIES = (
         help=described(
             "Jobs by status; finished ones if created within the configured job_window",
             "PAI-DLC ListJobs, Jobs[].Status for live jobs, TotalCount for finished ones",
+            "ModelArts training-job-searches, items[].status.phase for live jobs, total for finished ones",
+            "ModelArts v1 training-jobs, jobs[].status",
         ),
         kind="gauge",
         of=JobCount,
@@ -44,7 +50,11 @@ FLEET_FAMILIES = (
     ),
     Family(
         name="trainfleet_jobs_finished_total",
-        help=described("Jobs seen to finish since the exporter started", "PAI-DLC ListJobs, Jobs[].Status"),
+        help=described(
+            "Jobs seen to finish since the exporter started",
+            "PAI-DLC ListJobs, Jobs[].Status",
+            "ModelArts training-jobs, status.phase",
+        ),
         kind="counter",
         of=FinishedCount,
         labels=("status",),

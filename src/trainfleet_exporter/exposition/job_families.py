@@ -22,6 +22,7 @@ from trainfleet_exporter.model import Job, JobPods
 
 _LIST = "PAI-DLC ListJobs"
 _DETAIL = "PAI-DLC GetJob"
+_V2 = "ModelArts training-job-searches, items[]"
 
 
 def _tags(found: Job) -> Samples:
@@ -43,8 +44,9 @@ def _detail(suffix: str, help_text: str, read: Read, labels: tuple[str, ...] = (
     return Family(f"trainfleet_job_{suffix}", help_text, "gauge", JobPods, labels, read)
 
 
-def _moment(name: str, meaning: str, field: str) -> Family:
-    help_text = described(f"Unix time at which the job {meaning}", f"{_LIST}, Jobs[].{field}")
+def _moment(name: str, meaning: str, field: str, v2_field: str = "") -> Family:
+    sources = [f"{_LIST}, Jobs[].{field}"] + ([f"{_V2}.{v2_field}"] if v2_field else [])
+    help_text = described(f"Unix time at which the job {meaning}", *sources)
     return _job(f"{name}_timestamp_seconds", help_text, number(name))
 
 
@@ -55,6 +57,7 @@ JOB_FAMILIES = (
             "What a job is, always 1",
             f"{_LIST}, Jobs[].DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, "
             "PaymentType",
+            f"{_V2}.metadata.name, kind, metadata.user_name, spec.resource",
         ),
         info(
             "name",
@@ -79,25 +82,37 @@ JOB_FAMILIES = (
     ),
     _job(
         "labels",
-        described("Tags of a job that the config names in job_labels, always 1", f"{_LIST}, Jobs[].Settings.Tags"),
+        described(
+            "Tags of a job that the config names in job_labels, always 1",
+            f"{_LIST}, Jobs[].Settings.Tags",
+            f"{_V2}.metadata.annotations and tags",
+        ),
         _tags,
         None,
     ),
     _job(
         "status",
-        described("1 for the present status of a job", f"{_LIST}, Jobs[].Status and SubStatus"),
+        described("1 for the present status of a job", f"{_LIST}, Jobs[].Status and SubStatus", f"{_V2}.status.phase"),
         word("status"),
         ("status",),
     ),
     _job(
         "platform_status",
-        described("1 for the present status of a job in the platform's own word", f"{_LIST}, Jobs[].Status"),
+        described(
+            "1 for the present status of a job in the platform's own word",
+            f"{_LIST}, Jobs[].Status",
+            f"{_V2}.status.phase",
+        ),
         word("platform_status"),
         ("platform_status",),
     ),
     _job(
         "status_reason",
-        described("1 for the platform's reason code of the present status", f"{_LIST}, Jobs[].ReasonCode"),
+        described(
+            "1 for the platform's reason code of the present status",
+            f"{_LIST}, Jobs[].ReasonCode",
+            f"{_V2}.status.running_records[].end_reason",
+        ),
         word("reason"),
         ("reason",),
     ),
@@ -106,34 +121,39 @@ JOB_FAMILIES = (
         described(
             "1 while the accelerators of a job are held, 0 while not; absent where it cannot be told",
             f"{_LIST}, Jobs[].Status and SubStatus",
+            f"{_V2}.status.phase",
             experimental="whether a starting job holds them already is unproven",
         ),
         flag("holds_resources"),
     ),
-    _job("priority", described("Priority of a job", f"{_LIST}, Jobs[].Priority"), number("priority")),
-    _moment("created", "was created", "GmtCreateTime"),
+    _job(
+        "priority",
+        described("Priority of a job", f"{_LIST}, Jobs[].Priority", f"{_V2}.spec.schedule_policy.priority"),
+        number("priority"),
+    ),
+    _moment("created", "was created", "GmtCreateTime", "metadata.create_time"),
     _moment("submitted", "was submitted", "GmtSubmittedTime"),
-    _moment("started", "began to run", "GmtRunningTime"),
-    _moment("finished", "finished", "GmtFinishTime"),
+    _moment("started", "began to run", "GmtRunningTime", "status.start_time"),
+    _moment("finished", "finished", "GmtFinishTime", "status.running_records[].end_at"),
     _job(
         "duration_seconds",
-        described("Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration"),
+        described("Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration", f"{_V2}.status.duration"),
         number("duration"),
     ),
     _job(
         "restarts_total",
-        described("Restarts of a job", f"{_LIST}, Jobs[].RestartTimes"),
+        described("Restarts of a job", f"{_LIST}, Jobs[].RestartTimes", f"{_V2}.status.running_records[]"),
         number("restarts"),
         kind="counter",
     ),
     _detail(
         "restarts_allowed",
-        described("How often a job may restart", f"{_DETAIL}, RestartTimes"),
+        described("How often a job may restart", f"{_DETAIL}, RestartTimes", f"{_V2}.metadata.annotations"),
         number("restarts_allowed"),
     ),
     _job(
         "requested_cpu_cores",
-        described("CPU cores that the whole job asked for", f"{_LIST}, Jobs[].RequestCPU"),
+        described("CPU cores that the whole job asked for", f"{_LIST}, Jobs[].RequestCPU", f"{_V2}.spec.resource"),
         number("cpu_cores"),
     ),
     _job(
@@ -141,18 +161,25 @@ JOB_FAMILIES = (
         described(
             "Memory that the whole job asked for",
             f"{_LIST}, Jobs[].RequestMemory",
+            f"{_V2}.spec.resource",
             experimental="the unit is unproven where the platform gives a bare number",
         ),
         number("memory_bytes"),
     ),
     _job(
         "requested_nodes",
-        described("Nodes that the whole job asked for", f"{_LIST}, Jobs[].NodeCount"),
+        described(
+            "Nodes that the whole job asked for", f"{_LIST}, Jobs[].NodeCount", f"{_V2}.spec.resource.node_count"
+        ),
         number("nodes"),
     ),
     _job(
         "requested_accelerators",
-        described("Accelerators that the whole job asked for", f"{_LIST}, Jobs[].RequestGPU and JobSpecs[]"),
+        described(
+            "Accelerators that the whole job asked for",
+            f"{_LIST}, Jobs[].RequestGPU and JobSpecs[]",
+            f"{_V2}.spec.resource",
+        ),
         accelerators("accelerators"),
         ACCELERATOR_LABELS,
     ),

@@ -7,7 +7,10 @@ from trainfleet_exporter.model import Pod
 
 
 def _pod(suffix: str, meaning: str, fields: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
-    help_text = described(meaning, f"PAI-DLC GetJob, Pods[].{fields}")
+    sources = [f"PAI-DLC GetJob, Pods[].{fields}"]
+    if suffix == "info":
+        sources += ["ModelArts training-job-searches, items[].status.tasks", "ModelArts v1 log/file-names"]
+    help_text = described(meaning, *sources)
     return Family(f"trainfleet_pod_{suffix}", help_text, "gauge", Pod, labels, read)
 
 

@@ -7,78 +7,96 @@ from trainfleet_exporter.exposition.family import (
     Family,
     Read,
     accelerators,
+    amounts,
     described,
     info,
     number,
     word,
 )
-from trainfleet_exporter.model import Pool
+from trainfleet_exporter.model import Pool, PoolAmounts, PoolWorkloads
 
-_DETAILS = "QuotaDetails"
+_QUOTAS = "PAI PaiStudio ListQuotas, Quotas[]"
+_DETAILS = f"{_QUOTAS}.QuotaDetails"
+_POOLS = "ModelArts pools, items[]"
+_RUNTIME = "ModelArts metrics/runtime/pools, items[].table"
 
 
-def _pool(suffix: str, meaning: str, fields: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
-    help_text = described(meaning, f"PAI PaiStudio ListQuotas, Quotas[].{fields}")
-    return Family(f"trainfleet_pool_{suffix}", help_text, "gauge", Pool, labels, read)
+def _pool(suffix: str, meaning: str, *sources: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
+    return Family(f"trainfleet_pool_{suffix}", described(meaning, *sources), "gauge", Pool, labels, read)
 
+
+def _amount(which: str, what: str, quota: str) -> tuple[Family, ...]:
+    """CPU, memory and accelerators of a pool; `which` is capacity or allocated."""
+
+    def family(suffix: str, of: str, field: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
+        help_text = described(f"{of} of a pool{what}", f"{_DETAILS}.{quota}.{field}", f"{_RUNTIME}.{which}.value")
+        return Family(f"trainfleet_pool_{which}_{suffix}", help_text, "gauge", PoolAmounts, labels, read)
+
+    return (
+        family("cpu_cores", "CPU cores", "CPU", number(f"{which}_cpu_cores")),
+        family("memory_bytes", "Memory", "Memory", number(f"{which}_memory_bytes")),
+        family(
+            "accelerators",
+            "Accelerators",
+            "GPU and GPUType",
+            accelerators(f"{which}_accelerators"),
+            ACCELERATOR_LABELS,
+        ),
+    )
+
+
+_CAPACITY = _amount("capacity", "", "ActualMinQuota")
+_ALLOCATED = _amount("allocated", " held by placed workloads", "AllocatedQuota")
 
 POOL_FAMILIES = (
     _pool(
         "info",
         "What a pool is, always 1; to sum over pools take those whose parent_pool_id is empty",
-        "QuotaName, ResourceType, ParentQuotaId",
-        info("name", "resource_type", "parent_pool_id"),
-        ("pool_name", "resource_type", "parent_pool_id"),
+        f"{_QUOTAS}.QuotaName, ResourceType, ParentQuotaId",
+        f"{_POOLS}.metadata.labels, spec.type, status.parent",
+        read=info("name", "resource_type", "parent_pool_id"),
+        labels=("pool_name", "resource_type", "parent_pool_id"),
     ),
-    _pool("status", "1 for the present status of a pool", "Status", word("status"), ("status",)),
+    _pool(
+        "status",
+        "1 for the present status of a pool",
+        f"{_QUOTAS}.Status",
+        f"{_POOLS}.status.phase",
+        read=word("status"),
+        labels=("status",),
+    ),
+    _pool(
+        "nodes",
+        "Nodes of a pool by condition; available ones are healthy, not free",
+        f"{_POOLS}.status.resources",
+        read=amounts("nodes", "status"),
+        labels=("status",),
+    ),
     _pool(
         "allocated_nodes",
         "Nodes of a pool on which workloads are placed",
         f"{_DETAILS}.NodeStatistics.AllocatedNodeNum",
-        number("allocated_nodes"),
+        read=number("allocated_nodes"),
     ),
     _pool(
         "empty_nodes",
         "Nodes of a pool on which nothing is placed",
         f"{_DETAILS}.NodeStatistics.EmptyNodeNum",
-        number("empty_nodes"),
+        read=number("empty_nodes"),
     ),
-    _pool(
-        "capacity_cpu_cores",
-        "CPU cores of a pool",
-        f"{_DETAILS}.ActualMinQuota.CPU",
-        number("capacity_cpu_cores"),
-    ),
-    _pool(
-        "capacity_memory_bytes",
-        "Memory of a pool",
-        f"{_DETAILS}.ActualMinQuota.Memory",
-        number("capacity_memory_bytes"),
-    ),
-    _pool(
-        "allocated_cpu_cores",
-        "CPU cores of a pool held by placed workloads",
-        f"{_DETAILS}.AllocatedQuota.CPU",
-        number("allocated_cpu_cores"),
-    ),
-    _pool(
-        "allocated_memory_bytes",
-        "Memory of a pool held by placed workloads",
-        f"{_DETAILS}.AllocatedQuota.Memory",
-        number("allocated_memory_bytes"),
-    ),
-    _pool(
-        "capacity_accelerators",
-        "Accelerators of a pool",
-        f"{_DETAILS}.ActualMinQuota.GPU and GPUType",
-        accelerators("capacity_accelerators"),
-        ACCELERATOR_LABELS,
-    ),
-    _pool(
-        "allocated_accelerators",
-        "Accelerators of a pool held by placed workloads",
-        f"{_DETAILS}.AllocatedQuota.GPU and GPUType",
-        accelerators("allocated_accelerators"),
-        ACCELERATOR_LABELS,
+    *_CAPACITY[:2],
+    *_ALLOCATED[:2],
+    *_CAPACITY[2:],
+    *_ALLOCATED[2:],
+    Family(
+        name="trainfleet_pool_workloads",
+        help=described(
+            "Workloads of a pool by type and status",
+            "ModelArts statistics/pools/{pool}/workloads, statistics.items[].status",
+        ),
+        kind="gauge",
+        of=PoolWorkloads,
+        labels=("workload_type", "status", "platform_status"),
+        read=lambda found: (((found.workload_type, found.status, found.platform_status), found.count),),
     ),
 )

@@ -6,9 +6,27 @@ from operator import attrgetter
 from typing import Any
 
 from trainfleet_exporter.exposition.family import Family, Read, Samples, described, number, word
-from trainfleet_exporter.model import JobUsage, PodUsage
+from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage
 
 _API = "PAI-DLC GetJobMetrics"
+_V2 = "ModelArts training-jobs/{id}/metrics/{task}"
+_V1 = "ModelArts v1 metric-statistic"
+_V2_METRICS = {
+    "cpu": "cpuUsage",
+    "memory": "memUsage",
+    "accelerator": "gpuUtil, npuUtil",
+    "accelerator_memory": "gpuMemUsage, npuMemUsage",
+}
+_V1_METRICS = {
+    "cpu": "CpuUsage",
+    "memory": "MemUsage",
+    "accelerator": "GpuUtil",
+    "accelerator_memory": "GpuMemUsage",
+    "network_receive": "RecvBytesRate",
+    "network_transmit": "SendBytesRate",
+    "disk_read": "DiskReadRate",
+    "disk_write": "DiskWriteRate",
+}
 _UNIT = "the unit of the source is unproven"
 
 
@@ -27,7 +45,11 @@ def _level(level: str, of: type, made: str) -> tuple[Family, ...]:
 
     def family(suffix: str, meaning: str, metric: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
         experimental = _UNIT if suffix.endswith("_bytes_per_second") else ""
-        text = described(meaning.format(level), f"{_API}, MetricType {metric}{made}", experimental=experimental)
+        what = suffix.removesuffix("_utilization_ratio").removesuffix("_bytes_per_second")
+        sources = [f"{_API}, MetricType {metric}{made}"]
+        sources += [f"{_V2}, {_V2_METRICS[what]}{made}"] if what in _V2_METRICS else []
+        sources += [f"{_V1}, {_V1_METRICS[what]}{made}"]
+        text = described(meaning.format(level), *sources, experimental=experimental)
         return Family(f"trainfleet_{level}_{suffix}", text, "gauge", of, labels, read)
 
     per_accelerator = ("accelerator",)
@@ -89,8 +111,26 @@ USAGE_FAMILIES = (
     *_level("job", JobUsage, " over its pods"),
     *_level("pod", PodUsage, ""),
     Family(
+        name="trainfleet_device_utilization_ratio",
+        help=described("Use of one accelerator of a pod", f"{_V1}, GpuUtil with statistic_type=each"),
+        kind="gauge",
+        of=DeviceUsage,
+        labels=(),
+        read=number("utilization"),
+    ),
+    Family(
+        name="trainfleet_device_memory_utilization_ratio",
+        help=described("Memory use of one accelerator of a pod", f"{_V1}, GpuMemUsage with statistic_type=each"),
+        kind="gauge",
+        of=DeviceUsage,
+        labels=(),
+        read=number("memory_utilization"),
+    ),
+    Family(
         name="trainfleet_job_usage_info",
-        help=described("Which source served the usage of a job, always 1", f"{_API}, that it had readings"),
+        help=described(
+            "Which source served the usage of a job, always 1", f"{_API}, {_V2} and {_V1}, that it had readings"
+        ),
         kind="gauge",
         of=JobUsage,
         labels=("source",),

@@ -7,10 +7,11 @@ counts each ending once, and keeps ended jobs for their retention.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from trainfleet_exporter.model import FINISHED, FinishedCount, Job, Status
+from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
 
 
 @dataclass(slots=True)
@@ -59,6 +60,12 @@ class WorkspaceJobs:
         """Every job that is shown: the live ones, then the ended ones in retention."""
         yield from self.live.values()
         yield from (job for job, _ in self.ended.values())
+
+    def live_counts(self, known: Iterable[tuple[Status, str]]) -> list[JobCount]:
+        """The live jobs tallied by state. Every `known` pair of words has a count, 0 included."""
+        counts = Counter(dict.fromkeys(known, 0))
+        counts.update((job.status, job.platform_status) for job in self.live.values())
+        return [JobCount(self.workspace_id, status, word, count) for (status, word), count in counts.items()]
 
     def finished_counts(self) -> list[FinishedCount]:
         """The counters of this workspace, every finished status included."""

@@ -25,12 +25,12 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
 from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query, sign
+from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import iso_time, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority, SignedRequest
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
-_MAX_PAGES = 10_000
 _BAD_CLOCK = "InvalidTimeStamp"
 _ACCESS_CODES = (
     "InvalidAccessKeyId",
@@ -195,42 +195,13 @@ class PaiApi:
         return await _whole_list(self._paistudio, call, "Quotas", "QuotaId", deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A whole list: its rows by id, and how many rows were no objects with an id."""
-
-    rows: dict[str, dict[str, Any]]
-    malformed: int
-
-
 async def _whole_list(client: ApiClient, call: Call, items_key: str, id_key: str, deadline: float) -> Listing:
-    """Every page of a list, or BadAnswer: half a list is never taken for a whole one.
-
-    Rows move between pages while they are read, so ids repeat; each answer tells the total anew. The list is whole
-    when at least as many rows came as the smallest total that was told on the way.
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    malformed = read = 0
-    smallest: int | None = None
-    for page in range(1, _MAX_PAGES):
-        query = {**call.query, "PageNumber": str(page), "PageSize": str(PAGE_SIZE)}
+    async def read_page(number: int) -> Page:
+        query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
         payload = _object(await client.call(replace(call, query=query), deadline=deadline), call)
-        total, items = whole(payload, "TotalCount"), payload.get(items_key)
-        if total is None or not (isinstance(items, list) or (items is None and total == 0)):
-            raise BadAnswer(f"the answer has no {items_key} or no TotalCount", operation=call.operation)
-        smallest = total if smallest is None else min(smallest, total)
-        for item in items or ():
-            row_id = text(item, id_key) if isinstance(item, dict) else ""
-            if row_id:
-                rows[row_id] = item
-            else:
-                malformed += 1
-        read += len(items or ())
-        if not items or read >= total:
-            break
-    if len(rows) + malformed < (smallest or 0):
-        raise BadAnswer(f"the list is incomplete: {len(rows) + malformed} rows of {smallest}", operation=call.operation)
-    return Listing(rows, malformed)
+        return Page(whole(payload, "TotalCount"), payload.get(items_key))
+
+    return await read_whole_list(read_page, id_of=lambda row: text(row, id_key), operation=call.operation)
 
 
 def _object(payload: object, call: Call) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from trainfleet_exporter.model import (
     JobPods,
     Pod,
     Pool,
+    PoolAmounts,
     PoolStatus,
     RoleCount,
     RoleStatusCount,
     Status,
     Workspace,
 )
+from trainfleet_exporter.providers.states import POOL_STATUS
 from trainfleet_exporter.quantities import (
     GIB,
     mapping,
@@ -88,20 +90,6 @@ POD_STATUS = {
 }
 _POD_STATUSES = (*POD_STATUS.values(), Status.UNKNOWN)
 _EVICTED = frozenset({"Evicted", "Preempted"})
-
-_POOL_STATUS = {
-    "Ready": PoolStatus.READY,
-    "Running": PoolStatus.READY,
-    "Available": PoolStatus.READY,
-    "Creating": PoolStatus.CREATING,
-    "Waiting": PoolStatus.CREATING,
-    "Checking": PoolStatus.CREATING,
-    "Abnormal": PoolStatus.ABNORMAL,
-    "Error": PoolStatus.ABNORMAL,
-    "CreationFailed": PoolStatus.ABNORMAL,
-    "ScalingFailed": PoolStatus.ABNORMAL,
-    "Deleting": PoolStatus.DELETING,
-}
 
 
 def workspace(row: Row) -> Workspace | None:
@@ -236,24 +224,31 @@ def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
 
 
 def pool(row: Row) -> Pool | None:
-    """A row of ListQuotas (Verbose). Capacity is ActualMinQuota: what is bound to the quota now."""
+    """What a row of ListQuotas (Verbose) says a quota is."""
     pool_id = text(row, "QuotaId")
     if not pool_id:
         return None
-    details = mapping(row, "QuotaDetails")
-    capacity = mapping(details, "ActualMinQuota")
-    # UsedQuota is being retired in favour of AllocatedQuota.
-    allocated = mapping(details, "AllocatedQuota") or mapping(details, "UsedQuota")
-    nodes = mapping(details, "NodeStatistics")
-    model = text(row, "GPUType")
+    nodes = mapping(mapping(row, "QuotaDetails"), "NodeStatistics")
     return Pool(
         pool_id=pool_id,
         name=text(row, "QuotaName"),
         resource_type=text(row, "ResourceType"),
         parent_pool_id=text(row, "ParentQuotaId"),
-        status=_POOL_STATUS.get(text(row, "Status"), PoolStatus.UNKNOWN),
+        status=POOL_STATUS.get(text(row, "Status"), PoolStatus.UNKNOWN),
         allocated_nodes=whole(nodes, "AllocatedNodeNum"),
         empty_nodes=whole(nodes, "EmptyNodeNum"),
+    )
+
+
+def pool_amounts(row: Row) -> PoolAmounts:
+    """What a row of ListQuotas says a quota has: ActualMinQuota, which is what is bound to it now."""
+    details = mapping(row, "QuotaDetails")
+    capacity = mapping(details, "ActualMinQuota")
+    # UsedQuota is being retired in favour of AllocatedQuota.
+    allocated = mapping(details, "AllocatedQuota") or mapping(details, "UsedQuota")
+    model = text(row, "GPUType")
+    return PoolAmounts(
+        pool_id=text(row, "QuotaId"),
         capacity_cpu_cores=quantity(capacity, "CPU"),
         capacity_memory_bytes=quantity(capacity, "Memory"),
         capacity_accelerators=_gpus(quantity(capacity, "GPU"), model),

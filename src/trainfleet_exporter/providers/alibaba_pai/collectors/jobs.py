@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.model import FINISHED, Job, JobCount, Status
+from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.api import Listing
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
+from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.quantities import iso_time, text
 from trainfleet_exporter.transport import Priority
 
@@ -61,17 +60,11 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float) -> 
             page.ends_known_until = now
             shared.book.changed()
             shown = [job for job in page.jobs() if shared.book.wanted(job)]
-            await part.publish([*_live_counts(page), *page.finished_counts(), *shown])
+            await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
             settled = True
         return settled  # noqa: RET504 - the block above can end before the assignment in it
 
     return Sweep(name="jobs", interval=interval, run=run)
-
-
-def _live_counts(page: WorkspaceJobs) -> list[JobCount]:
-    counts = Counter(dict.fromkeys(_KNOWN_PAIRS, 0))
-    counts.update((job.status, job.platform_status) for job in page.live.values())
-    return [JobCount(page.workspace_id, status, word, count) for (status, word), count in counts.items()]
 
 
 class _WorkspaceSweep:

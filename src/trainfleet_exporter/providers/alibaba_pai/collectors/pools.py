@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.model import Pool
 from trainfleet_exporter.polling import Poll, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
@@ -15,10 +14,11 @@ def pools(shared: Shared, *, interval: float) -> Sweep:
         async with poll.part("quotas") as part:
             listing = await shared.api.list_quotas(deadline=poll.deadline)
             part.dropped("malformed", listing.malformed)
-            found: list[Pool] = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
+            pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
+            amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
             shared.pool_models = {
-                pool.pool_id: pool.capacity_accelerators[0].model for pool in found if pool.capacity_accelerators
+                found.pool_id: found.capacity_accelerators[0].model for found in amounts if found.capacity_accelerators
             }
-            await part.publish(found)
+            await part.publish([*pools, *amounts])
 
     return Sweep(name="pools", interval=interval, run=run)

@@ -1,0 +1,58 @@
+"""Reading a list page by page until it is whole: half a list is never taken for a whole one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainfleet_exporter.errors import BadAnswer
+
+_MAX_PAGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page as it was answered: how many rows the service says there are in all, and these rows."""
+
+    total: int | None
+    rows: object
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole list: its rows by id, and how many rows were no objects with an id."""
+
+    rows: dict[str, dict[str, Any]]
+    malformed: int = 0
+
+
+async def read_whole_list(
+    read_page: Callable[[int], Awaitable[Page]], *, id_of: Callable[[Mapping[str, Any]], str], operation: str
+) -> Listing:
+    """Every page, counted from 0, or BadAnswer.
+
+    Rows move between pages while they are read, so ids repeat; each answer tells the total anew. The list is whole
+    when at least as many rows came as the smallest total that was told on the way.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    malformed = read = 0
+    smallest: int | None = None
+    for number in range(_MAX_PAGES):
+        page = await read_page(number)
+        items = [] if page.rows is None and page.total == 0 else page.rows
+        if page.total is None or not isinstance(items, list):
+            raise BadAnswer("the answer has no list, or does not say how long it is", operation=operation)
+        smallest = page.total if smallest is None else min(smallest, page.total)
+        for item in items:
+            row_id = id_of(item) if isinstance(item, dict) else ""
+            if row_id:
+                rows[row_id] = item
+            else:
+                malformed += 1
+        read += len(items)
+        if not items or read >= page.total:
+            break
+    if len(rows) + malformed < (smallest or 0):
+        raise BadAnswer(f"the list is incomplete: {len(rows) + malformed} rows of {smallest}", operation=operation)
+    return Listing(rows, malformed)
