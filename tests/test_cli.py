@@ -38,6 +38,8 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
         ["--config.file=x", "--log.level=loud"],
         ["--config.file=x", "--web.telemetry-path=metrics"],
         ["--config.file=x", "--web.telemetry-path=/config"],
+        ["--config.file=x", "--web.listen-address=nonsense"],
+        ["--config.file=x", "--web.listen-address=:99999"],
         ["once"],
         ["nonsense"],
     ],

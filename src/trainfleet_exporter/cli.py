@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import platform as python_platform
 import signal
@@ -17,9 +18,12 @@ from pathlib import Path
 import trainfleet_exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
-from trainfleet_exporter.errors import ConfigError, OperatorError
+from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
 from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.web.server import split_address
+
+log = logging.getLogger(__name__)
 
 _EPILOG = """\
 commands:
@@ -43,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fault in error.faults:
             print(fault, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("trainfleet-exporter: interrupted", file=sys.stderr)
+        return 1
     except OperatorError as error:
         print(f"trainfleet-exporter: {error}", file=sys.stderr)
         return 1
@@ -109,6 +116,8 @@ def _run_until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
+        # The usual word for "read your config again"; without a handler it would end the process.
+        loop.add_signal_handler(signal.SIGHUP, log.warning, "SIGHUP: this version does not reload; restart it instead")
         await run(stopped)
 
     asyncio.run(supervise())
@@ -148,6 +157,7 @@ def _add_web(parser: argparse.ArgumentParser, default: str) -> None:
         dest="web_listen_address",
         metavar="HOST:PORT",
         action="append",
+        type=_listen_address,
         help=f"where to listen; may be repeated; default: {default}",
     )
     parser.add_argument(
@@ -159,6 +169,14 @@ def _add_web(parser: argparse.ArgumentParser, default: str) -> None:
         help="default: /metrics",
     )
     parser.set_defaults(default_addresses=(default,))
+
+
+def _listen_address(value: str) -> str:
+    try:
+        split_address(value)
+    except StartError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value
 
 
 def _telemetry_path(value: str) -> str:

@@ -86,6 +86,12 @@ def text(fields: Mapping[str, Any], key: str) -> str:
     return ""
 
 
+def printable(value: str, limit: int) -> str:
+    """A text of somebody else's, fit for one line of a log: no control characters, and not endless."""
+    clean = "".join(char if char.isprintable() else " " for char in value)
+    return clean if len(clean) <= limit else clean[:limit] + "..."
+
+
 def flag(fields: Mapping[str, Any], key: str) -> bool | None:
     """A truth value, given as one or as text."""
     value = fields.get(key)

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 
-PLATFORMS = {"alibaba_pai": AlibabaPaiConfig}
+PLATFORMS: dict[str, type[ProviderConfig]] = {
+    "alibaba_pai": AlibabaPaiConfig,
+    "huawei_modelarts": HuaweiModelArtsConfig,
+}
 
 MINIMAL = """\
 providers:

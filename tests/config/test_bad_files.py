@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.config.loading import PLATFORMS
 from tests.support.golden import check_golden
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import ConfigError
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))
-PLATFORMS = {"alibaba_pai": AlibabaPaiConfig}
 ENVIRON = {"WRONG_DURATION": "soon", "EMPTY": "", "SECRET_OF_TWO_LINES": "hunter2\nhunter2"}
 SECRET = "hunter2"  # wherever a file of bad/ has a secret, it is this
 

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.programs import need
 from trainfleet_exporter.exposition.families import FAMILIES
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator import Fault, Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
 
@@ -95,14 +95,22 @@ def test_secrets_reach_no_output(exporter: ExporterProcess) -> None:
         assert not [output for output in outputs if secret in output]
 
 
-def test_sigterm_during_a_poll(config_file: Path, tmp_path: Path) -> None:
-    with running_exporter([f"--config.file={config_file}"], tmp_path / "log") as exporter:
-        # No wait for readiness: the first polls are running right now.
-        began = time.monotonic()
-        assert exporter.end(signal=signal.SIGTERM) == 0
-        assert time.monotonic() - began < 5
-        assert "Traceback" not in exporter.log
-        assert "msg=stopped" in exporter.log
+def test_sigterm_during_a_poll(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    with running_cloud(seed=3) as (simulator, url):
+        path.write_text(simulator.config_yaml(url), encoding="utf-8")
+        simulator.faults.add(Fault(match={"operation": "ListJobs"}, delay=30.0))
+        with running_exporter([f"--config.file={path}"], tmp_path / "log") as exporter:
+            eventually(lambda: "/jobs" in exporter.client.get("/-/ready").text, what="a poll of jobs to hang")
+            _end_in_time(exporter)
+
+
+def _end_in_time(exporter: ExporterProcess) -> None:
+    began = time.monotonic()
+    assert exporter.end(signal=signal.SIGTERM) == 0
+    assert time.monotonic() - began < 5
+    assert "Traceback" not in exporter.log
+    assert "msg=stopped" in exporter.log
 
 
 def test_interrupt_ends_the_demo(tmp_path: Path) -> None:

@@ -38,5 +38,5 @@ def test_a_taken_port() -> None:
 
 @pytest.mark.parametrize("address", ["", "10075", "localhost", "localhost:", ":x", ":70000", "::1:80", "host:-1"])
 def test_malformed_addresses(address: str) -> None:
-    with pytest.raises(StartError, match=r"--web\.listen-address"):
+    with pytest.raises(StartError, match=r"allowed are HOST:PORT|write an IPv6"):
         listen(address)

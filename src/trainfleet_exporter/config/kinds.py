@@ -170,6 +170,7 @@ def _show_seconds(seconds: float) -> str:
 Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
 Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
 Region: TypeAlias = Annotated[str, _kind(_matching("[a-z][a-z0-9-]{0,61}[a-z0-9]"), Rule.REGION), Rule.REGION]
+ProjectId: TypeAlias = Annotated[str, _kind(_matching("[A-Za-z0-9-]{1,64}"), Rule.PROJECT_ID), Rule.PROJECT_ID]
 Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool)]
 CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int)]
 CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int)]

@@ -71,6 +71,11 @@ class Rule(StrEnum):
     GLOB = "found {found}; allowed: a metric family name in which * ? [...] may stand for characters"
     HIDDEN = "found <secret>; allowed: a text of one line without control characters, not empty"
     HIDDEN_MISSING = "found nothing; allowed: a secret here, or the path of its file as {key}_file"
+    PROJECT_ID = "found {found}; allowed: a project's id of 1 to 64 letters, digits and hyphens"
+    CREDENTIALS_FORM = (
+        "found neither an access key nor a user, or parts of both; allowed: access_key and secret_key, perhaps with "
+        "security_token; or username, password and domain_name; or no credentials for those of the environment"
+    )
     CREDENTIALS_MISSING = (
         "found nothing, and the environment does not set {names}; allowed: credentials here, or those variables"
     )

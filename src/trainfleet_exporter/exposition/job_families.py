@@ -55,8 +55,8 @@ JOB_FAMILIES = (
         "info",
         described(
             "What a job is, always 1",
-            f"{_LIST}, Jobs[].DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, "
-            "PaymentType",
+            f"{_LIST}, Jobs[].DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, and "
+            "JobSpecs[].UseSpotInstance for payment_type",
             f"{_V2}.metadata.name, kind, metadata.user_name, spec.resource",
         ),
         info(
@@ -134,7 +134,12 @@ JOB_FAMILIES = (
     _moment("created", "was created", "GmtCreateTime", "metadata.create_time"),
     _moment("submitted", "was submitted", "GmtSubmittedTime"),
     _moment("started", "began to run", "GmtRunningTime", "status.start_time"),
-    _moment("finished", "finished", "GmtFinishTime", "status.running_records[].end_at"),
+    _moment(
+        "finished",
+        "finished",
+        "GmtFinishTime, or GmtSuccessedTime, GmtFailedTime, GmtStoppedTime",
+        "status.running_records[].end_at",
+    ),
     _job(
         "duration_seconds",
         described("Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration", f"{_V2}.status.duration"),
@@ -153,16 +158,20 @@ JOB_FAMILIES = (
     ),
     _job(
         "requested_cpu_cores",
-        described("CPU cores that the whole job asked for", f"{_LIST}, Jobs[].RequestCPU", f"{_V2}.spec.resource"),
+        described(
+            "CPU cores that the whole job asked for",
+            f"{_LIST}, Jobs[].RequestCPU, or JobSpecs[] with ListEcsSpecs",
+            f"{_V2}.spec.resource",
+        ),
         number("cpu_cores"),
     ),
     _job(
         "requested_memory_bytes",
         described(
             "Memory that the whole job asked for",
-            f"{_LIST}, Jobs[].RequestMemory",
+            f"{_LIST}, Jobs[].RequestMemory, or JobSpecs[] with ListEcsSpecs",
             f"{_V2}.spec.resource",
-            experimental="the unit is unproven where the platform gives a bare number",
+            experimental="the unit is unproven where the platform gives a bare number or a machine type",
         ),
         number("memory_bytes"),
     ),
@@ -177,7 +186,7 @@ JOB_FAMILIES = (
         "requested_accelerators",
         described(
             "Accelerators that the whole job asked for",
-            f"{_LIST}, Jobs[].RequestGPU and JobSpecs[]",
+            f"{_LIST}, Jobs[].RequestGPU, or JobSpecs[] with ListEcsSpecs",
             f"{_V2}.spec.resource",
         ),
         accelerators("accelerators"),

@@ -46,7 +46,7 @@ def _amount(which: str, what: str, quota: str) -> tuple[Family, ...]:
 
 
 _CAPACITY = _amount("capacity", "", "ActualMinQuota")
-_ALLOCATED = _amount("allocated", " held by placed workloads", "AllocatedQuota")
+_ALLOCATED = _amount("allocated", " held by placed workloads", "AllocatedQuota (or UsedQuota)")
 
 POOL_FAMILIES = (
     _pool(

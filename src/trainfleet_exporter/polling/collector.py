@@ -20,6 +20,8 @@ class Sweep:
     name: str
     interval: float
     run: Callable[[Poll], Awaitable[None]]
+    expired: Callable[[str], None] = lambda key: None
+    """Told of a part whose last good answer was kept long enough: nothing may be built on it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,9 +39,9 @@ class PartRenderer(Protocol):
 @dataclass(slots=True)
 class _Shown:
     read_at: float
-    expires_at: float
+    published: float
     series: int
-    failing: bool = False
+    failing_since: float | None = None
     stale_at: float | None = None
     rebuild: Rebuild | None = None
 
@@ -57,8 +57,10 @@ class PartStore:
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
+        expired: Callable[[str], None] = lambda key: None,
     ) -> None:
         self._state = state
+        self._expired = expired
         self._board = board
         self._renderer = renderer
         self._keep_polls = keep_polls
@@ -85,14 +87,12 @@ class PartStore:
             return
         part = self._board_key(key)
         self._board.put(part, rendered)
-        # Beyond the failures that are counted, a part may not outlive a poller that stopped altogether.
-        silence = (self._keep_polls + 1) * self._state.interval + self._poll_timeout
         series = self._board.series(part)
         previous = self._shown.get(key)
         self._series += series - (previous.series if previous is not None else 0)
         self._shown[key] = _Shown(
             read_at=time.time(),
-            expires_at=_now() + silence,
+            published=_now(),
             series=series,
             stale_at=stale_at,
             rebuild=rebuild,
@@ -104,11 +104,10 @@ class PartStore:
         """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
         self._failed.add(key)
         shown = self._shown.get(key)
-        if shown is not None and not shown.failing:
-            shown.failing = True
-            shown.expires_at = min(shown.expires_at, _now() + self._keep_polls * self._state.interval)
-            if self._keep_polls == 0:
-                self._drop(key)
+        if shown is not None and shown.failing_since is None:
+            shown.failing_since = _now()
+            if self._is_over(shown):
+                self._expire(key)
         self._tell()
 
     def forgive(self, key: str) -> None:
@@ -129,10 +128,10 @@ class PartStore:
 
     async def expire(self) -> None:
         """Drop what has been kept long enough, and make dated parts anew without what became too old."""
-        now, wall = _now(), time.time()
+        wall = time.time()
         for key, shown in list(self._shown.items()):
-            if now >= shown.expires_at:
-                self._drop(key)
+            if self._is_over(shown):
+                self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
                 objects, shown.stale_at = shown.rebuild(wall)
                 rendered = await self._renderer.render_sliced(self._state.provider, objects)
@@ -147,6 +146,18 @@ class PartStore:
     def account(self) -> None:
         """Tell the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
+
+    def _is_over(self, shown: _Shown) -> bool:
+        # By the interval as it is now: a cycle that is stretched must not lose what it has not come back to yet.
+        interval, now = self._state.interval, _now()
+        if shown.failing_since is not None and now >= shown.failing_since + self._keep_polls * interval:
+            return True
+        # Beyond the failures that are counted, a part may not outlive a poller that stopped altogether.
+        return now >= shown.published + (self._keep_polls + 1) * interval + self._poll_timeout
+
+    def _expire(self, key: str) -> None:
+        self._drop(key)
+        self._expired(key)
 
     def _drop(self, key: str) -> None:
         self._series -= self._shown.pop(key).series

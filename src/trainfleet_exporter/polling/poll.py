@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from trainfleet_exporter.errors import DeadlineExceeded, TrainfleetError
+from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
@@ -42,6 +42,10 @@ class Part:
         """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
         self._poll.dropped(reason, count)
 
+    def lacks(self, what: str, error: CloudError) -> None:
+        """Tell of something that could not be had and that the part does without: counted and logged, no failure."""
+        self._poll.lacks(what, error)
+
 
 class Failures:
     """Failures of one collector, told once in the log each time they begin, change their kind, or end."""
@@ -50,22 +54,24 @@ class Failures:
         self._state = state
         self._telemetry = telemetry
         self._known: set[str] = set()
-        self._now: set[str] = set()
         self.count = 0
 
     def begin(self) -> None:
         """A new poll begins."""
-        self._now = set()
         self.count = 0
 
-    def add(self, part: str, error: TrainfleetError | Exception) -> None:
+    def add(self, part: str, error: Exception) -> None:
         """A part failed."""
-        reason = error.reason if isinstance(error, TrainfleetError) else "internal"
         self.count += 1
-        self._now.add(reason)
-        self._telemetry.failed(self._state, reason)
         self._state.success = False
-        if reason in self._known:
+        self.tell(part, error)
+
+    def tell(self, part: str, error: Exception) -> None:
+        """Count and log an error, whether or not a part failed by it."""
+        reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+        self._telemetry.failed(self._state, reason)
+        # That a circuit is open follows from what opened it, which has been told.
+        if reason in self._known or (self._known and isinstance(error, CircuitOpen)):
             return
         self._known.add(reason)
         fields = {
@@ -80,10 +86,10 @@ class Failures:
             log.error("poll failed on a fault of the exporter's own", exc_info=error, extra={"fields": fields})
 
     def end(self) -> None:
-        """The poll ended: what did not come up again is over."""
-        over = self._known - self._now
-        self._known &= self._now
+        """The poll ended: without any failure, all that was told is over."""
+        over = self._known if self.count == 0 else set()
         if over:
+            self._known = set()
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
 
@@ -131,10 +137,34 @@ class Poll:
             if wanted():
                 self.failed(key, error)
 
+    async def read_each(
+        self, keys: Iterable[str], read: Callable[[Part], Awaitable[None]], *, at_once: int
+    ) -> set[str]:
+        """Read the parts in this order, `at_once` of them at a time; which of them succeeded.
+
+        Parts that are read all together all come near their end when the poll's time is over, and then all fail.
+        """
+        slots = asyncio.Semaphore(at_once)
+        succeeded: set[str] = set()
+
+        async def read_one(key: str) -> None:
+            async with self.part(key) as part, slots:
+                await read(part)
+                succeeded.add(key)
+
+        async with asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(read_one(key))
+        return succeeded
+
     def failed(self, key: str, error: Exception) -> None:
         """Note that a part could not be read."""
         self.store.fail(key)
         self._failures.add(key, error)
+
+    def lacks(self, what: str, error: CloudError) -> None:
+        """Tell of something that could not be had and that the poll does without."""
+        self._failures.tell(what, error)
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop the parts that are no more."""

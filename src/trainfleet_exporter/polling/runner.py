@@ -35,7 +35,12 @@ class Runner:
         self.first_poll_done = asyncio.Event()
         self._poll_timeout = poll_timeout
         self._store = PartStore(
-            self.state, board=board, renderer=renderer, keep_polls=keep_polls, poll_timeout=poll_timeout
+            self.state,
+            board=board,
+            renderer=renderer,
+            keep_polls=keep_polls,
+            poll_timeout=poll_timeout,
+            expired=collector.expired if isinstance(collector, Sweep) else lambda key: None,
         )
         self._telemetry = telemetry
         self._failures = Failures(self.state, telemetry)
@@ -137,6 +142,7 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for unit in fresh:
                 await slots.acquire()
+                self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(rolling, poll, unit, slots))
             for place, unit in enumerate(known):
                 await asyncio.sleep(max(0.0, started + place * gap - loop.time()))

@@ -85,4 +85,7 @@ class Schedule:
                     if job.next_run_time is not None:
                         job.modify(next_run_time=job.next_run_time + timedelta(seconds=jump))
             for runner in self._runners:
-                await runner.expire()
+                try:
+                    await runner.expire()
+                except Exception:  # what is too old must go, whatever happens to a neighbour
+                    log.exception("housekeeping failed on a fault of the exporter's own")

@@ -26,6 +26,10 @@ class WorkspaceJobs:
     counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(sorted(FINISHED), 0))
     ends_known_until: float | None = None
     """Up to when every ending is known; None before the first complete poll."""
+    unknown: dict[str, float] = field(default_factory=dict)
+    """Ids of jobs in a state that nobody knows, with the time since when."""
+    expired: bool = False
+    """Whether the last good answer was kept long enough: its jobs are looked up again, and nothing else is done."""
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
 
@@ -40,7 +44,12 @@ class WorkspaceJobs:
         Previously live jobs that are in neither are dropped: nothing true can be said of them any more.
         """
         live: dict[str, Job] = {}
+        self.expired = False
+        unknown = [job_id for job_id, job in found.items() if job.status is Status.UNKNOWN]
+        self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
         for job_id, job in found.items():
+            if now - self.unknown.get(job_id, now) > retention:
+                continue  # a state that nobody knows may be an end: it is not asked about for ever
             self._count(job, began=began, now=now)
             if job.status not in FINISHED or job.holds_resources:
                 live[job_id] = job
@@ -108,6 +117,11 @@ class JobBook:
             self._workspaces[workspace_id] = WorkspaceJobs(workspace_id)
         return self._workspaces[workspace_id]
 
+    def expire(self, workspace_id: str) -> None:
+        """Nothing is known of a workspace's jobs any more: its polls have failed for too long."""
+        self.workspace(workspace_id).expired = True
+        self.changed()
+
     def keep_only(self, workspace_ids: Iterable[str]) -> None:
         """Forget the workspaces that are no more."""
         kept = set(workspace_ids)
@@ -133,7 +147,11 @@ class JobBook:
     def changed(self) -> None:
         """Take note that pages changed, and tell the watchers."""
         self._shown = {
-            job_id: job for page in self._workspaces.values() for job_id, job in page.live.items() if self._wanted(job)
+            job_id: job
+            for page in self._workspaces.values()
+            if not page.expired
+            for job_id, job in page.live.items()
+            if self._wanted(job)
         }
         for callback in self._watchers:
             callback()

@@ -31,18 +31,20 @@ class Knowledge:
 
     def __init__(self, book: JobBook) -> None:
         self.book = book
-        self.workspace_ids: tuple[str, ...] | None = None
-        """None until they have been had once."""
+        self.workspace_ids: tuple[str, ...] = ()
+        """By the last list that could be read."""
+        self.workspaces_known = False
+        """Whether the latest poll of workspaces could read them."""
         self.jobs_known = False
         """Whether the latest poll of jobs could read those of some workspace (or there is none)."""
         self.workspaces_polled = FirstPoll()
         self.jobs_polled = FirstPoll()
 
     async def workspaces(self) -> tuple[str, ...]:
-        """The ids of the workspaces to poll. Raises NotReady while the list could never be read."""
+        """The ids of the workspaces to poll. Raises NotReady where none is known for want of an answer."""
         await self.workspaces_polled.wait()
-        if self.workspace_ids is None:
-            raise NotReady("the list of workspaces could not be read yet")
+        if not self.workspace_ids and not self.workspaces_known:
+            raise NotReady("the list of workspaces could not be read")
         return self.workspace_ids
 
     async def jobs_first(self, _: Poll) -> None:
@@ -50,8 +52,7 @@ class Knowledge:
         await self.jobs_polled.wait()
 
     def live_jobs(self) -> Collection[Job]:
-        """The live jobs that have series of their own. Raises NotReady where none is known for want of an answer."""
-        live = self.book.live().values()
-        if not live and not self.jobs_known:
+        """The live jobs that have series of their own. Raises NotReady where the latest poll of jobs read none."""
+        if not self.jobs_known:
             raise NotReady("the list of jobs could not be read")
-        return live
+        return self.book.live().values()

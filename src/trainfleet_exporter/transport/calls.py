@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -45,8 +45,14 @@ class Call:
     priority: Priority = Priority.SWEEP
     may_be_empty: bool = False
     """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
+    receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
+    """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
+
+    def at(self, path: str) -> Call:
+        """The same call at another path."""
+        return replace(self, path=path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,10 @@ class ApiClient:
         started = loop.time()
         outcome = BadAnswer.outcome
         try:
-            payload = self._accept(await self._exchange.send(signed, turn, deadline), may_be_empty=call.may_be_empty)
+            answer = await self._exchange.send(signed, turn, deadline)
+            payload = self._accept(answer, may_be_empty=call.may_be_empty)
+            if call.receive_headers is not None:
+                call.receive_headers(answer.headers)
             turn.answered()
             self._guard.not_throttled()
             empty = call.may_be_empty and payload is None

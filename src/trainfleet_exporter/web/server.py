@@ -81,7 +81,7 @@ def listen(address: str) -> list[socket.socket]:
 
     Raises StartError in one clear line: a malformed address, a taken port, a forbidden one.
     """
-    host, port = _split(address)
+    host, port = split_address(address)
     sockets: list[socket.socket] = []
     try:
         for family, sockaddr in _resolve(host, port):
@@ -104,14 +104,15 @@ def listen(address: str) -> list[socket.socket]:
     return sockets
 
 
-def _split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `:PORT`. StartError says what is wrong with anything else."""
     host, separator, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise StartError(f"--web.listen-address {address}: write an IPv6 address as [ADDRESS]:PORT")
+        raise StartError(f"{address!r}: write an IPv6 address as [ADDRESS]:PORT")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise StartError(f"--web.listen-address {address}: allowed are HOST:PORT and :PORT, with a port of 0 to 65535")
+        raise StartError(f"{address!r}: allowed are HOST:PORT and :PORT, with a port of 0 to 65535")
     return host, int(port)
 
 

@@ -17,7 +17,7 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.exposition import Format, body
 from trainfleet_exporter.polling import Runner, Schedule
-from trainfleet_exporter.providers.alibaba_pai import provider
+from trainfleet_exporter.providers import way_out
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.quantities import iso_time, utc_time
 from trainfleet_exporter.transport import Transport
@@ -146,7 +146,7 @@ class Fleet:
         config: str = CONFIG,
     ) -> None:
         self._caplog = caplog
-        monkeypatch.setattr(provider, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
+        monkeypatch.setattr(way_out, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
         path = tmp_path / "config.yaml"
         path.write_text(config, encoding="utf-8")
         platforms = installed_platforms()

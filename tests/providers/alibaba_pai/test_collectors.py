@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,6 +27,7 @@ Run = Callable[..., None]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
     """Run a test's steps on a fleet with the given config, in stepped time."""
+    caplog.set_level(logging.INFO)
 
     def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = CONFIG) -> None:
         async def main() -> None:
@@ -250,7 +253,7 @@ def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
     cloud = Cloud()
 
     async def steps(fleet: Fleet) -> None:
-        for name in ("workspaces", "ecs_specs", "jobs"):
+        for name in ("workspaces", "jobs"):
             await fleet.runner(name).tick()
         asked = [query.get("Status", "-") for query in cloud.called("ListJobs")]
         assert asked == [
@@ -467,12 +470,12 @@ def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> Non
         cloud.jobs = [job(f"j{number}") for number in range(count)]
 
         async def steps(fleet: Fleet, cloud: Cloud = cloud, count: int = count) -> None:
-            for name in ("workspaces", "ecs_specs", "jobs", "job_counts", "pools"):
+            for name in ("workspaces", "jobs", "job_counts", "pools"):
                 await fleet.runner(name).tick()
             spent[count] = Counter(name for name, _ in cloud.calls)
 
         run(cloud, steps)
-    assert spent[10] == {"ListEcsSpecs": 1, "ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
+    assert spent[10] == {"ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
     assert spent[1000] - spent[10] == {"ListJobs": 9}  # nine more pages of a hundred
 
 
@@ -487,5 +490,198 @@ def test_requests_are_counted_as_the_cloud_saw_them(run: Run) -> None:
                 if sample.name == "trainfleet_exporter_api_requests_total":
                     counted[sample.labels["operation"]] += int(sample.value)
         assert counted == Counter(name for name, _ in cloud.calls)
+
+    run(cloud, steps)
+
+
+def _up(fleet: Fleet) -> float | None:
+    return fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"})
+
+
+@pytest.mark.parametrize("source", ["auto", "job_metrics"])
+def test_a_provider_whose_cloud_is_gone_is_down_whatever_had_nothing_to_ask(run: Run, source: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]  # on a quota: `auto` has no reason to ask for its metrics
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        assert _up(fleet) == 1
+        cloud.answer = lambda *_: httpx.Response(403, json={"Code": "Forbidden.RAM", "Message": "no"})
+        await asyncio.sleep(400)  # the slowest interval is 300 s
+        states = {runner.state.collector: runner.state.success for runner in fleet.exporter.runners}
+        assert not any(states.values()), states
+        assert _up(fleet) == 0
+        await asyncio.sleep(3600)
+        assert await fleet.lines("job_", "jobs", "pod_", "pool_") == []
+        cloud.answer = lambda *_: None
+        await asyncio.sleep(301)
+        assert _up(fleet) == 1
+        assert len(await fleet.lines("pod_info", "job_info")) == 1
+
+    run(cloud, steps, CONFIG.replace("source: job_metrics", f"source: {source}"))
+
+
+def test_what_is_built_on_a_workspace_goes_with_it(run: Run) -> None:
+    cloud = _rich_cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        assert await fleet.lines("pod_info")
+        assert await fleet.lines("job_usage_info")
+        cloud.answer = lambda name, _: (
+            httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListJobs" else None
+        )
+        await asyncio.sleep(400)
+        assert await fleet.lines("job_info", "pod_", "job_pods", "job_usage") == []
+        before = len(cloud.called("GetJob"))
+        await asyncio.sleep(3600)
+        assert len(cloud.called("GetJob")) == before
+
+    run(cloud, steps)
+
+
+def test_more_workspaces_than_fit_into_a_poll_take_turns(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces = [{"WorkspaceId": str(n), "WorkspaceName": "w", "Status": "ENABLED"} for n in range(30)]
+    config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(60)
+        first = fleet.runner("jobs").state.parts
+        assert first >= 10  # 330 calls do not fit into 50 s at 5 a second; those that were begun are ended
+        await asyncio.sleep(120)
+        assert fleet.runner("jobs").state.parts == 30
+        assert fleet.runner("jobs").state.success is False  # and it is told that not all fit
+        await asyncio.sleep(600)
+        assert fleet.runner("jobs").state.parts == 30
+
+    run(cloud, steps, config)
+
+
+def test_a_state_that_nobody_knows_is_not_asked_about_for_ever(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        cloud.jobs[0]["Status"] = "SubmitFailed"
+        await asyncio.sleep(120)
+        assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
+        await asyncio.sleep(3700)
+        assert await fleet.lines("job_status") == []
+        before = len(cloud.called("GetJob"))
+        await asyncio.sleep(600)
+        assert len(cloud.called("GetJob")) == before
+
+    run(cloud, steps)
+
+
+def test_an_idle_pool_keeps_the_name_of_its_accelerators(run: Run) -> None:
+    cloud = Cloud()
+    details = {"ActualMinQuota": {"GPU": "144"}, "AllocatedQuota": {"GPU": "0"}}
+    cloud.quotas = [{"QuotaId": "q", "GPUType": "GU8T", "QuotaDetails": details}]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        labels = 'pool_id="q",accelerator="gpu",accelerator_model="GU8T"'
+        assert await fleet.value(f"pool_allocated_accelerators{{{labels}}}") == 0
+        assert await fleet.value(f"pool_capacity_accelerators{{{labels}}}") == 144
+
+    run(cloud, steps)
+
+
+def test_without_the_right_to_list_machine_types_nothing_else_is_lost(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
+    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Ecs" in name else None
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines("job_info")) == 1
+        assert await fleet.lines("job_requested_acc") == []
+        assert fleet.own("collector_errors_total", collector="jobs", reason="auth") == 1
+        await fleet.exporter.poll_once()
+        assert len(cloud.called("ListEcsSpecs")) == 1  # not at every poll
+
+    run(cloud, steps)
+
+
+def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    points = {"a-worker-0": (30, 80.0), "a-worker-1": (800, 0.0)}
+    for metric in ("CpuCoreUsage", "NetworkInputRate"):
+        cloud.metrics[("a", metric)] = [
+            {"PodId": pod, "Metrics": [{"Time": int((START - age) * MS), "Value": value}]}
+            for pod, (age, value) in points.items()
+        ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
+        assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 80e6
+        assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-worker-1"}') == 0
+
+    run(cloud, steps)
+
+
+def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{n:03}", RequestGPU="8") for n in range(400)]
+    for row in cloud.jobs:
+        for metric in ("CpuCoreUsage", "GpuCoreUsage"):
+            cloud.metrics[(row["JobId"], metric)] = [
+                {"PodId": "w", "Metrics": [{"Time": int((START + 3600) * MS), "Value": 10}]}
+            ]
+    config = CONFIG.replace("requests_per_second: 1000", "requests_per_second: 5").replace(
+        "{usage: {", "{pods: {enabled: false}, usage: {"
+    )
+
+    def dated_now(name: str, query: dict[str, str]) -> None:
+        for (job_id, _), pods in cloud.metrics.items():
+            if name == "GetJobMetrics" and job_id in query["path"]:
+                pods[0]["Metrics"][0]["Time"] = int(time.time() * MS)
+
+    cloud.answer = dated_now
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        shown = 0
+        for _ in range(14):  # 400 jobs × 8 calls at less than 5 a second: some 11 minutes
+            await asyncio.sleep(60)
+            now = len(await fleet.lines("job_usage_info"))
+            assert now >= shown, "a cycle may not lose what it has not come back to"
+            shown = now
+        assert shown == 400
+        interval = fleet.own("collector_interval_seconds", collector="usage")
+        assert interval is not None
+        assert interval > 600
+
+    run(cloud, steps, config)
+
+
+def test_the_log_tells_of_an_outage_once_and_of_its_end(run: Run) -> None:
+    cloud = Cloud()
+
+    def refuse(*_: object) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        cloud.answer = refuse
+        await asyncio.sleep(1200)
+        told = [line for line in fleet.log if line.startswith("poll failed")]
+        assert len(told) <= 2 * len(fleet.exporter.runners)
+        assert not [line for line in fleet.log if "recovered" in line]
+        cloud.answer = lambda *_: None
+        await asyncio.sleep(600)
+        assert len([line for line in fleet.log if "recovered" in line]) == len(
+            {line.state.collector for line in fleet.exporter.runners}
+        )
 
     run(cloud, steps)

@@ -26,7 +26,7 @@ from trainfleet_exporter.errors import (
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
 from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query, sign
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.quantities import iso_time, text, whole
+from trainfleet_exporter.quantities import iso_time, printable, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority, SignedRequest
 
 PAGE_SIZE = 100
@@ -84,11 +84,11 @@ class PaiDialect:
         code = text(payload, "Code") or text(payload, "code")
         facts: dict[str, Any] = {
             "status": answer.status,
-            "code": _printable(code, 80),
-            "request_id": _printable(text(payload, "RequestId") or text(payload, "requestId"), 64),
+            "code": printable(code, 80),
+            "request_id": printable(text(payload, "RequestId") or text(payload, "requestId"), 64),
             "retry_after": retry_after(answer.headers),
         }
-        message = _printable(text(payload, "Message") or text(payload, "message"), 300)
+        message = printable(text(payload, "Message") or text(payload, "message"), 300)
         if code.startswith("Throttling") or answer.status == 429:
             return Throttled(message or "too many requests", **facts)
         if code.startswith(_BAD_CLOCK):
@@ -218,8 +218,3 @@ def _segment(job_id: str) -> str:
 def _clock_message(headers: Mapping[str, str]) -> str:
     theirs = headers.get("date", "")
     return f"the clock of this machine is off: here it is {iso_time(time.time())}, there it is {theirs or 'unknown'}"
-
-
-def _printable(value: str, limit: int) -> str:
-    clean = "".join(char if char.isprintable() else " " for char in value)
-    return clean if len(clean) <= limit else clean[:limit] + "..."

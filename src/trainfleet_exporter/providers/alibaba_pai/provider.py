@@ -9,7 +9,6 @@ from trainfleet_exporter.config import Global
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import ecs_specs
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
@@ -21,7 +20,8 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.transport import Attempt, HttpSettings, Limits, Transport
+from trainfleet_exporter.providers.way_out import open_transport
+from trainfleet_exporter.transport import Attempt
 
 _VERSIONS = {"dlc": "2020-12-03", "paistudio": "2022-01-12", "aiworkspace": "2021-02-04"}
 
@@ -33,16 +33,7 @@ class AlibabaPai:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = settings
-        self._transport = Transport(
-            limits=Limits(requests_per_second=config.limits.requests_per_second, concurrency=config.limits.concurrency),
-            http=HttpSettings(
-                proxy_url=config.http.proxy_url,
-                ca_file=config.http.ca_file,
-                connect_timeout=config.http.connect_timeout,
-                request_timeout=config.http.request_timeout,
-            ),
-            observe=observe,
-        )
+        self._transport = open_transport(config, observe)
         credentials = config.credentials_source()
         clients = {
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credentials))
@@ -66,17 +57,24 @@ class AlibabaPai:
             ),
         ]
         if chosen.jobs.enabled:
-            found.append(ecs_specs(shared, interval=every))
             found.append(
                 jobs(
                     shared,
                     interval=chosen.jobs.interval or every,
                     retention=self._settings.finished_job_retention,
                     began=time.time(),
+                    at_once=workers,
                 )
             )
         if chosen.job_counts.enabled:
-            found.append(job_counts(shared, interval=chosen.job_counts.interval or every, window=config.job_window))
+            found.append(
+                job_counts(
+                    shared,
+                    interval=chosen.job_counts.interval or every,
+                    window=config.job_window,
+                    at_once=workers,
+                )
+            )
         if chosen.pods.enabled:
             found.append(
                 pods(

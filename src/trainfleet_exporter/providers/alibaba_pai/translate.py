@@ -126,6 +126,11 @@ def ecs_spec(row: Row) -> EcsSpec:
     )
 
 
+def needs_ecs_specs(row: Row) -> bool:
+    """Whether what a job asked for can only be told from its machine types."""
+    return any(spec.get("EcsSpec") and not mapping(spec, "ResourceConfig") for spec in mappings(row, "JobSpecs"))
+
+
 def job(
     row: Row,
     *,
@@ -318,12 +323,13 @@ def _requested_accelerators(row: Row, roles: list[EcsSpec], pool_model: str) -> 
     models = {role.gpu_model for role in roles if role.gpus != 0} - {""}
     # The total of a job whose roles run on different models cannot be split by what a list row says.
     model = models.pop() if len(models) == 1 else "" if models else pool_model
-    return _gpus(_requested(quantity(row, "RequestGPU"), [role.gpus for role in roles]), model)
+    count = _requested(quantity(row, "RequestGPU"), [role.gpus for role in roles])
+    return _gpus(count, model if count else "")
 
 
 def _gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
     """PAI knows GPUs only: other accelerators would come under GPU, too, with a GPUType of their own."""
-    return () if count is None else (Accelerators("gpu", model if count else "", count),)
+    return () if count is None else (Accelerators("gpu", model, count),)
 
 
 def _tags(row: Row) -> tuple[tuple[str, str], ...]:

@@ -21,6 +21,10 @@ _FUTURE = 900.0
 """A reading dated further ahead than a request's clock may be off is not believed."""
 
 
+_SILENCE = 180.0
+"""Readings come each minute; three that are missing mean that a pod no longer reports."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricType:
     """A MetricType of GetJobMetrics, the field it fills, and how its value counts."""
@@ -97,20 +101,23 @@ def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage]:
     pod would look like a drop.
     """
     by_pod: dict[str, dict[str, float]] = {}
-    newest: float | None = None
+    read_at: dict[str, float] = {}
     for reading in given:
         by_pod.setdefault(reading.pod_id, {})[reading.field] = reading.value
-        newest = reading.time if newest is None else max(newest, reading.time)
-    if newest is None:
+        read_at[reading.pod_id] = max(reading.time, read_at.get(reading.pod_id, 0.0))
+    if not by_pod:
         return []
+    newest = max(read_at.values())
+    # A pod that fell silent while others go on is likely gone: it shows its last readings, and counts no more.
+    present = [values for pod_id, values in by_pod.items() if newest - read_at[pod_id] <= _SILENCE]
     whole_job: dict[str, float] = {}
     for field in _RATIOS + _RATES:
-        values = [pod[field] for pod in by_pod.values() if field in pod]
+        values = [pod[field] for pod in present if field in pod]
         if field in _RATIOS:
             average = mean(values)
             if average is not None:
                 whole_job[field] = average
-        elif len(values) == len(by_pod):
+        elif len(values) == len(present):
             whole_job[field] = math.fsum(values)
     return [
         JobUsage(job_id, SOURCE, newest, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES

@@ -1,36 +1,48 @@
-"""Machine types (DLC ListEcsSpecs): what jobs on public resources hold, whose rows name nothing but their type.
+"""Machine types (DLC ListEcsSpecs): what jobs on public resources hold, whose rows may name nothing but their type.
 
-The list hardly ever changes: one call for each 100 types every six hours, and at the next poll after a failure.
+Asked for when a row needs it, and no more than every six hours: one call for each 100 types. Without it such jobs are
+shown without what they asked for; nothing else is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
-from trainfleet_exporter.polling import Poll, Sweep
+from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 
 _KEPT = 6 * 3600.0
+_AGAIN = 600.0
+"""How long to wait after a failure: a missing permission is not asked about at every poll."""
+_PATIENCE = 10.0
+"""How long the poll of jobs may be held up by this."""
 
 
-def ecs_specs(shared: Shared, *, interval: float) -> Sweep:
-    """The collector. It shows nothing by itself: jobs ask it what a machine type has."""
-    read_at: float | None = None
+class EcsSpecs:
+    """The table of machine types, as far as it was needed and could be read."""
 
-    async def run(poll: Poll) -> None:
-        nonlocal read_at
-        now = asyncio.get_running_loop().time()
-        if read_at is not None and now - read_at < _KEPT:
-            return
-        try:
-            async with poll.part("specs") as part:
-                listing = await shared.api.list_ecs_specs(deadline=poll.deadline)
-                part.dropped("malformed", listing.malformed)
-                shared.ecs_specs = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
-                read_at = now
-                await part.publish([])
-        finally:
-            shared.ecs_specs_polled.done()
+    def __init__(self, api: PaiApi) -> None:
+        self._api = api
+        self._next_read = float("-inf")
+        self._reading = asyncio.Lock()
+        self.known: Mapping[str, EcsSpec] = {}
 
-    return Sweep(name="ecs_specs", interval=interval, run=run)
+    async def have(self, part: Part) -> None:
+        """Read the table if it is time to; what goes wrong is told, and is no failure of the part."""
+        async with self._reading:
+            now = asyncio.get_running_loop().time()
+            if now < self._next_read:
+                return
+            self._next_read = now + _AGAIN
+            try:
+                listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _PATIENCE))
+            except CloudError as error:
+                part.lacks("machine types", error)
+                return
+            part.dropped("malformed", listing.malformed)
+            self.known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
+            self._next_read = now + _KEPT

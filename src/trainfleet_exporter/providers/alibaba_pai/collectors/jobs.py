@@ -6,8 +6,8 @@ finished since the last poll, and a few for the jobs that are in neither.
 
 from __future__ import annotations
 
-import asyncio
 import time
+from dataclasses import replace
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
@@ -32,39 +32,33 @@ _KNOWN_PAIRS = (
 )
 
 
-def jobs(shared: Shared, *, interval: float, retention: float, began: float) -> Sweep:
+def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
 
     async def run(poll: Poll) -> None:
         known = False
         try:
             workspace_ids = await shared.workspaces()
-            await shared.ecs_specs_polled.wait()
             poll.keep_only(workspace_ids)
             shared.book.keep_only(workspace_ids)
-            async with asyncio.TaskGroup() as group:
-                reads = [group.create_task(read(poll, workspace_id)) for workspace_id in workspace_ids]
-            known = not reads or any(task.result() for task in reads)
+            # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
+            ordered = sorted(workspace_ids, key=lambda key: shared.book.workspace(key).ends_known_until or 0.0)
+            known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
         finally:
             shared.jobs_known = known
             shared.jobs_polled.done()
 
-    async def read(poll: Poll, workspace_id: str) -> bool:
-        settled = False  # set within: a part that fails ends its block quietly
-        async with poll.part(workspace_id) as part:
-            page = shared.book.workspace(workspace_id)
-            sweep = _WorkspaceSweep(shared, part, page)
-            now = time.time()
-            found = await sweep.read(since=now - max(retention, _OVERLAP))
-            page.settle(found, now=now, began=began, retention=retention)
-            page.ends_known_until = now
-            shared.book.changed()
-            shown = [job for job in page.jobs() if shared.book.wanted(job)]
-            await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
-            settled = True
-        return settled  # noqa: RET504 - the block above can end before the assignment in it
+    async def read(part: Part) -> None:
+        page = shared.book.workspace(part.key)
+        now = time.time()
+        found = await _WorkspaceSweep(shared, part, page).read(since=now - max(retention, _OVERLAP))
+        page.settle(found, now=now, began=began, retention=retention)
+        page.ends_known_until = now
+        shared.book.changed()
+        shown = [job for job in page.jobs() if shared.book.wanted(job)]
+        await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
 
-    return Sweep(name="jobs", interval=interval, run=run)
+    return Sweep(name="jobs", interval=interval, run=run, expired=shared.book.expire)
 
 
 class _WorkspaceSweep:
@@ -79,11 +73,11 @@ class _WorkspaceSweep:
     async def read(self, *, since: float) -> dict[str, Job]:
         """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
         for status in translate.LIVE_STATUSES:
-            self._take(await self._list({"Status": status, "StartTime": EVER}), asked_status=status)
+            await self._take(await self._list({"Status": status, "StartTime": EVER}), asked_status=status)
         known = self._page.ends_known_until
         start = since if known is None else known - _OVERLAP
         finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(time.time())}
-        self._take(await self._list(finished), only_finished=True)
+        await self._take(await self._list(finished), only_finished=True)
         await self._look_up(self._page.missing(self._found))
         return self._found
 
@@ -91,24 +85,26 @@ class _WorkspaceSweep:
         query = {"WorkspaceId": self._page.workspace_id, **query}
         return await self._shared.api.list_jobs(query, deadline=self._part.deadline)
 
-    def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
+    async def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
+        if any(translate.needs_ecs_specs(row) for row in listing.rows.values()):
+            await self._shared.ecs_specs.have(self._part)
+        here = self._page.workspace_id
         for row in listing.rows.values():
             job = translate.job(
                 row,
                 asked_status=asked_status,
                 pool_models=self._shared.pool_models,
-                ecs_specs=self._shared.ecs_specs,
+                ecs_specs=self._shared.ecs_specs.known,
             )
             if job is None:
                 continue
             if only_finished and job.status not in FINISHED:
                 continue  # where the time range is taken for that of creation, the list holds others as well
-            here = self._page.workspace_id
             if text(row, "WorkspaceId") not in ("", here) or self._shared.book.owner(job.job_id) not in (None, here):
                 self._part.dropped("duplicate")  # another workspace's part shows it
                 continue
-            self._found[job.job_id] = job
+            self._found[job.job_id] = job if job.workspace_id else replace(job, workspace_id=here)
 
     async def _look_up(self, missing: list[str]) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
@@ -118,9 +114,11 @@ class _WorkspaceSweep:
                     row = await self._shared.api.get_job(job_id, deadline=self._part.deadline, priority=Priority.SWEEP)
                 except NotFound:
                     continue
-                self._take(Listing({job_id: row}, 0))
+                await self._take(Listing({job_id: row}, 0))
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER})
-            self._take(Listing({key: row for key, row in listing.rows.items() if key in asked}, listing.malformed))
+            await self._take(
+                Listing({key: row for key, row in listing.rows.items() if key in asked}, listing.malformed)
+            )

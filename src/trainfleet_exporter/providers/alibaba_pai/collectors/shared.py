@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
-from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
+from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import EcsSpecs
 from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.knowledge import FirstPoll, Knowledge
+from trainfleet_exporter.providers.knowledge import Knowledge
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
@@ -21,6 +21,4 @@ class Shared(Knowledge):
         self.api = api
         self.pool_models: Mapping[str, str] = {}
         """The accelerator model (GPUType) of each quota, as far as it is known."""
-        self.ecs_specs: Mapping[str, EcsSpec] = {}
-        """What each machine type of the public resources has, as far as it is known."""
-        self.ecs_specs_polled = FirstPoll()
+        self.ecs_specs = EcsSpecs(api)

@@ -19,6 +19,7 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
     """The collector. `configured` are the ids that the config names; None for all that the identity can see."""
 
     async def run(poll: Poll) -> None:
+        known = False
         try:
             async with poll.part("workspaces") as part:
                 try:
@@ -36,8 +37,10 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
                 # A configured id that the list lacks is polled and shown all the same, without its name.
                 wanted = tuple(found) if configured is None else tuple(configured)
                 shared.workspace_ids = wanted
+                known = True
                 await part.publish([found.get(key, Workspace(key, "")) for key in wanted])
         finally:
+            shared.workspaces_known = known
             shared.workspaces_polled.done()
 
     return Sweep(name="workspaces", interval=interval, run=run)

@@ -1,0 +1,1 @@
+"""ModelArts' collectors, one module each, over what they share of one provider."""

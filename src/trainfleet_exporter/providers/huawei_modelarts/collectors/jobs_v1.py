@@ -1,0 +1,101 @@
+"""The v1 training API, off by default: jobs, their newest version, its pods, and what each pod and card uses.
+
+Cost a cycle: one call for each 1,000 jobs of a workspace, two for each live job, and up to two for each of its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import DeviceUsage, Job, Status, UsageValues
+from trainfleet_exporter.polling import Part, Poll, Rolling
+from trainfleet_exporter.providers.huawei_modelarts import v1
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
+from trainfleet_exporter.quantities import text
+
+SOURCE = "metric_statistic"
+_LIST = "list of "
+"""What the parts begin with that tally a workspace's jobs; a job's part is its id."""
+
+
+class JobsV1:
+    """The state of the collector: what the lists of this cycle held."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._lists: dict[str, list[Mapping[str, Any]]] = {}
+        self._live: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    def collector(self, *, interval: float, workers: int) -> Rolling:
+        """The collector."""
+        return Rolling(
+            name="jobs_v1",
+            interval=interval,
+            units=lambda: [*self._lists, *self._live],
+            read=self._read,
+            begin=self._begin,
+            alive=lambda unit: unit in self._lists or unit in self._live,
+            watch=lambda _: None,
+            workers=workers,
+        )
+
+    async def _begin(self, poll: Poll) -> None:
+        lists: dict[str, list[Mapping[str, Any]]] = {}
+        live: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        for workspace_id in await self._shared.workspaces():
+            listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
+            poll.dropped("malformed", listing.malformed)
+            lists[_LIST + workspace_id] = list(listing.rows.values())
+            for row in listing.rows.values():
+                if v1.is_live(row):
+                    shown_id = v1.job_id(text(row, "job_id"), text(row, "version_id"))
+                    live.setdefault(shown_id, (workspace_id, row))
+        self._lists, self._live = lists, live
+
+    async def _read(self, part: Part) -> None:
+        if part.key in self._lists:
+            workspace_id = part.key.removeprefix(_LIST)
+            await part.publish(v1.counts(workspace_id, self._lists[part.key]))
+            return
+        workspace_id, row = self._live[part.key]
+        job, version = text(row, "job_id"), text(row, "version_id")
+        try:
+            versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
+            shown = v1.job(row, v1.newest_version(versions, version), workspace_id=workspace_id)
+            if not self._shared.book.wanted(shown):
+                await part.publish([])
+                return
+            await part.publish([shown, *await self._pods(part, job, version, shown)])
+        except NotFound:
+            await part.publish([])  # gone since the list was read
+
+    async def _pods(self, part: Part, job: str, version: str, shown: Job) -> list[object]:
+        api = self._shared.api
+        names = await api.log_file_names_v1(job, version, deadline=part.deadline)
+        pods, dropped = v1.pods(shown.job_id, names)
+        _tell(part, dropped)
+        if shown.status is not Status.RUNNING:
+            return list(pods)
+        used: dict[str, UsageValues] = {}
+        devices: list[DeviceUsage] = []
+        with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
+        for pod in pods:
+            payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
+            values, dropped = pod_values(payload)
+            _tell(part, dropped)
+            if values is not None:
+                used[pod.pod_id] = values
+            if with_cards:
+                payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
+                cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
+                _tell(part, dropped)
+                devices += cards
+        return [*pods, *usage(shown.job_id, SOURCE, used), *devices]
+
+
+def _tell(part: Part, dropped: Mapping[str, int]) -> None:
+    for reason, count in dropped.items():
+        part.dropped(reason, count)

@@ -1,0 +1,39 @@
+"""Workloads of each dedicated pool by type and status: one call a pool, however many workloads."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.errors import BadAnswer, NotFound, NotReady
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+
+
+def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
+    """The collector: a part for each pool."""
+    done: set[str] = set()
+
+    async def run(poll: Poll) -> None:
+        await shared.pools_polled.wait()
+        if not shared.pools_known:
+            raise NotReady("the list of pools could not be read")
+        poll.keep_only(shared.pool_ids)
+        # Those that the last poll did not come to are first.
+        ordered = sorted(shared.pool_ids, key=lambda key: key in done)
+        done.clear()
+        done.update(await poll.read_each(ordered, read, at_once=at_once))
+
+    async def read(part: Part) -> None:
+        try:
+            payload = await shared.api.workload_statistics(part.key, deadline=part.deadline)
+        except NotFound:
+            await part.publish([])  # gone since the list was read
+            return
+        translated = translate.pool_workloads(part.key, payload)
+        if translated is None:
+            raise BadAnswer("the answer has no statistics", operation="ShowWorkloadStatistics")
+        rows, dropped = translated
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
+        await part.publish(rows)
+
+    return Sweep(name="pool_workloads", interval=interval, run=run)

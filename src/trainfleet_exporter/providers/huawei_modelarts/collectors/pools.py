@@ -1,0 +1,60 @@
+"""Dedicated pools: one call a workspace for what they are, and one for what all of them have and have given out."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.model import Pool, PoolAmounts
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+
+_AMOUNTS = "runtime metrics"
+
+
+def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
+    """The collector: a part for each workspace's pools, and one for the amounts of all."""
+    by_workspace: dict[str, tuple[str, ...]] = {}
+
+    async def run(poll: Poll) -> None:
+        known = False
+        try:
+            workspace_ids = await shared.workspaces()
+            poll.keep_only([*workspace_ids, _AMOUNTS])
+            for gone in by_workspace.keys() - set(workspace_ids):
+                del by_workspace[gone]
+            read_well = await poll.read_each([_AMOUNTS, *workspace_ids], read, at_once=at_once)
+            known = bool(read_well - {_AMOUNTS}) or not workspace_ids
+        finally:
+            shared.pool_ids = tuple(pool_id for ids in by_workspace.values() for pool_id in ids)
+            shared.pools_known = known
+            shared.pools_polled.done()
+
+    async def read(part: Part) -> None:
+        if part.key == _AMOUNTS:
+            await amounts(part)
+            return
+        elsewhere = {pool_id for other, ids in by_workspace.items() if other != part.key for pool_id in ids}
+        found: dict[str, Pool] = {}
+        for row in await shared.api.list_pools(part.key, deadline=part.deadline):
+            pool = translate.pool(row) if isinstance(row, dict) else None
+            if pool is None:
+                part.dropped("malformed")
+            elif pool.pool_id in found or pool.pool_id in elsewhere:
+                part.dropped("duplicate")
+            else:
+                found[pool.pool_id] = pool
+        by_workspace[part.key] = tuple(found)
+        await part.publish(list(found.values()))
+
+    async def amounts(part: Part) -> None:
+        found: dict[str, PoolAmounts] = {}
+        for row in await shared.api.pool_runtime_metrics(deadline=part.deadline):
+            amount = translate.pool_amounts(row) if isinstance(row, dict) else None
+            if amount is None:
+                part.dropped("malformed")
+            elif amount.pool_id in found:
+                part.dropped("duplicate")
+            else:
+                found[amount.pool_id] = amount
+        await part.publish(list(found.values()))
+
+    return Sweep(name="pools", interval=interval, run=run)

@@ -1,0 +1,157 @@
+"""ModelArts' undated metric arrays to usage: v2 tasks, v1 pods and their cards.
+
+v2: one array of one-minute averages for each of six metrics, from the task's start on, percent, -1 for "no sample".
+v1: arrays of text, `interval` minutes apart, network bytes and disk kilobytes a second (the latter unproven).
+No array says when its last value was taken; it is believed to be now if it is among the last few.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageValues
+from trainfleet_exporter.providers.readings import believable_ratio, mean
+from trainfleet_exporter.quantities import mappings, text
+
+_RECENT = 5
+"""How many minutes back the last sample may lie and still be taken for now."""
+_RATIO_FIELDS = {
+    "cpuusage": "cpu",
+    "memusage": "memory",
+    "gpuutil": "accelerator_utilization",
+    "npuutil": "accelerator_utilization",
+    "gpumemusage": "accelerator_memory",
+    "npumemusage": "accelerator_memory",
+}
+_RATE_FIELDS = {
+    "recvbytesrate": ("network_receive", 1.0),
+    "sendbytesrate": ("network_transmit", 1.0),
+    "diskreadrate": ("disk_read", 1024.0),
+    "diskwriterate": ("disk_write", 1024.0),
+}
+_RATES = tuple(field for field, _ in _RATE_FIELDS.values())
+_CARD = re.compile(r"(gpuutil|gpumemusage|npuutil|npumemusage)[^0-9]*([0-9]{1,6})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    metric: str
+    field: str
+    value: float
+
+
+def pod_values(payload: Mapping[str, Any]) -> tuple[UsageValues | None, Counter[str]]:
+    """What one task or pod uses now; None where nothing can be said. And what was dropped, by reason."""
+    dropped: Counter[str] = Counter()
+    taken: dict[str, Any] = {}
+    kind: Accelerator = "gpu"
+    for item in mappings(payload, "metrics"):
+        sample = _sample(item, dropped)
+        if sample is None:
+            continue
+        if sample.field in taken:
+            dropped["duplicate"] += 1
+            continue
+        taken[sample.field] = sample.value
+        if sample.metric.startswith("npu"):
+            kind = "npu"
+    if not taken:
+        dropped["no_data"] += 1
+        return None, dropped
+    return UsageValues(accelerator=kind, **taken), dropped
+
+
+def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[list[DeviceUsage], Counter[str]]:
+    """What each card of a pod does (`statistic_type=each`).
+
+    How a card is told apart is documented nowhere: by a number in the metric's name, or by its place among equal names.
+    """
+    dropped: Counter[str] = Counter()
+    found: dict[tuple[Accelerator, str], DeviceUsage] = {}
+    places: Counter[str] = Counter()
+    for item in mappings(payload, "metrics"):
+        match = _CARD.fullmatch(text(item, "metric").lower())
+        if match is None:
+            continue
+        name = match[1]
+        device = match[2] if match[2] is not None else str(places[name])
+        places[name] += 1
+        sample = _sample({**item, "metric": name}, dropped)
+        if sample is None:
+            continue
+        kind: Accelerator = "npu" if name.startswith("npu") else "gpu"
+        card = found.get((kind, device), DeviceUsage(job_id, pod_id, device, kind))
+        of_memory = sample.field == "accelerator_memory"
+        if (card.memory_utilization if of_memory else card.utilization) is not None:
+            dropped["duplicate"] += 1
+        elif of_memory:
+            found[(kind, device)] = replace(card, memory_utilization=sample.value)
+        else:
+            found[(kind, device)] = replace(card, utilization=sample.value)
+    return list(found.values()), dropped
+
+
+def usage(job_id: str, source: str, pods: Mapping[str, UsageValues]) -> list[JobUsage | PodUsage]:
+    """A job and its pods. The job's ratios are means over pods; its rates sums, where every pod has one."""
+    if not pods:
+        return []
+    whole: dict[str, Any] = {}
+    for field in dict.fromkeys(_RATIO_FIELDS.values()):
+        average = mean(_given(pods.values(), field))
+        if average is not None:
+            whole[field] = average
+    for field in _RATES:
+        values = _given(pods.values(), field)
+        if len(values) == len(pods):
+            whole[field] = math.fsum(values)
+    kinds = [values.accelerator for values in pods.values() if values.accelerator_utilization is not None]
+    whole["accelerator"] = kinds[0] if kinds else "gpu"
+    return [
+        JobUsage(job_id, source, None, UsageValues(**whole)),
+        *(PodUsage(job_id, pod_id, values) for pod_id, values in pods.items()),
+    ]
+
+
+def _given(pods: Iterable[UsageValues], field: str) -> list[float]:
+    return [value for values in pods if (value := getattr(values, field)) is not None]
+
+
+def _sample(item: Mapping[str, Any], dropped: Counter[str]) -> _Sample | None:
+    """The value that one metric has now, in the model's units; None where it has none."""
+    metric = text(item, "metric").lower()
+    values = item.get("value")
+    if (metric not in _RATIO_FIELDS and metric not in _RATE_FIELDS) or not isinstance(values, list):
+        dropped["malformed"] += 1
+        return None
+    raw = _latest(values)
+    if raw is None:  # a device kind that is not there is all -1: nothing is missing then
+        return None
+    if metric in _RATE_FIELDS:
+        field, unit = _RATE_FIELDS[metric]
+        value = raw * unit if math.isfinite(raw) and raw >= 0 else None
+    else:
+        field = _RATIO_FIELDS[metric]
+        value = believable_ratio(raw / 100, bounded=metric != "cpuusage")
+    if value is None:
+        dropped["out_of_range"] += 1
+        return None
+    return _Sample(metric, field, value)
+
+
+def _latest(values: Sequence[Any]) -> float | None:
+    """The newest of the last few samples that is one (-1 is none); None where there is none among them."""
+    for raw in reversed(values[-_RECENT:]):
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            continue
+        try:
+            value = float(raw)
+        except (ValueError, OverflowError):
+            continue
+        if value != -1:
+            return value
+    return None
