@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+_DIGITS = 12
+"""Percent divided by 100 has noise in its last digits, which nobody measured and nobody wants to read."""
 _ROUNDING = 1.02
 """Platforms average over scrape windows that do not quite line up: up to this, a ratio over 1 is rounding."""
 
@@ -15,6 +17,7 @@ def believable_ratio(ratio: float, *, bounded: bool) -> float | None:
     """
     if not math.isfinite(ratio) or ratio < 0:
         return None
+    ratio = round(ratio, _DIGITS)
     if 1 < ratio <= _ROUNDING:
         return 1.0
     return None if bounded and ratio > 1 else ratio
@@ -22,4 +25,4 @@ def believable_ratio(ratio: float, *, bounded: bool) -> float | None:
 
 def mean(values: list[float]) -> float | None:
     """The mean, or None of nothing."""
-    return math.fsum(values) / len(values) if values else None
+    return round(math.fsum(values) / len(values), _DIGITS) if values else None

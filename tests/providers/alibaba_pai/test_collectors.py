@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Fleet, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import START, run_stepped
+from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import Cloud, Fleet, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import START, run_stepped
+from tests.support.fleet import Fleet
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 TRAPS: dict[str, Check] = {}
@@ -481,7 +482,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 def test_trap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         cloud = Cloud()
-        async with Fleet(cloud, tmp_path, monkeypatch, caplog) as fleet:
+        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
             await TRAPS[name](cloud, fleet)
 
     with caplog.at_level(logging.DEBUG):

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS, example_of
+from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
+from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, readings, usage
 
@@ -19,17 +20,9 @@ GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
 
 
-def _pages(name: str, example: dict[str, Any], after: str, before: str) -> list[Any]:
-    cases = [pytest.param(example, id="values of the page")]
-    whole = example_of(name, after, before)
-    if whole is not None:
-        cases.append(pytest.param(whole, id="the page itself"))
-    return cases
-
-
 @pytest.mark.parametrize(
     "payload",
-    _pages("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
+    cases("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
 )
 def test_get_job_metrics_page(payload: dict[str, Any]) -> None:
     taken = []
@@ -49,7 +42,7 @@ def test_get_job_metrics_page_a_day_later_is_stale() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", _pages("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
+    "payload", cases("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
 )
 def test_get_job_page(payload: dict[str, Any]) -> None:
     job = translate.job(payload)

@@ -6,9 +6,6 @@ are at hand (a folder named by TRAINFLEET_VENDOR_PAGES, or beside the checkout),
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 GET_JOB_METRICS: dict[str, Any] = {
@@ -79,14 +76,3 @@ GET_JOB: dict[str, Any] = {
     "SubStatus": "Restarting",
     "RestartTimes": "0/10",
 }
-
-
-def example_of(page: str, after: str, before: str) -> dict[str, Any] | None:
-    """The JSON example in a vendor's page; None where the pages are not at hand."""
-    beside = Path(__file__).resolve().parents[4] / "shared" / "seeds"
-    path = Path(os.environ.get("TRAINFLEET_VENDOR_PAGES", beside)) / page
-    if not path.exists():
-        return None
-    _, _, rest = path.read_text(encoding="utf-8").partition(after)
-    example: dict[str, Any] = json.loads(rest.partition(before)[0])
-    return example

@@ -1,0 +1,135 @@
+"""A ModelArts project whose answers a test writes: rows in, HTTP out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.support.clock import START
+from trainfleet_exporter.quantities import iso_time
+
+PROJECT = "0123456789abcdef0123456789abcdef"
+CONFIG = f"""
+providers:
+  - name: p
+    platform: huawei_modelarts
+    region: cn-north-4
+    project_id: {PROJECT}
+    credentials: {{access_key: ak, secret_key: sk}}
+    limits: {{requests_per_second: 1000, concurrency: 8}}
+"""
+Row = dict[str, Any]
+MS = 1000
+
+
+def ms(offset: float) -> int:
+    """Milliseconds of a time so many seconds after the start of stepped time."""
+    return int((START + offset) * MS)
+
+
+def job(job_id: str, phase: str = "Running", *, resource: Row | None = None, **status: Any) -> Row:
+    """A job's row in the default workspace, created ten minutes before the test began, with one task."""
+    return {
+        "kind": "job",
+        "metadata": {"id": job_id, "name": f"name-{job_id}", "workspace_id": "0", "create_time": ms(-600)},
+        "status": {"phase": phase, "start_time": ms(-500), "duration": 500_000, "tasks": ["worker-0"], **status},
+        "spec": {"resource": {"node_count": 1, **(resource or {})}},
+    }
+
+
+class Cloud:
+    """What the project holds; `answer` may answer first, `calls` notes method, path, query and body."""
+
+    def __init__(self) -> None:
+        self.workspaces: list[Row] = [{"id": "0", "name": "default"}]
+        self.jobs: list[Row] = []
+        self.metrics: dict[tuple[str, str], Row | None] = {}
+        self.pools: list[Row] = []
+        self.runtime: list[Row] = []
+        self.workloads: dict[str, Row] = {}
+        self.v1_jobs: list[Row] = []
+        self.v1_versions: dict[str, list[Row]] = {}
+        self.v1_files: dict[str, list[Any]] = {}
+        self.v1_metrics: dict[tuple[str, str], list[Row]] = {}
+        self.projects: list[Row] = [{"id": PROJECT, "name": "cn-north-4"}]
+        self.page = 50
+        self.answer: Callable[[str, httpx.Request], httpx.Response | None] = lambda path, request: None
+        self.calls: list[tuple[str, Row]] = []
+        self.requests: list[httpx.Request] = []
+
+    def called(self, part: str) -> list[Row]:
+        """Query and body of every call whose path holds `part`."""
+        return [about for path, about in self.calls if part in path]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        body = json.loads(request.content) if request.content else {}
+        self.requests.append(request)
+        self.calls.append((path, {**dict(request.url.params), **body}))
+        prepared = self.answer(path, request)
+        if prepared is not None:
+            return prepared
+        if path.startswith("/v3/"):
+            return self._iam(path, body)
+        payload = self._payload(path.split("/")[1], path.split("/")[3:], dict(request.url.params), body)
+        if isinstance(payload, httpx.Response):
+            return payload
+        return httpx.Response(200, json=payload)
+
+    def _iam(self, path: str, body: Row) -> httpx.Response:
+        if path == "/v3/projects":
+            return httpx.Response(200, json={"projects": self.projects})
+        token = f"token-{len(self.called('/v3/auth/tokens'))}"
+        told = {"expires_at": iso_time(START + 86400 * len(self.called("/v3/auth/tokens"))), "project": {"id": PROJECT}}
+        assert body["auth"]["identity"]["methods"] == ["password"]
+        return httpx.Response(201, json={"token": told}, headers={"X-Subject-Token": token})
+
+    def _payload(self, version: str, path: list[str], query: Row, body: Row) -> Any:
+        match version, path:
+            case "v1", ["workspaces"]:
+                return {"total_count": len(self.workspaces), "workspaces": self.workspaces}
+            case "v2", ["training-job-searches"]:
+                return self._search(body)
+            case "v2", ["training-jobs", job_id]:
+                rows = [row for row in self.jobs if row["metadata"]["id"] == job_id]
+                return (
+                    rows[0] if rows else httpx.Response(400, json={"error_code": "ModelArts.2775", "error_msg": "no"})
+                )
+            case "v2", ["training-jobs", job_id, "metrics", task]:
+                payload = self.metrics.get((job_id, task))
+                return httpx.Response(204) if payload is None else payload
+            case "v2", ["pools"]:
+                return {"items": [row for row in self.pools if row.get("_workspace", "0") == query["workspaceId"]]}
+            case "v2", ["metrics", "runtime", "pools"]:
+                return {"items": self.runtime}
+            case "v2", ["statistics", "pools", pool, "workloads"]:
+                gone = httpx.Response(404, json={"error_code": "ModelArts.50015001", "error_msg": "not found"})
+                return self.workloads.get(pool, gone)
+            case "v1", ["training-jobs"]:
+                return {"is_success": True, "job_total_count": len(self.v1_jobs), "jobs": self.v1_jobs}
+            case "v1", ["training-jobs", job_id, "versions"]:
+                return {"is_success": True, "versions": self.v1_versions.get(job_id, [])}
+            case "v1", ["training-jobs", job_id, "versions", version_id, "log", "file-names"]:
+                return {"is_success": True, "log_file_list": self.v1_files.get(f"{job_id}/{version_id}", [])}
+            case "v1", ["training-jobs", _, "versions", _, "pod", pod, "metric-statistic"]:
+                return {"metrics": self.v1_metrics.get((pod, query["statistic_type"]), []), "interval": 1}
+        return httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "The API does not exist"})
+
+    def _search(self, body: Row) -> Row:
+        here = body["workspace_id"]
+        rows = [row for row in self.jobs if (row["metadata"].get("workspace_id") or here) == here]
+        for given in body["filters"]:
+            if given["key"] == "phase":
+                rows = [row for row in rows if row["status"].get("phase") in given["value"]]
+            elif given["key"] == "id":
+                assert len(given["value"]) <= 10
+                rows = [row for row in rows if row["metadata"]["id"] in given["value"]]
+            else:
+                assert given["key"] == "create_time"
+                assert given["operator"] == "between"
+        size = min(body["limit"], self.page)
+        page = rows[body["offset"] * body["limit"] : body["offset"] * body["limit"] + size]
+        return {"total": len(rows), "count": len(page), "items": page}

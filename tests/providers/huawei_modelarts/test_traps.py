@@ -1,0 +1,417 @@
+"""The traps of ModelArts' APIs that these collectors meet, one case each, by the API reference's section and number."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.providers.huawei_modelarts.cloud import CONFIG, PROJECT, Cloud, job, ms
+from tests.support.clock import START, run_stepped
+from tests.support.fleet import Fleet
+
+Check = Callable[[Cloud, Fleet], Awaitable[None]]
+TRAPS: dict[str, tuple[Check, str]] = {}
+PASSWORD = CONFIG.replace(
+    "{access_key: ak, secret_key: sk}", "{username: exporter, password: hunter2, domain_name: account}"
+)
+V1 = CONFIG + "    collectors: {jobs_v1: {enabled: true, interval: 60s}}\n"
+
+
+def trap(name: str, config: str = CONFIG) -> Callable[[Check], Check]:
+    """Enter a case into the table."""
+
+    def enter(check: Check) -> Check:
+        assert name not in TRAPS
+        TRAPS[name] = check, config
+        return check
+
+    return enter
+
+
+def _metrics(**series: list[Any]) -> dict[str, Any]:
+    return {"metrics": [{"metric": name, "value": values} for name, values in series.items()]}
+
+
+@trap("1.1 the project's id by its name, where it is not given", CONFIG.replace(f"    project_id: {PROJECT}\n", ""))
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    assert await fleet.exporter.poll_once()
+    assert len(cloud.called("/v3/projects")) == 1
+    assert cloud.called("/v3/projects")[0]["name"] == "cn-north-4"
+    cloud.projects.append({"id": "other"})
+    assert await fleet.value('job_status{job_id="a",status="running"}') == 1
+
+
+@trap("1.1 several projects of one name are an error, told", CONFIG.replace(f"    project_id: {PROJECT}\n", ""))
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.projects.append({"id": "other"})
+    assert not await fleet.exporter.poll_once()
+    assert any("2 projects are named cn-north-4; say which by project_id" in line for line in fleet.log)
+
+
+@trap("1.2 one token for many calls, renewed before it expires", PASSWORD)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    fleet.schedule.start()
+    await asyncio.sleep(23 * 3600)
+    assert len(cloud.called("/v3/auth/tokens")) == 1
+    assert {request.headers.get("x-auth-token") for request in cloud.requests[1:]} == {"token-1"}
+    await asyncio.sleep(3600)
+    assert len(cloud.called("/v3/auth/tokens")) == 2
+    assert fleet.own("collector_success", collector="jobs") == 1
+    assert not [line for line in fleet.log if "hunter2" in line]
+
+
+@trap("1.2 a token that must be updated is, and the call is made again", PASSWORD)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(401, json={"error_code": "APIGW.0307", "error_msg": "The token must be updated."})
+    cloud.answer = lambda path, request: refusal if request.headers.get("x-auth-token") == "token-1" else None
+    assert await fleet.exporter.poll_once()
+    assert len(cloud.called("/v3/auth/tokens")) == 2  # one renewal, however many calls were refused
+    assert fleet.own("collector_success", collector="jobs") == 1
+
+
+@trap("2 workspaces: leaving one out means the default one only")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    other = job("b")
+    other["metadata"]["workspace_id"] = "w" * 32
+    cloud.workspaces.append({"id": "w" * 32, "name": "team"})
+    cloud.jobs = [job("a"), other]
+    cloud.pools = [{"metadata": {"name": "pool-1"}, "_workspace": "w" * 32}]
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == 2
+    assert len(await fleet.lines("pool_info")) == 1
+    assert {about["workspace_id"] for about in cloud.called("training-job-searches")} == {"0", "w" * 32}
+
+
+@trap("2 times are milliseconds, and 0 means never")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b", "Pending", start_time=0, duration=0)]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_created_timestamp_seconds{job_id="a"}') == START - 600
+    assert await fleet.value('job_started_timestamp_seconds{job_id="a"}') == START - 500
+    assert await fleet.value('job_duration_seconds{job_id="a"}') == 500
+    assert await fleet.value('job_started_timestamp_seconds{job_id="b"}') is None
+
+
+@trap("3.1 total is all matches, count is this page's")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job(f"done{n}", "Completed") for n in range(70)] + [job("bad", "Abnormal")]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('jobs{workspace_id="0",status="succeeded",platform_status="Completed"}') == 70
+    assert await fleet.value('jobs{workspace_id="0",status="failed",platform_status="Abnormal"}') == 1
+    assert await fleet.value('jobs{workspace_id="0",status="failed",platform_status="Failed"}') == 0
+
+
+@trap("3.2 accelerators of a job: nodes times what each has, NPU counts as text")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    ascend = {"cpu_core_num": 192, "mem_size": 1536, "accelerator_num": 8, "accelerator_type": "ascend-snt9b"}
+    public = {"flavor_type": "Ascend", "flavor_info": {"npu": {"unit_num": "4", "product_name": "snt9"}}}
+    gpu = {"flavor_type": "GPU", "flavor_info": {"gpu": {"unit_num": 8, "product_name": "NVIDIA-V100"}}}
+    cloud.jobs = [
+        job("a", resource={"node_count": 2, "main_container_allocated_resources": ascend, "pool_id": "pool-1"}),
+        job("b", resource={"flavor_detail": public}),
+        job("c", resource={"node_count": "2", "flavor_detail": gpu}),
+        job("d", resource={"flavor_detail": {"flavor_info": {"cpu": {"core_num": 4}}}}),
+    ]
+    await fleet.exporter.poll_once()
+    requested = "job_requested_accelerators"
+    assert await fleet.value(f'{requested}{{job_id="a",accelerator="npu",accelerator_model="ascend-snt9b"}}') == 16
+    assert await fleet.value(f'{requested}{{job_id="b",accelerator="npu",accelerator_model="snt9"}}') == 4
+    assert await fleet.value(f'{requested}{{job_id="c",accelerator="gpu",accelerator_model="NVIDIA-V100"}}') == 16
+    assert await fleet.value('job_requested_memory_bytes{job_id="a"}') == 2 * 1536 * 2**30
+    assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 384
+    assert await fleet.value('job_requested_cpu_cores{job_id="d"}') == 4
+    assert len(await fleet.lines(requested)) == 3
+
+
+@trap("3.3 204 and empty answers are no data, not errors")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b"), job("c")]
+    cloud.metrics = {("a", "worker-0"): None, ("b", "worker-0"): {"metrics": []}}
+    empty = httpx.Response(200, content=b"")
+    cloud.answer = lambda path, request: empty if "/c/metrics" in path else None
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_cpu", "job_usage") == []
+    assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 3
+    counted = {"api": "modelarts", "operation": "ShowTrainingJobMetrics"}
+    assert fleet.own("api_requests_total", **counted, outcome="no_data") == 2
+
+
+@trap("3.3 a job that is unknown is HTTP 400, not 404")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    await fleet.exporter.poll_once()
+    cloud.jobs.clear()
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_info") == []
+    assert (
+        fleet.own("api_requests_total", api="modelarts", operation="ShowTrainingJobDetails", outcome="not_found") == 1
+    )
+
+
+@trap("3.3 heterogeneous jobs have tasks of several roles")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a", tasks=["worker-0", "worker-1", "server-0", "worker-0", 7])]
+    for task, value in (("worker-0", 80), ("worker-1", 40), ("server-0", 0)):
+        cloud.metrics[("a", task)] = _metrics(cpuUsage=[value], npuUtil=[value if "worker" in task else -1])
+    await fleet.exporter.poll_once()
+    roles = {
+        line.split('pod_id="')[1].split('"')[0]: line.split('role="')[1].split('"')[0]
+        for line in await fleet.lines("pod_info")
+    }
+    assert roles == {"worker-0": "worker", "worker-1": "worker", "server-0": "server"}
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.4
+    assert (
+        await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="npu"}') == 0.6
+    )  # those that have one
+
+
+@trap("4.2 statistics or statics, text or numbers, and keys that are left out are 0")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": name}} for name in ("pool-1", "pool-2", "pool-3", "pool-4")]
+    cloud.workloads = {
+        "pool-1": {"statistics": {"items": [{"type": "train", "status": {"Queue": 2, "Running": 4}}]}},
+        "pool-2": {"statics": {"items": [{"type": "x-infer", "status": {"Queue": "3", "Hibernating": "1"}}]}},
+        "pool-3": {},
+    }
+    assert not await fleet.exporter.poll_once()
+    row = 'pool_workloads{{pool_id="{}",workload_type="{}",status="{}",platform_status="{}"}}'
+    assert await fleet.value(row.format("pool-1", "train", "queued", "Queue")) == 2
+    assert await fleet.value(row.format("pool-1", "train", "failed", "Abnormal")) == 0
+    assert await fleet.value(row.format("pool-1", "notebook", "running", "Running")) == 0
+    assert await fleet.value(row.format("pool-2", "x-infer", "queued", "Queue")) == 3
+    assert await fleet.value(row.format("pool-2", "x-infer", "unknown", "Hibernating")) == 1
+    assert [line for line in await fleet.lines("pool_workloads") if "pool-3" in line or "pool-4" in line] == []
+    assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1  # pool-3; pool-4 is gone
+
+
+@trap("4.4 Kubernetes quantities, and accelerators under any key")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    allocated = {"cpu": "1073m", "memory": "15548Mi", "huawei.com/ascend-1980": 16, "tnt004": "0", "pods": 9}
+    capacity = {"cpu": 768, "memory": "6Ti", "huawei.com/ascend-1980": "32", "nvidia.com/gpu": 8, "tnt004": 2}
+    cloud.runtime = [
+        {"metadata": {"name": "pool-1"}, "table": {"allocated": {"value": allocated}, "capacity": {"value": capacity}}}
+    ]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pool_allocated_cpu_cores{pool_id="pool-1"}') == 1.073
+    assert await fleet.value('pool_allocated_memory_bytes{pool_id="pool-1"}') == 15548 * 2**20
+    assert await fleet.value('pool_capacity_memory_bytes{pool_id="pool-1"}') == 6 * 2**40
+    row = 'pool_{}_accelerators{{pool_id="pool-1",accelerator="{}",accelerator_model="{}"}}'
+    assert await fleet.value(row.format("allocated", "npu", "huawei.com/ascend-1980")) == 16
+    assert await fleet.value(row.format("capacity", "npu", "huawei.com/ascend-1980")) == 32
+    assert await fleet.value(row.format("capacity", "gpu", "nvidia.com/gpu")) == 8
+    assert await fleet.value(row.format("allocated", "gpu", "nvidia.com/gpu")) is None
+    assert await fleet.value(row.format("allocated", "gpu", "tnt004")) == 0
+
+
+@trap("5 v1: jobs, versions, pods by log file, cards by number or place", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.v1_jobs = [
+        {"job_id": 567524, "job_name": "resnet-a", "version_id": 1108482, "status": 8, "create_time": ms(-900)},
+        {"job_id": 2, "job_name": "done", "version_id": 3, "status": 10},
+        {"job_id": 4, "job_name": "odd", "version_id": 5, "status": 99},
+    ]
+    cloud.v1_versions = {"567524": [{"version_id": 1108482, "status": 8, "gpu_num": 2, "worker_server_num": 1}]}
+    cloud.v1_files = {"567524/1108482": ["job-demo.0", "job-demo.0", None]}
+    cloud.v1_metrics = {
+        ("job-demo.0", "all"): [
+            {"metric": "gpuUtil", "value": ["1", "22", "50"]},
+            {"metric": "CpuUsage", "value": ["3.10"]},
+            {"metric": "recvBytesRate", "value": ["5770405.50"]},
+            {"metric": "diskReadRate", "value": ["10"]},
+        ],
+        ("job-demo.0", "each"): [
+            {"metric": "gpuUtil", "value": ["40"]},
+            {"metric": "gpuUtil", "value": ["60"]},
+            {"metric": "gpuMemUsage_1", "value": ["25"]},
+            {"metric": "npuUtil 7", "value": ["-1"]},
+        ],
+    }
+    assert await fleet.exporter.poll_once()
+    shown = "567524/1108482"
+    assert await fleet.value(f'job_status{{job_id="{shown}",status="running"}}') == 1
+    assert await fleet.value('jobs{workspace_id="0",status="running",platform_status="JOBSTAT_RUNNING"}') == 1
+    assert await fleet.value('jobs{workspace_id="0",status="succeeded",platform_status="JOBSTAT_COMPLETED"}') == 1
+    assert await fleet.value('jobs{workspace_id="0",status="unknown",platform_status="JOBSTAT_99"}') == 1
+    assert len(await fleet.lines(f'pod_info{{provider="p",job_id="{shown}"')) == 1
+    pod = f'job_id="{shown}",pod_id="job-demo.0"'
+    assert await fleet.value(f"pod_cpu_utilization_ratio{{{pod}}}") == 0.031
+    assert await fleet.value(f"pod_network_receive_bytes_per_second{{{pod}}}") == 5770405.5
+    assert await fleet.value(f"pod_disk_read_bytes_per_second{{{pod}}}") == 10240
+    assert await fleet.value(f'device_utilization_ratio{{{pod},device="0",accelerator="gpu"}}') == 0.4
+    assert await fleet.value(f'device_utilization_ratio{{{pod},device="1",accelerator="gpu"}}') == 0.6
+    assert await fleet.value(f'device_memory_utilization_ratio{{{pod},device="1",accelerator="gpu"}}') == 0.25
+    assert len(await fleet.lines("device_")) == 3
+    assert await fleet.value(f'job_usage_info{{job_id="{shown}",source="metric_statistic"}}') == 1
+
+
+@trap("8.1 v1 says with HTTP 200 that it failed", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(200, json={"is_success": False, "error_code": "ModelArts.0105", "error_message": "broken"})
+    cloud.answer = lambda path, request: refusal if path.endswith("/training-jobs") else None
+    assert not await fleet.exporter.poll_once()
+    assert fleet.own("collector_errors_total", collector="jobs_v1", reason="client") == 1
+    assert any("ModelArts.0105 broken" in line for line in fleet.log)
+
+
+@trap("8.2 the HTTP status decides first, then the code")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    answers = {
+        401: ("APIGW.0301", "auth"),
+        403: ("ModelArts.0210", "auth"),
+        429: ("APIGW.0308", "throttled"),
+        404: ("APIGW.0101", "client"),
+        503: ("APIGW.0613", "server"),
+    }
+    for status, (code, outcome) in answers.items():
+        refusal = httpx.Response(status, json={"error_code": code, "error_msg": "refused"})
+        cloud.answer = lambda path, request, refusal=refusal: refusal if "runtime" in path else None  # type: ignore[misc]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("pools").tick()
+        counted = {"api": "modelarts", "operation": "ShowPoolRuntimeMetrics"}
+        assert fleet.own("api_requests_total", **counted, outcome=outcome) == 1 + (status == 403), status
+
+
+@trap("8.4.1 offset is a page's number in the search of jobs")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job(f"j{n:03}") for n in range(120)]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('jobs{workspace_id="0",status="running",platform_status="Running"}') == 120
+    pages = [about["offset"] for about in cloud.called("searches") if about["limit"] == 50]
+    assert pages == [0, 1, 2]
+
+
+@trap("8.4.4 -1 is no data, in the middle and at the end")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b"), job("c")]
+    cloud.metrics = {
+        ("a", "worker-0"): _metrics(cpuUsage=[-1, 3.1, 12.5, -1], gpuUtil=[-1, -1], npuUtil=[35.0, 92.5, -1.0]),
+        ("b", "worker-0"): _metrics(cpuUsage=[0, -1], gpuUtil=[]),
+        ("c", "worker-0"): _metrics(cpuUsage=[-1] * 9),
+    }
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.125
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="npu"}') == 0.925
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="b"}') == 0
+    assert await fleet.lines('job_accelerator_utilization_ratio{provider="p",job_id="b"') == []
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="c"}') is None
+
+
+@trap("8.4.5 a value that is not among the last few is not now")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a"), job("b")]
+    cloud.metrics = {
+        ("a", "worker-0"): _metrics(cpuUsage=[50, -1, -1, -1, -1]),
+        ("b", "worker-0"): _metrics(cpuUsage=[50, -1, -1, -1, -1, -1]),
+    }
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="b"}') is None
+    assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') is None  # nothing dates it
+
+
+@trap("8.4.6 percent, and more than all is no reading")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    cloud.metrics = {("a", "worker-0"): _metrics(cpuUsage=[150], memUsage=[101], gpuUtil=[640], gpuMemUsage=["x", -7])}
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 1.5
+    assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 1
+    assert await fleet.lines("job_accelerator") == []
+    assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 2
+
+
+@trap("8.4.8 node conditions are lists by flavor; a key that is left out is an empty one")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    resources = {"available": [{"flavor": "a", "count": 3}, {"flavor": "b", "count": "2"}], "abnormal": [{"count": 1}]}
+    cloud.pools = [
+        {
+            "metadata": {"name": "pool-1", "labels": {"os.modelarts/name": "train-a"}},
+            "spec": {"type": "Logical"},
+            "status": {"phase": "ScalingFailed", "resources": resources, "root": "pool-0"},
+        },
+        {"metadata": {"name": "pool-0"}, "status": {"phase": "Frozen", "root": "pool-0"}},
+    ]
+    await fleet.exporter.poll_once()
+    nodes = {line.split('status="')[1].split('"')[0]: line.split()[-1] for line in await fleet.lines("pool_nodes")}
+    assert nodes == {"available": "5", "abnormal": "1", "creating": "0", "deleting": "0"}
+    assert await fleet.value('pool_status{pool_id="pool-1",status="abnormal"}') == 1
+    assert await fleet.value('pool_status{pool_id="pool-0",status="unknown"}') == 1
+    info = 'pool_info{pool_id="pool-1",pool_name="train-a",resource_type="Logical",parent_pool_id="pool-0"}'
+    assert await fleet.value(info) == 1
+
+
+@trap("8.4.10 everything is optional")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    bare: dict[str, Any] = {"metadata": {"id": "a"}, "status": {"phase": "Running"}}
+    nulls = {"metadata": {"id": "b", "workspace_id": None}, "status": {"phase": "Running", "tasks": None}, "spec": None}
+    cloud.jobs = [bare, nulls, {"metadata": {}, "status": {"phase": "Running"}}]
+    cloud.pools = [{"metadata": None}, "x", {"metadata": {"name": "pool-1"}}]  # type: ignore[list-item]  # hostile rows
+    cloud.answer = lambda path, request: None
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == 2
+    assert all('workspace_id="0"' in line for line in await fleet.lines("job_info"))
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 1
+    assert len(await fleet.lines("pool_info")) == 1
+
+
+@trap("8.4.11 a failed poll is no zeros")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = lambda path, request: httpx.Response(502, html="<html>")
+    assert not await fleet.exporter.poll_once()
+    assert await fleet.lines("jobs", "pool_", "job_") == []
+    assert fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"}) == 0
+
+
+@trap("8.5 a region without workspaces has the default one")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "The API does not exist"})
+    cloud.answer = lambda path, request: refusal if path.endswith("/workspaces") else None
+    cloud.jobs = [job("a")]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('workspace_info{workspace_id="0",workspace_name="default"}') == 1
+
+
+@trap("6 a phase that nobody knows is shown and counted")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    await fleet.exporter.poll_once()
+    cloud.jobs[0]["status"]["phase"] = "Lost"
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
+    assert await fleet.value('jobs{workspace_id="0",status="unknown",platform_status="Lost"}') == 1
+
+
+@trap("3.2 how a job ended is asked by its id")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job(f"j{n}") for n in range(12)]
+    await fleet.exporter.poll_once()
+    ended = int(START) + 20
+    for row in cloud.jobs:
+        row["status"] |= {"phase": "Failed", "running_records": [{"end_at": ended, "end_reason": "OOM"}]}
+    await asyncio.sleep(60)
+    await fleet.runner("jobs").tick()
+    assert await fleet.value('jobs_finished_total{workspace_id="0",status="failed"}') == 12
+    assert await fleet.value('job_finished_timestamp_seconds{job_id="j0"}') == ended
+    assert await fleet.value('job_status_reason{job_id="j0",reason="OOM"}') == 1
+    by_id = [about for about in cloud.called("searches") if about["filters"][0]["key"] == "id"]
+    assert [len(about["filters"][0]["value"]) for about in by_id] == [10, 2]
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_trap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    check, config = TRAPS[name]
+
+    async def main() -> None:
+        cloud = Cloud()
+        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+            await check(cloud, fleet)
+
+    with caplog.at_level(logging.DEBUG):
+        run_stepped(main)

@@ -1,0 +1,67 @@
+"""The vendor's own examples in, exposition lines out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.huawei_modelarts.vendor_pages import POD_METRICS_V1, TASK_METRICS, WORKLOAD_STATISTICS
+from tests.support.exposition import lines
+from tests.support.golden import check_golden
+from tests.support.vendor_pages import cases
+from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
+
+GOLDEN = Path(__file__).parent / "golden"
+JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes"),
+)
+def test_v2_task_metrics_page(payload: dict[str, Any]) -> None:
+    values, dropped = pod_values(payload)
+    assert values is not None
+    assert not dropped  # the kinds of devices that a CPU job does not have are no loss
+    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(usage(JOB, "task_metrics", {"worker-0": values})))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    cases(
+        "huawei-modelarts-v2-pool-workload-statistics.txt",
+        WORKLOAD_STATISTICS,
+        "Status code: 200\nOK\n",
+        "Status code: 400",
+    ),
+)
+def test_pool_workload_statistics_page(payload: dict[str, Any]) -> None:
+    translated = translate.pool_workloads("pool-a", payload)
+    assert translated is not None
+    rows, dropped = translated
+    assert not dropped
+    check_golden(GOLDEN / "page_pool_workload_statistics.txt", lines(rows))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    cases(
+        "huawei-modelarts-v1-pod-metric-statistic.zh.txt",
+        POD_METRICS_V1,
+        "成功响应示例\n\n    ```\n",
+        "```",
+    ),
+)
+def test_v1_pod_metric_statistic_page(payload: dict[str, Any]) -> None:
+    values, dropped = pod_values(payload)
+    assert values is not None
+    assert not dropped
+    devices, dropped = device_usage("10/10", "pod1", payload)  # the same shape with statistic_type=each
+    assert not dropped
+    check_golden(
+        GOLDEN / "page_v1_pod_metric_statistic.txt",
+        lines([*usage("10/10", "metric_statistic", {"pod1": values}), *devices]),
+    )

@@ -1,0 +1,76 @@
+"""An exporter on a scripted cloud: answers a test writes, behind the real transport and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.exposition import Format, body
+from trainfleet_exporter.polling import Runner, Schedule
+from trainfleet_exporter.providers import way_out
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.transport import Transport
+
+
+class Fleet:
+    """An exporter on a scripted cloud. Use inside stepped time: `async with Fleet(...) as fleet`."""
+
+    def __init__(
+        self,
+        cloud: Callable[[httpx.Request], httpx.Response],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        *,
+        config: str,
+    ) -> None:
+        self._caplog = caplog
+        monkeypatch.setattr(way_out, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
+        path = tmp_path / "config.yaml"
+        path.write_text(config, encoding="utf-8")
+        platforms = installed_platforms()
+        loaded = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
+        self.exporter = Exporter(loaded, platforms)
+        self.schedule = Schedule(self.exporter.runners)
+
+    @property
+    def log(self) -> list[str]:
+        """Every message logged so far, by anybody, at any level."""
+        return [record.getMessage() for record in self._caplog.records]
+
+    def runner(self, collector: str) -> Runner:
+        """The runner of one collector."""
+        return next(runner for runner in self.exporter.runners if runner.state.collector == collector)
+
+    async def __aenter__(self) -> Fleet:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.schedule.stop()
+        await self.exporter.aclose()
+
+    async def lines(self, *prefixes: str) -> list[str]:
+        """Published sample lines whose names begin with one of the prefixes after `trainfleet_`."""
+        snapshot = self.exporter.board.snapshot()
+        text = b"".join(await body(snapshot, Format.TEXT, gzip=False, extra=b"")).decode()
+        wanted = tuple(f"trainfleet_{prefix}" for prefix in prefixes)
+        return [line for line in text.splitlines() if line.startswith(wanted)]
+
+    async def value(self, series: str) -> float | None:
+        """The value of one series, named without `trainfleet_` and without the provider label."""
+        name, _, labels = series.partition("{")
+        wanted = f'trainfleet_{name}{{provider="p"' + (f",{labels}" if labels else "}")
+        found = [line for line in await self.lines(name) if line.startswith(wanted + " ")]
+        assert len(found) <= 1
+        return float(found[0].rpartition(" ")[2]) if found else None
+
+    def own(self, name: str, **labels: str) -> float | None:
+        """One of the exporter's own samples of this provider."""
+        labels = {"provider": "p", **labels}
+        return self.exporter.telemetry.registry.get_sample_value(f"trainfleet_exporter_{name}", labels)
