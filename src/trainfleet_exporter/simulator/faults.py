@@ -13,7 +13,8 @@ _KEYS = {"match", "status", "body", "headers", "delay", "times"}
 class Fault:
     """What to do to the calls that match.
 
-    `match` compares `api`, `operation`, `JobId`, or any query parameter with one value; all must agree. `status` is the
+    `match` compares `api`, `operation`, what the path names (`JobId`, `TaskId`, `PoolId`), any query parameter, or a
+    field or filter of a ModelArts job search (`workspace_id`, `phase`) with one value; all must agree. `status` is the
     HTTP status to answer with (None: only `delay`, then the true answer); `body` is sent as JSON, or as it is where it
     is text; `times` is how often it happens (None: for ever).
     """

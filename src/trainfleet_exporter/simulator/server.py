@@ -6,20 +6,29 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from trainfleet_exporter.simulator.app import CloudApp
-from trainfleet_exporter.simulator.auth import Verifier
+from trainfleet_exporter.simulator.exchange import Cloud
 from trainfleet_exporter.simulator.faults import Faults
-from trainfleet_exporter.simulator.world import World
+from trainfleet_exporter.simulator.modelarts import catalog as modelarts
+from trainfleet_exporter.simulator.modelarts.auth import Gatekeeper
+from trainfleet_exporter.simulator.modelarts.gate import ModelArts
+from trainfleet_exporter.simulator.modelarts.legacy import SETTING as V1
+from trainfleet_exporter.simulator.modelarts.past import SETTING as V2
+from trainfleet_exporter.simulator.modelarts.tokens import LIFETIME, Tokens
+from trainfleet_exporter.simulator.pai.auth import Verifier
+from trainfleet_exporter.simulator.pai.gate import Pai
+from trainfleet_exporter.simulator.pai.setting import SETTING as PAI
+from trainfleet_exporter.simulator.world.fleet import World
 
 ACCESS_KEY_ID = "LTAISIMULATOR"
 ACCESS_KEY_SECRET = "simulated-secret"  # noqa: S105 - opens nothing but this simulator
 
-_CONFIG = """\
+_HEAD = """\
 # Reaches the simulated clouds at {base_url}. Everything is polled often, so that there is something to see.
 global:
   poll_interval: 10s
@@ -27,6 +36,8 @@ global:
   metrics:
     job_labels: [team, project, cost-center]
 providers:
+"""
+_PAI = """\
   - name: sim-pai-hangzhou
     platform: alibaba_pai
     region: cn-hangzhou
@@ -45,13 +56,33 @@ providers:
       requests_per_second: 200
       concurrency: 8
 """
+_MODELARTS = """\
+  - name: sim-modelarts-north4
+    platform: huawei_modelarts
+    region: {region}
+    project_id: {project_id}
+    credentials:
+      access_key: {access_key}
+      secret_key: {secret_key}
+{token}    endpoints:
+      modelarts: {base_url}
+      iam: {base_url}
+    collectors:
+      job_counts: {{interval: 15s}}
+      usage: {{interval: 15s, source: task_metrics}}
+      jobs_v1: {{enabled: true, interval: 20s}}
+    limits:
+      requests_per_second: 200
+      concurrency: 8
+"""
 
 
 class Simulator:
-    """The clouds of one seeded world.
+    """The simulated clouds, each with a seeded world.
 
-    `clock` gives Unix seconds; `population` is about how many jobs live at a time (40 is the demo; 3,000 take 2 s to
-    come about). Without a security token the keys are permanent ones.
+    `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
+    a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths. Without a security
+    token the keys are permanent ones; both clouds know the same token. `token_lifetime` is that of IAM's, in seconds.
     """
 
     def __init__(
@@ -63,12 +94,39 @@ class Simulator:
         security_token: str | None = None,
         clock: Callable[[], float] = time.time,
         population: int = 40,
+        clouds: Sequence[str] = ("pai",),
+        access_key: str = modelarts.ACCESS_KEY,
+        secret_key: str = modelarts.SECRET_KEY,
+        token_lifetime: float = LIFETIME,
     ) -> None:
-        self._access_key_id = access_key_id
-        self._access_key_secret = access_key_secret
+        self._keys = {
+            "access_key_id": access_key_id,
+            "access_key_secret": access_key_secret,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
         self._security_token = security_token
-        self.world = World(seed, clock(), population=population)
-        self._cloud = CloudApp(self.world, Verifier(access_key_id, access_key_secret, security_token), clock)
+        self.worlds: dict[str, World] = {}
+        """Each cloud's world by its name."""
+        self.tokens = Tokens(token_lifetime)
+        """What IAM has issued."""
+        served: list[Cloud] = []
+        if "modelarts" in clouds:
+            world = self.worlds["modelarts"] = World(V2, seed, clock(), population=max(population * 6 // 10, 1))
+            legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock())
+            gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens)
+            served.append(ModelArts(world, legacy, gatekeeper, self.tokens))
+        if "pai" in clouds:
+            world = self.worlds["pai"] = World(PAI, seed, clock(), population=population)
+            served.append(Pai(world, Verifier(access_key_id, access_key_secret, security_token)))
+        if not served or set(clouds) - {"pai", "modelarts"}:
+            raise ValueError("clouds are some of: pai, modelarts")
+        self._cloud = CloudApp(served, clock)
+
+    @property
+    def world(self) -> World:
+        """The PAI account's world."""
+        return self.worlds["pai"]
 
     @property
     def app(self) -> ASGIApp:
@@ -108,13 +166,11 @@ class Simulator:
             sock.close()
 
     def config_yaml(self, base_url: str) -> str:
-        """A config file by which the exporter polls this simulator."""
+        """A config file by which the exporter polls this simulator, one provider a cloud."""
         token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
-        return _CONFIG.format(
-            base_url=base_url,
-            access_key_id=self._access_key_id,
-            access_key_secret=self._access_key_secret,
-            token=token,
+        parts = [_HEAD, *(text for cloud, text in (("pai", _PAI), ("modelarts", _MODELARTS)) if cloud in self.worlds)]
+        return "".join(parts).format(
+            base_url=base_url, token=token, region=modelarts.REGION, project_id=modelarts.PROJECT_ID, **self._keys
         )
 
 

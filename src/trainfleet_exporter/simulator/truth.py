@@ -9,6 +9,9 @@ from typing import Any
 _KEPT = 3000
 
 
+_NOT_FOUND = {"NotFound", "ModelArts.2775", "ModelArts.50015001"}
+
+
 def outcome_of(status: int, code: str) -> str:
     """The word that the exporter's contract has for an answer."""
     if status < 400:
@@ -27,7 +30,7 @@ def outcome_of(status: int, code: str) -> str:
     )
     if status in {401, 403} or code.startswith(auth):
         return "auth"
-    return "not_found" if code == "NotFound" else "client"
+    return "not_found" if code in _NOT_FOUND else "client"
 
 
 class Truth:

@@ -102,7 +102,7 @@ class Cloud:
                 payload = self.metrics.get((job_id, task))
                 return httpx.Response(204) if payload is None else payload
             case "v2", ["pools"]:
-                return {"items": [row for row in self.pools if row.get("_workspace", "0") == query["workspaceId"]]}
+                return {"items": [row for row in self.pools if _workspace(row) == query["workspaceId"]]}
             case "v2", ["metrics", "runtime", "pools"]:
                 return {"items": self.runtime}
             case "v2", ["statistics", "pools", pool, "workloads"]:
@@ -133,3 +133,7 @@ class Cloud:
         size = min(body["limit"], self.page)
         page = rows[body["offset"] * body["limit"] : body["offset"] * body["limit"] + size]
         return {"total": len(rows), "count": len(page), "items": page}
+
+
+def _workspace(pool: Any) -> str:
+    return str(pool.get("_workspace", "0")) if isinstance(pool, dict) else "0"
