@@ -16,7 +16,7 @@ EXAMPLE = ROOT / "config.example.yaml"
 
 def test_the_example_config_is_good(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--config.file={EXAMPLE}", "--config.check"]) == 0
-    assert "the config is good: 1 provider(s)" in capsys.readouterr().out
+    assert "the config is good: 2 provider(s)" in capsys.readouterr().out
 
 
 def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,16 +14,17 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 
+CLOUDS = ("pai", "modelarts")
 _SCREEN = """\
-trainfleet-exporter demo: a simulated Alibaba PAI account, and the exporter polling it over HTTP.
+trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
 
   open     http://{address}/          the exporter's pages
            http://{address}{metrics}   what Prometheus scrapes
-           {cloud}/truth   what the simulated cloud last answered
+           {cloud}/truth   what the simulated clouds last answered
 
   try      curl -s {address}{metrics} | grep '^trainfleet_jobs{{' | grep -v ' 0$'
            curl -s {address}{metrics} | grep '^trainfleet_job_accelerator_utilization_ratio'
-           (one job holds its GPUs and does nothing: which?)
+           (one job on each cloud holds its accelerators and does nothing: which?)
 
   next     copy config.example.yaml, put your account in, and run
            trainfleet-exporter --config.file=config.yaml --config.check
@@ -32,7 +33,7 @@ trainfleet-exporter demo: a simulated Alibaba PAI account, and the exporter poll
 
 async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
     """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
-    simulator = Simulator(seed=seed)
+    simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with simulator.serve("127.0.0.1", 0) as cloud:
         daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), web)
         try:
@@ -49,9 +50,9 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
 async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> None:
     """Serve only the simulated clouds, and print a config file that reaches them."""
     host, port = _loopback(address)
-    simulator = Simulator(seed=seed)
+    simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with simulator.serve(host, port) as cloud:
-        print(f"# A simulated Alibaba PAI account at {cloud}; {cloud}/truth tells what it last answered.")
+        print(f"# Simulated clouds at {cloud}; {cloud}/truth tells what they last answered.")
         print(simulator.config_yaml(cloud), flush=True)
         await stopped.wait()
 

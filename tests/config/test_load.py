@@ -16,29 +16,42 @@ from trainfleet_exporter.config import Config, Global, Limits, ProviderConfig, l
 from trainfleet_exporter.config.parse import read_document
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 
 
 def test_the_example_loads_on_a_fresh_machine_and_shows_the_defaults(tmp_path: Path) -> None:
     example = load_config(EXAMPLE, environ={}, platforms=PLATFORMS)
-    text = MINIMAL.replace("name: pai", "name: pai-hangzhou")
+    text = (
+        MINIMAL.replace("name: pai", "name: pai-hangzhou")
+        + f"""\
+  - name: modelarts-north4
+    platform: huawei_modelarts
+    region: cn-north-4
+    project_id: {"0123456789abcdef" * 2}
+    credentials: {{access_key: ak, secret_key: sk}}
+"""
+    )
     assert redacted(example) == redacted(load(tmp_path, text))
 
 
 def test_the_example_names_every_key_that_is_served() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
-    served = set(_keys(Config)) | set(_keys(AlibabaPaiConfig))
+    served = set(_keys(Config)) | set(_keys(AlibabaPaiConfig)) | set(_keys(HuaweiModelArtsConfig))
     # Known so that files of later versions can name it; the API behind it is not asked yet.
-    assert {key for key in served if key not in text} == {"cloudmonitor", "pool_workloads", "nodes"}
+    assert {key for key in served if key not in text} == {"cloudmonitor", "aom", "pool_usage"}
 
 
 def test_the_example_shows_the_endpoints_that_apply_anyway() -> None:
-    (provider,) = load_config(EXAMPLE, environ={}, platforms=PLATFORMS).providers
-    assert isinstance(provider, AlibabaPaiConfig)
+    pai, modelarts = load_config(EXAMPLE, environ={}, platforms=PLATFORMS).providers
+    assert isinstance(pai, AlibabaPaiConfig)
+    assert isinstance(modelarts, HuaweiModelArtsConfig)
     text = EXAMPLE.read_text(encoding="utf-8")
     for api in ("dlc", "paistudio", "aiworkspace"):
-        assert f"{api}: {provider.endpoint(api)}\n" in text
+        assert f"{api}: {pai.endpoint(api)}\n" in text
+    for api in ("modelarts", "iam"):
+        assert f"{api}: {modelarts.endpoint(api)}" in text
 
 
 def _keys(model: Any) -> list[str]:

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.programs import need
+from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.simulator import Fault, Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
@@ -27,7 +28,7 @@ EVERY_FAMILY = {family.name for family in FAMILIES}
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[tuple[Simulator, str]]:
-    with running_cloud(seed=1) as found:
+    with running_cloud(seed=1, clouds=CLOUDS) as found:
         yield found
 
 
@@ -182,11 +183,15 @@ def test_once_prints_the_metrics_and_tells_by_its_exit_code(config_file: Path, t
     assert {"trainfleet_jobs", "trainfleet_pod_info", "trainfleet_pool_info"} <= names
     bad_config = tmp_path / "bad.yaml"
     text = config_file.read_text(encoding="utf-8")
-    bad_config.write_text(text.replace("access_key_secret:", "access_key_secret: wrong #"), encoding="utf-8")
+    bad_config.write_text(
+        text.replace("secret_key:", "secret_key: wrong #").replace("access_key_secret:", "access_key_secret: wrong #"),
+        encoding="utf-8",
+    )
     bad = subprocess.run([*COMMAND, "once", f"--config.file={bad_config}"], capture_output=True, timeout=60)
     assert bad.returncode == 1
     assert b"the signature was refused" in bad.stderr
-    assert b'trainfleet_provider_up{provider="sim-pai-hangzhou"} 0.0' in bad.stdout
+    for name in (b"sim-pai-hangzhou", b"sim-modelarts-north4"):
+        assert b'trainfleet_provider_up{provider="%s"} 0.0' % name in bad.stdout
 
 
 def test_a_taken_port_is_one_clear_line(config_file: Path, exporter: ExporterProcess) -> None:

@@ -67,6 +67,13 @@ def _samples(client: httpx.Client, query: str) -> list[tuple[dict[str, str], dic
     ]
 
 
+def _values(client: httpx.Client, query: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """The answer of a dashboard's query: values by their labels."""
+    answer = client.get("/api/v1/query", params={"query": query}).json()
+    assert answer["status"] == "success", answer
+    return {tuple(sorted(row["metric"].items())): float(row["value"][1]) for row in answer["data"]["result"]}
+
+
 def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
     need("prometheus")
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
@@ -75,19 +82,30 @@ def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
             time.sleep(SECONDS)
             window = f"[{int(SECONDS) + 60}s]"
             up = _samples(prometheus, f"up{window}")
-            jobs = _samples(prometheus, f"trainfleet_jobs{window}")
+            pai = 'provider="sim-pai-hangzhou"'
+            jobs = _samples(prometheus, f"trainfleet_jobs{{{pai}}}{window}")
             ends = {
                 labels["collector"]: values
                 for labels, values in _samples(
-                    prometheus, f"trainfleet_exporter_collector_last_success_timestamp_seconds{window}"
+                    prometheus, f"trainfleet_exporter_collector_last_success_timestamp_seconds{{{pai}}}{window}"
                 )
             }
             failures = _samples(prometheus, f"trainfleet_exporter_collector_errors_total{window}")
             answers = _answers(exporter)
+            by_status = _values(prometheus, "sum by (provider, status) (trainfleet_jobs)")
+            busy = _values(prometheus, "avg by (provider, accelerator) (trainfleet_job_accelerator_utilization_ratio)")
+            kinds = _values(prometheus, "sum by (accelerator) (trainfleet_job_requested_accelerators)")
             trouble = [line for line in log.read_text().splitlines() if re.search(r"level=(warn|error)", line)]
         assert [value for _, values in up for value in values.values() if value != 1] == []
         assert trouble == []
         assert failures == []
+        for provider in ("sim-pai-hangzhou", "sim-modelarts-north4"):
+            assert by_status[(("provider", provider), ("status", "running"))] > 0
+            assert by_status[(("provider", provider), ("status", "succeeded"))] > 0
+        assert {labels[0] for labels in busy} == {("accelerator", "gpu"), ("accelerator", "npu")}
+        assert len({labels[1] for labels in busy}) == 2  # both clouds
+        assert all(0 < value < 1 for value in busy.values())
+        assert {labels[0][1] for labels in kinds} == {"gpu", "npu"}
         live = _compare_live(jobs, ends["jobs"], answers)
         finished = _compare_finished(jobs, ends["job_counts"], answers)
         print(

@@ -1,0 +1,74 @@
+"""What the ModelArts operations have in common: who is asked, and the strict reading of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from trainfleet_exporter.simulator.exchange import Answer, ApiError
+from trainfleet_exporter.simulator.modelarts.catalog import DEFAULT, WORKSPACES
+from trainfleet_exporter.simulator.modelarts.task_series import TaskSeries
+from trainfleet_exporter.simulator.modelarts.tokens import Tokens
+from trainfleet_exporter.simulator.world.fleet import World
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: decoded query, ids from the path, decoded body, and the project to answer from."""
+
+    query: Mapping[str, list[str]]
+    ids: tuple[str, ...]
+    body: Any
+    world: World
+    legacy: World
+    """The jobs of the v1 API, which are others."""
+    series: TaskSeries
+    tokens: Tokens
+    now: float
+
+    def text(self, name: str, default: str = "") -> str:
+        """A query parameter that is sent once."""
+        return self.query.get(name, [default])[-1] or default
+
+
+Operation = Callable[[Call], Answer]
+
+
+def refused(number: str, message: str, status: int = 400) -> ApiError:
+    """An error of ModelArts' own, by the number behind its dot."""
+    return ApiError(status, f"ModelArts.{number}", message)
+
+
+def int_of(call: Call, name: str, default: int, lowest: int, highest: int, *, code: str = "50004000") -> int:
+    """A whole number in the query, within its bounds."""
+    text = call.text(name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+        raise refused(code, f"The parameter {name} must be a whole number of {lowest} to {highest}.")
+    return int(text)
+
+
+def choice_of(call: Call, name: str, allowed: tuple[str, ...], default: str = "", *, code: str = "50004000") -> str:
+    """One of the documented words, in their exact case."""
+    text = call.text(name, default)
+    if text and text not in allowed:
+        raise refused(code, f"The parameter {name} must be one of: {', '.join(allowed)}.")
+    return text
+
+
+def workspace_of(given: Any) -> str:
+    """A workspace's id; left out it is the default one, never all of them."""
+    known = [workspace.workspace_id for workspace in WORKSPACES]
+    if given in (None, ""):
+        return DEFAULT
+    if given not in known:
+        raise refused("0112", "The workspace does not exist or may not be used.", 403)
+    return str(given)
+
+
+def rfc3339(at: float) -> str:
+    """Unix seconds as the pool APIs write them."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

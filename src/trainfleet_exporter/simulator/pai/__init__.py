@@ -1,0 +1,1 @@
+"""The simulated Alibaba PAI account: DLC, PaiStudio and AIWorkSpace."""

@@ -1,0 +1,183 @@
+"""The vendor's own SDK clients call the simulator over HTTP, as they would call the cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+
+pytestmark = [
+    # The vendor's packages still import what setuptools is going to remove.
+    pytest.mark.filterwarnings("ignore:pkg_resources is deprecated:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Deprecated call to `pkg_resources.declare_namespace:DeprecationWarning"),
+]
+
+
+def _sdk(module: str) -> Any:
+    if os.environ.get("CI"):
+        return importlib.import_module(module)
+    return pytest.importorskip(module, reason=f"the vendor's package {module} is not installed")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """A simulator that runs in a thread with a loop of its own, because the SDK's calls block."""
+    started, stop = threading.Event(), threading.Event()
+    where: list[str] = []
+
+    async def serve() -> None:
+        async with Simulator(1).serve() as base_url:
+            where.append(base_url.removeprefix("http://"))
+            started.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield where[0]
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def _client(package: str, endpoint: str, secret: str = ACCESS_KEY_SECRET) -> tuple[Any, Any]:
+    client, models = _sdk(f"{package}.client"), _sdk(f"{package}.models")
+    config = _sdk("alibabacloud_tea_openapi.utils_models").Config(
+        access_key_id=ACCESS_KEY_ID,
+        access_key_secret=secret,
+        region_id="cn-hangzhou",
+        endpoint=endpoint,
+        protocol="http",
+    )
+    return client.Client(config), models
+
+
+DLC, PAISTUDIO, AIWORKSPACE = (
+    "alibabacloud_pai_dlc20201203",
+    "alibabacloud_paistudio20220112",
+    "alibabacloud_aiworkspace20210204",
+)
+
+
+def _jobs(endpoint: str, **query: Any) -> list[dict[str, Any]]:
+    client, models = _client(DLC, endpoint)
+    body = client.list_jobs(models.ListJobsRequest(page_size=100, **query)).body
+    assert body.total_count >= len(body.jobs)
+    jobs: list[dict[str, Any]] = body.to_map()["Jobs"]
+    return jobs
+
+
+def test_list_jobs(endpoint: str) -> None:
+    jobs = _jobs(endpoint, status="Running", start_time="2000-01-01T00:00:00Z", show_own=False, order="desc")
+    names = {job["DisplayName"] for job in jobs}
+    assert {"llm-pretrain-70b", "asr-hangs", "asr-steady"} < names
+    assert {job["Status"] for job in jobs} == {"Running"}
+    assert {job["WorkspaceId"] for job in jobs} <= {"12345", "12346", "12347"}
+    pretrain = next(job for job in jobs if job["DisplayName"] == "llm-pretrain-70b")
+    assert (pretrain["RequestGPU"], pretrain["RequestMemory"]) == ("16", "3600Gi")
+
+
+def test_list_jobs_with_characters_that_need_encoding(endpoint: str) -> None:
+    assert _jobs(endpoint, display_name="a b/c+d~é*", tags={"k": "v 1"}) == []
+
+
+def test_get_job(endpoint: str) -> None:
+    (listed,) = _jobs(endpoint, display_name="asr-steady", status="Running")
+    client, models = _client(DLC, endpoint)
+    job = client.get_job(listed["JobId"], models.GetJobRequest(need_detail=False)).body
+    assert job.job_id == listed["JobId"]
+    assert job.restart_times == "0/10"
+    assert [pod.status for pod in job.pods] == ["Running", "Running"]
+    assert job.pods[0].history_pods == []
+
+
+def test_get_job_metrics(endpoint: str) -> None:
+    (listed,) = _jobs(endpoint, display_name="asr-steady", status="Running")
+    client, models = _client(DLC, endpoint)
+    request = models.GetJobMetricsRequest(metric_type="GpuCoreUsage", time_step="1m")
+    body = client.get_job_metrics(listed["JobId"], request).body
+    assert body.job_id == listed["JobId"]
+    assert len(body.pod_metrics) == 2
+    assert all(0 <= point.value <= 100 for pod in body.pod_metrics for point in pod.metrics)
+    assert all(len(str(point.time)) == 13 for pod in body.pod_metrics for point in pod.metrics)
+
+
+def test_list_ecs_specs(endpoint: str) -> None:
+    client, models = _client(DLC, endpoint)
+    specs = client.list_ecs_specs(models.ListEcsSpecsRequest(page_size=100)).body.ecs_specs
+    assert {spec.instance_type: spec.gpu for spec in specs}["ecs.gn6v-c8g1.8xlarge"] == 4
+
+
+def test_list_quotas(endpoint: str) -> None:
+    client, models = _client(PAISTUDIO, endpoint)
+    body = client.list_quotas(models.ListQuotasRequest(page_size=100, verbose=True)).body
+    quotas = {quota.quota_name: quota for quota in body.quotas}
+    assert body.total_count == len(quotas) == 5
+    train = quotas["pool-train"].quota_details
+    assert train.actual_min_quota.gpu == "48"
+    assert train.node_statistics.actual_min_node_num == 6
+    root = quotas["lingjun-root"]
+    assert {quota.quota_name for quota in root.sub_quotas} == {"pool-train", "pool-vision"}
+
+
+def test_get_quota(endpoint: str) -> None:
+    client, models = _client(PAISTUDIO, endpoint)
+    body = client.get_quota("quota1simtrain", models.GetQuotaRequest(verbose=True)).body
+    assert (body.quota_name, body.gputype, body.status) == ("pool-train", "GU8T", "Ready")
+
+
+def test_list_workspaces(endpoint: str) -> None:
+    client, models = _client(AIWORKSPACE, endpoint)
+    body = client.list_workspaces(models.ListWorkspacesRequest(page_size=100)).body
+    assert {row.workspace_id: row.workspace_name for row in body.workspaces} == {
+        "12345": "ws_train",
+        "12346": "ws_vision",
+        "12347": "ws_speech",
+    }
+
+
+CALLS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "ListJobs": (DLC, lambda client, models: client.list_jobs(models.ListJobsRequest())),
+    "GetJob": (DLC, lambda client, models: client.get_job("dlcx", models.GetJobRequest())),
+    "GetJobMetrics": (
+        DLC,
+        lambda client, models: client.get_job_metrics("dlcx", models.GetJobMetricsRequest(metric_type="MemoryUsage")),
+    ),
+    "ListQuotas": (PAISTUDIO, lambda client, models: client.list_quotas(models.ListQuotasRequest())),
+    "ListWorkspaces": (AIWORKSPACE, lambda client, models: client.list_workspaces(models.ListWorkspacesRequest())),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
+    package, call = CALLS[name]
+    client, models = _client(package, endpoint, secret="wrong")
+    exceptions = _sdk("alibabacloud_tea_openapi.exceptions")
+    with pytest.raises(exceptions.ClientException) as refused:
+        call(client, models)
+    assert refused.value.code == "SignatureDoesNotMatch"
+    assert refused.value.status_code == 400
+
+
+def test_an_unknown_job_is_told_as_such(endpoint: str) -> None:
+    client, models = _client(DLC, endpoint)
+    exceptions = _sdk("alibabacloud_tea_openapi.exceptions")
+    with pytest.raises(exceptions.ClientException) as missing:
+        client.get_job("dlcnosuch", models.GetJobRequest())
+    assert (missing.value.status_code, missing.value.code) == (404, "NotFound")
+
+
+def test_the_asynchronous_client_too(endpoint: str) -> None:
+    """It sends an unsigned Content-Type, which the service tolerates."""
+    client, models = _client(DLC, endpoint)
+    answer = asyncio.run(client.list_jobs_async(models.ListJobsRequest(status="Running", page_size=1)))
+    assert answer.body.total_count > 0
