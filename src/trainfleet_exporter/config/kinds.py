@@ -10,12 +10,12 @@ import math
 import re
 import ssl
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import GetCoreSchemaHandler, PlainSerializer, PlainValidator, ValidationInfo
+from pydantic import BeforeValidator, GetCoreSchemaHandler, PlainSerializer, PlainValidator, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
@@ -229,3 +229,21 @@ class _AllOrList:
 
 
 AllOrList: TypeAlias = Annotated[Literal["all"] | tuple[Text, ...], _AllOrList()]
+
+
+def or_environment(variables: Mapping[str, str]) -> BeforeValidator:
+    """Credentials that the file leaves out are those of the environment: each key's variable, the first two needed."""
+    needed = list(variables.values())[:2]
+
+    def complete(given: Any, info: ValidationInfo) -> Any:
+        if given is not None:
+            return given
+        environ = Surroundings.of(info).environ
+        missing = [name for name in needed if not environ.get(name)]
+        if missing:
+            refuse(Rule.CREDENTIALS_MISSING, names=" and ".join(missing))
+        texts = {key: environ[name] for key, name in variables.items() if environ.get(name)}
+        # What cannot be a secret goes on as a text, for its kind to refuse it.
+        return {key: text if unusable(text) else Secret(text, source="environment") for key, text in texts.items()}
+
+    return BeforeValidator(complete)

@@ -1,6 +1,6 @@
-"""The simulated clouds: real HTTP, real signatures, one seeded world in which time passes.
+"""The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
 
-Of the exporter it knows the signature only; everything else is written anew from what the services document, so that
+Of the exporter they know the signatures only; everything else is written anew from what the services document, so that
 a misunderstanding of the exporter's is not repeated here.
 """
 

@@ -1,4 +1,4 @@
-"""The simulated clouds, ready to be served: one world, its application, a socket, and a config that reaches them."""
+"""The simulated clouds, ready to be served: their worlds, the application, a socket, and a config that reaches them."""
 
 from __future__ import annotations
 

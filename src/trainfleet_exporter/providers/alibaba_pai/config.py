@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import Field
 
-from trainfleet_exporter.config import Collector, ProviderConfig, Secret, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, SecretText, choice
-from trainfleet_exporter.config.scalars import Surroundings, refuse
-from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config import Collector, ProviderConfig, Section
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, SecretText, choice, or_environment
 from trainfleet_exporter.providers.alibaba_pai import credentials as keys
 
 ENVIRONMENT = {
@@ -93,23 +90,10 @@ class Collectors(Section):
     nodes: Nodes = Nodes()
 
 
-def _or_environment(given: Any, info: ValidationInfo) -> Any:
-    """Credentials that the file leaves out are those of the environment, if it has them."""
-    if given is not None:
-        return given
-    environ = Surroundings.of(info).environ
-    missing = [ENVIRONMENT[key] for key in ("access_key_id", "access_key_secret") if not environ.get(ENVIRONMENT[key])]
-    if missing:
-        refuse(Rule.CREDENTIALS_MISSING, names=" and ".join(missing))
-    texts = {key: environ[variable] for key, variable in ENVIRONMENT.items() if environ.get(variable)}
-    # What cannot be a secret goes on as a text, for its kind to refuse it.
-    return {key: text if unusable(text) else Secret(text, source="environment") for key, text in texts.items()}
-
-
 class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
-    credentials: Annotated[Credentials, BeforeValidator(_or_environment)] = Field(default=None, validate_default=True)
+    credentials: Annotated[Credentials, or_environment(ENVIRONMENT)] = Field(default=None, validate_default=True)
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
 

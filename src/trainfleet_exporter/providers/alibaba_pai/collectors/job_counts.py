@@ -5,24 +5,15 @@ from __future__ import annotations
 import time
 
 from trainfleet_exporter.model import JobCount
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.sweeps import each_sweep
 from trainfleet_exporter.quantities import iso_time
 
 
 def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) -> Sweep:
     """The collector. Jobs count that were created within the last `window` seconds."""
-
-    done: set[str] = set()
-
-    async def run(poll: Poll) -> None:
-        workspace_ids = await shared.workspaces()
-        poll.keep_only(workspace_ids)
-        # Those that the last poll did not come to are first.
-        ordered = sorted(workspace_ids, key=lambda key: key in done)
-        done.clear()
-        done.update(await poll.read_each(ordered, read, at_once=at_once))
 
     async def read(part: Part) -> None:
         counts = []
@@ -36,4 +27,4 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
             counts.append(JobCount(part.key, translate.job_status(word), word, count))
         await part.publish(counts)
 
-    return Sweep(name="job_counts", interval=interval, run=run)
+    return each_sweep("job_counts", interval=interval, at_once=at_once, keys=shared.workspaces, read=read)

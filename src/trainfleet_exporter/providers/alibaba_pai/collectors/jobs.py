@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.sweeps import jobs_sweep
 from trainfleet_exporter.quantities import iso_time, text
 from trainfleet_exporter.transport import Priority
 
@@ -35,19 +36,6 @@ _KNOWN_PAIRS = (
 def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
 
-    async def run(poll: Poll) -> None:
-        known = False
-        try:
-            workspace_ids = await shared.workspaces()
-            poll.keep_only(workspace_ids)
-            shared.book.keep_only(workspace_ids)
-            # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
-            ordered = sorted(workspace_ids, key=lambda key: shared.book.workspace(key).ends_known_until or 0.0)
-            known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
-        finally:
-            shared.jobs_known = known
-            shared.jobs_polled.done()
-
     async def read(part: Part) -> None:
         page = shared.book.workspace(part.key)
         now = time.time()
@@ -58,7 +46,7 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
         shown = [job for job in page.jobs() if shared.book.wanted(job)]
         await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
 
-    return Sweep(name="jobs", interval=interval, run=run, expired=shared.book.expire)
+    return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
 
 
 class _WorkspaceSweep:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 from trainfleet_exporter.model import JobCount
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.sweeps import each_sweep
 from trainfleet_exporter.quantities import iso_time
 
 _LONGEST_WINDOW = 30 * 86400.0
@@ -16,16 +17,6 @@ _LONGEST_WINDOW = 30 * 86400.0
 
 def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) -> Sweep:
     """The collector. Jobs count that were created within the last `window` seconds, 30 days at most."""
-
-    done: set[str] = set()
-
-    async def run(poll: Poll) -> None:
-        workspace_ids = await shared.workspaces()
-        poll.keep_only(workspace_ids)
-        # Those that the last poll did not come to are first.
-        ordered = sorted(workspace_ids, key=lambda key: key in done)
-        done.clear()
-        done.update(await poll.read_each(ordered, read, at_once=at_once))
 
     async def read(part: Part) -> None:
         now = time.time()
@@ -37,4 +28,4 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
             counts.append(JobCount(part.key, translate.PHASE_STATUS[phase], phase, count))
         await part.publish(counts)
 
-    return Sweep(name="job_counts", interval=interval, run=run)
+    return each_sweep("job_counts", interval=interval, at_once=at_once, keys=shared.workspaces, read=read)

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.sweeps import jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
 
 _BY_ID_ONE_BY_ONE = 5
@@ -27,19 +28,6 @@ _KNOWN_PAIRS = tuple((translate.PHASE_STATUS[phase], phase) for phase in transla
 
 def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
-
-    async def run(poll: Poll) -> None:
-        known = False
-        try:
-            workspace_ids = await shared.workspaces()
-            poll.keep_only(workspace_ids)
-            shared.book.keep_only(workspace_ids)
-            # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
-            ordered = sorted(workspace_ids, key=lambda key: shared.book.workspace(key).ends_known_until or 0.0)
-            known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
-        finally:
-            shared.jobs_known = known
-            shared.jobs_polled.done()
 
     async def read(part: Part) -> None:
         page = shared.book.workspace(part.key)
@@ -60,7 +48,7 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
                     shown += translate.detail(sweep.rows[job.job_id])
         await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
 
-    return Sweep(name="jobs", interval=interval, run=run, expired=shared.book.expire)
+    return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
 
 
 class _WorkspaceSweep:

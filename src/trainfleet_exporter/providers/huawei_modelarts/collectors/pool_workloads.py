@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainfleet_exporter.errors import BadAnswer, NotFound, NotReady
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.sweeps import each_sweep
 
 
 def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector: a part for each pool."""
-    done: set[str] = set()
 
-    async def run(poll: Poll) -> None:
+    async def pools() -> Sequence[str]:
         await shared.pools_polled.wait()
         if not shared.pools_known:
             raise NotReady("the list of pools could not be read")
-        poll.keep_only(shared.pool_ids)
-        # Those that the last poll did not come to are first.
-        ordered = sorted(shared.pool_ids, key=lambda key: key in done)
-        done.clear()
-        done.update(await poll.read_each(ordered, read, at_once=at_once))
+        return shared.pool_ids
 
     async def read(part: Part) -> None:
         try:
@@ -36,4 +34,4 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             part.dropped(reason, count)
         await part.publish(rows)
 
-    return Sweep(name="pool_workloads", interval=interval, run=run)
+    return each_sweep("pool_workloads", interval=interval, at_once=at_once, keys=pools, read=read)

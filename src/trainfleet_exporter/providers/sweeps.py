@@ -1,0 +1,93 @@
+"""The sweeps that every cloud has: workspaces, the jobs of each, and anything else that is read workspace by workspace.
+
+A cloud hands in how one workspace, or the list of them, is read; the order, the turns and what is known afterwards are
+the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.model import Workspace
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.knowledge import Knowledge
+from trainfleet_exporter.providers.listing import Listing
+
+Read = Callable[[Part], Awaitable[None]]
+
+
+def workspaces_sweep(
+    knowledge: Knowledge,
+    *,
+    configured: Sequence[str] | None,
+    interval: float,
+    list_all: Callable[[float], Awaitable[Listing]],
+    translate: Callable[[Mapping[str, Any]], Workspace | None],
+) -> Sweep:
+    """The collector of workspaces. `configured` are the ids that the config names; None for all that are listed.
+
+    `list_all` takes a deadline; `translate` answers None for a workspace that is not to be polled.
+    """
+
+    async def run(poll: Poll) -> None:
+        known = False
+        try:
+            async with poll.part("workspaces") as part:
+                try:
+                    listing = await list_all(poll.deadline)
+                except CloudError:
+                    if configured is not None:  # ids are enough to poll by
+                        knowledge.workspace_ids = tuple(configured)
+                    raise
+                part.dropped("malformed", listing.malformed)
+                rows = [translate(row) for row in listing.rows.values()]
+                found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
+                # A configured id that the list lacks is polled and shown all the same, without its name.
+                wanted = tuple(found) if configured is None else tuple(configured)
+                knowledge.workspace_ids = wanted
+                known = True
+                await part.publish([found.get(key, Workspace(key, "")) for key in wanted])
+        finally:
+            knowledge.workspaces_known = known
+            knowledge.workspaces_polled.done()
+
+    return Sweep(name="workspaces", interval=interval, run=run)
+
+
+def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:
+    """The collector of jobs; `read` takes over one workspace's jobs into its page of the book, and publishes them."""
+    book = knowledge.book
+
+    async def run(poll: Poll) -> None:
+        known = False
+        try:
+            workspace_ids = await knowledge.workspaces()
+            poll.keep_only(workspace_ids)
+            book.keep_only(workspace_ids)
+            # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
+            ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).ends_known_until or 0.0)
+            known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
+        finally:
+            knowledge.jobs_known = known
+            knowledge.jobs_polled.done()
+
+    return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
+
+
+def each_sweep(
+    name: str, *, interval: float, at_once: int, keys: Callable[[], Awaitable[Sequence[str]]], read: Read
+) -> Sweep:
+    """A collector with a part for each of `keys` (workspaces, pools), which may raise NotReady."""
+    done: set[str] = set()
+
+    async def run(poll: Poll) -> None:
+        wanted = await keys()
+        poll.keep_only(wanted)
+        # Those that the last poll did not come to are first.
+        ordered = sorted(wanted, key=lambda key: key in done)
+        done.clear()
+        done.update(await poll.read_each(ordered, read, at_once=at_once))
+
+    return Sweep(name=name, interval=interval, run=run)
