@@ -74,12 +74,49 @@ def test_the_config_reaches_it() -> None:
     assert provider["collectors"]["usage"] == {"interval": "15s", "source": "job_metrics"}
 
 
-def test_the_exporter_takes_the_config_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("clouds", "names"),
+    [(("pai",), ["sim-pai-hangzhou"]), (("modelarts", "pai"), ["sim-pai-hangzhou", "sim-modelarts-north4"])],
+)
+def test_the_exporter_takes_the_config_as_it_is(tmp_path: Path, clouds: tuple[str, ...], names: list[str]) -> None:
     path = tmp_path / "simulated.yaml"
-    path.write_text(Simulator(1, clock=Clock()).config_yaml("http://127.0.0.1:8123"), encoding="utf-8")
+    simulator = Simulator(1, clock=Clock(), clouds=clouds)
+    path.write_text(simulator.config_yaml("http://127.0.0.1:8123"), encoding="utf-8")
     platforms = {name: platform.config for name, platform in installed_platforms().items()}
     config = load_config(path, environ={}, platforms=platforms)
-    assert [provider.name for provider in config.providers] == ["sim-pai-hangzhou"]
+    assert [provider.name for provider in config.providers] == names
+
+
+BOTH = ("pai", "modelarts")
+
+
+def test_with_both_clouds_the_config_has_a_provider_for_each() -> None:
+    simulator = Simulator(1, clock=Clock(), clouds=BOTH, secret_key="s3cret", security_token="STSTOKEN")
+    pai, modelarts = yaml.safe_load(simulator.config_yaml("http://127.0.0.1:8123"))["providers"]
+    assert pai["name"] == "sim-pai-hangzhou"
+    assert modelarts["name"] == "sim-modelarts-north4"
+    assert modelarts["region"] == "cn-north-4"
+    assert modelarts["credentials"] == {
+        "access_key": "HUAWEISIMULATORAK",
+        "secret_key": "s3cret",
+        "security_token": "STSTOKEN",
+    }
+    assert modelarts["endpoints"] == {"modelarts": "http://127.0.0.1:8123", "iam": "http://127.0.0.1:8123"}
+    assert modelarts["limits"] == pai["limits"]
+    assert modelarts["collectors"]["jobs_v1"] == {"enabled": True, "interval": "20s"}
+
+
+def test_the_second_cloud_changes_nothing_for_the_first() -> None:
+    alone, beside = Simulator(3, clock=Clock()), Simulator(3, clock=Clock(), clouds=BOTH)
+    assert set(alone.worlds) == {"pai"}
+    assert list(alone.world.jobs) == list(beside.world.jobs)
+    assert alone.config_yaml("http://h") in beside.config_yaml("http://h")
+
+
+@pytest.mark.parametrize("clouds", [(), ("azure",), ("pai", "azure")])
+def test_unknown_clouds(clouds: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="pai, modelarts"):
+        Simulator(1, clock=Clock(), clouds=clouds)
 
 
 def test_the_config_carries_a_security_token_where_there_is_one() -> None:

@@ -1,0 +1,196 @@
+"""The vendor's own SDK client calls the simulator over HTTP, as it would call the cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, ASCEND, GPU, PROJECT_ID, SECRET_KEY
+
+# The vendor's package asks for the time in a way that newer Pythons are going to remove.
+pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
+
+CORE, MODELARTS = "huaweicloudsdkcore", "huaweicloudsdkmodelarts.v1"
+
+
+def _sdk(module: str) -> Any:
+    if os.environ.get("CI"):
+        return importlib.import_module(module)
+    return pytest.importorskip(module, reason=f"the vendor's package {module} is not installed")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Importing the SDK writes an id into the home directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """A simulator that runs in a thread with a loop of its own, because the SDK's calls block."""
+    started, stop = threading.Event(), threading.Event()
+    where: list[str] = []
+
+    async def serve() -> None:
+        async with Simulator(1, clouds=("modelarts",)).serve() as base_url:
+            where.append(base_url)
+            started.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield where[0]
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def _client(endpoint: str, secret: str = SECRET_KEY) -> tuple[Any, Any]:
+    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, secret, PROJECT_ID)
+    sdk = _sdk(MODELARTS)
+    builder = sdk.ModelArtsClient.new_builder().with_credentials(credentials).with_endpoint(endpoint)
+    return builder.build(), sdk
+
+
+def _search(sdk: Any, **body: Any) -> Any:
+    return sdk.ListTrainingJobsRequest(body=sdk.JobSearches(**body))
+
+
+def _running(endpoint: str, name: str) -> Any:
+    client, sdk = _client(endpoint)
+    phase = sdk.Filter(key="phase", operator="in", value=["Running"])
+    named = sdk.Filter(key="name", operator="like", value=[name])
+    (found,) = client.list_training_jobs(_search(sdk, limit=50, offset=0, filters=[phase, named])).items
+    return found
+
+
+def test_list_training_jobs(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    answer = client.list_training_jobs(_search(sdk, offset=0, limit=3, sort_by="create_time", order="desc"))
+    assert answer.total > answer.count == len(answer.items) == 3
+    pretrain = _running(endpoint, "pangu-pretrain")
+    assert pretrain.status.tasks == ["worker-0", "worker-1"]
+    assert pretrain.spec.resource.main_container_allocated_resources.accelerator_num == 8
+
+
+def test_show_training_job_details(endpoint: str) -> None:
+    listed = _running(endpoint, "pangu-pretrain")
+    client, sdk = _client(endpoint)
+    job = client.show_training_job_details(sdk.ShowTrainingJobDetailsRequest(training_job_id=listed.metadata.id))
+    assert (job.metadata.name, job.status.phase, job.kind) == ("pangu-pretrain", "Running", "job")
+    assert job.status.start_time == listed.status.start_time
+
+
+def test_show_training_job_metrics(endpoint: str) -> None:
+    listed = _running(endpoint, "pangu-pretrain")
+    client, sdk = _client(endpoint)
+    request = sdk.ShowTrainingJobMetricsRequest(training_job_id=listed.metadata.id, task_id="worker-1")
+    series = {metric.metric: metric.value for metric in client.show_training_job_metrics(request).metrics}
+    assert len(series) == 6
+    assert set(series["gpuUtil"]) == {-1.0}
+    assert max(series["npuUtil"]) > 50
+
+
+def test_metrics_before_a_job_runs_are_an_empty_answer(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    waits = sdk.Filter(key="name", operator="like", value=["waits-for-room"])
+    (job,) = client.list_training_jobs(_search(sdk, limit=1, filters=[waits])).items
+    request = sdk.ShowTrainingJobMetricsRequest(training_job_id=job.metadata.id, task_id="worker-0")
+    answer = client.show_training_job_metrics(request)
+    assert (answer.status_code, answer.metrics) == (204, None)
+
+
+def test_list_pools(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    request = sdk.ListPoolsRequest(workspace_id="0", status="created", label_selector="os.modelarts/name=ascend-train")
+    (pool,) = client.list_pools(request).items
+    assert (pool.metadata.name, pool.status.phase, pool.spec.type) == (ASCEND, "Running", "Dedicate")
+
+
+def test_show_pool_runtime_metrics(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    items = client.show_pool_runtime_metrics(sdk.ShowPoolRuntimeMetricsRequest()).items
+    capacity = {item.metadata.name: item.table.capacity.value for item in items}
+    assert capacity[ASCEND].cpu == "1920"
+
+
+def test_show_workload_statistics(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    answer = client.show_workload_statistics(sdk.ShowWorkloadStatisticsRequest(pool_name=ASCEND))
+    counts = {item.type: item.status for item in answer.statistics.items}
+    assert counts["train"].running >= 1
+    assert counts["notebook"].running == 1
+
+
+def test_list_workloads(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    request = sdk.ListWorkloadsRequest(
+        pool_name=GPU, type="train", status="Running", sort="create_time", ascend=False, offset=0, limit=500
+    )
+    names = {row.job_name for row in client.list_workloads(request).items}
+    assert {"gpu-steady", "hetero-steady"} <= names
+
+
+def test_the_monitor_and_the_nodes(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    request = sdk.ShowPoolMonitorRequest(pool_name=GPU, time_range="-1.-1.5", statistics="average", period="60")
+    assert {metric.metric.metric_name for metric in client.show_pool_monitor(request).metrics} >= {"gpuUtil"}
+    nodes = client.list_pool_nodes(sdk.ListPoolNodesRequest(pool_name=GPU)).items
+    assert [node.status.phase for node in nodes].count("Abnormal") == 1
+
+
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "list_training_jobs": lambda client, sdk: client.list_training_jobs(_search(sdk, limit=1)),
+    "show_training_job_details": lambda client, sdk: client.show_training_job_details(
+        sdk.ShowTrainingJobDetailsRequest(training_job_id="x")
+    ),
+    "show_training_job_metrics": lambda client, sdk: client.show_training_job_metrics(
+        sdk.ShowTrainingJobMetricsRequest(training_job_id="x", task_id="worker-0")
+    ),
+    "list_pools": lambda client, sdk: client.list_pools(sdk.ListPoolsRequest(label_selector="os.modelarts/name=a b")),
+    "show_pool_runtime_metrics": lambda client, sdk: client.show_pool_runtime_metrics(
+        sdk.ShowPoolRuntimeMetricsRequest()
+    ),
+    "show_workload_statistics": lambda client, sdk: client.show_workload_statistics(
+        sdk.ShowWorkloadStatisticsRequest(pool_name=ASCEND)
+    ),
+    "list_workloads": lambda client, sdk: client.list_workloads(sdk.ListWorkloadsRequest(pool_name=ASCEND)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
+    client, sdk = _client(endpoint, secret="wrong")
+    exceptions = _sdk(f"{CORE}.exceptions.exceptions")
+    with pytest.raises(exceptions.ClientRequestException) as refused:
+        CALLS[name](client, sdk)
+    assert (refused.value.status_code, refused.value.error_code) == (401, "APIGW.0301")
+    assert refused.value.request_id
+
+
+def test_an_unknown_job_is_told_as_such(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    exceptions = _sdk(f"{CORE}.exceptions.exceptions")
+    with pytest.raises(exceptions.ClientRequestException) as missing:
+        CALLS["show_training_job_details"](client, sdk)
+    assert (missing.value.status_code, missing.value.error_code) == (400, "ModelArts.2775")
+
+
+def test_the_sdk_finds_the_project_by_its_regions_name(endpoint: str) -> None:
+    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, SECRET_KEY)
+    region = _sdk(f"{CORE}.region.region").Region("cn-north-4", endpoint)
+    sdk = _sdk(MODELARTS)
+    found = credentials.with_iam_endpoint(endpoint)
+    client = sdk.ModelArtsClient.new_builder().with_credentials(found).with_region(region).build()
+    assert client.list_training_jobs(_search(sdk, limit=1)).total > 0

@@ -1,0 +1,61 @@
+"""The documents against the code: what they name exists, and what exists and matters is named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trainfleet_exporter import cli
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config.example.yaml")]
+
+
+def _own_names() -> set[str]:
+    telemetry = Telemetry()
+    telemetry.watch(CollectorState("p", "c", 60.0))
+    telemetry.attempt("p", api="a", operation="o", outcome="ok", seconds=0.1)
+    return {sample for family in telemetry.registry.collect() for sample in (family.name, family.name + "_total")}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_metric_that_is_named_exists(path: Path) -> None:
+    names = {family.name for family in FAMILIES} | _own_names()
+    for name in re.findall(r"trainfleet_[a-z_*]+", path.read_text(encoding="utf-8")):
+        if name in {"trainfleet_exporter", "trainfleet_"}:  # the package
+            continue
+        pattern = re.compile(re.escape(name).replace(r"\*", "[a-z_]+"))
+        assert any(pattern.fullmatch(known) for known in names), f"{path.name} names {name}"
+
+
+def test_every_flag_of_the_daemon_is_in_the_readme_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    flags = set(re.findall(r"--[a-z][a-z.-]+", capsys.readouterr().out))
+    assert flags == set(re.findall(r"--(?:config|web|log|version|help)[a-z.-]*", README))
+
+
+def test_every_collector_is_in_the_readme_with_its_cost() -> None:
+    for platform in installed_platforms().values():
+        collectors = platform.config.model_fields["collectors"].default
+        unserved = platform.config.model_construct(collectors=collectors).unserved()
+        for name in type(collectors).model_fields.keys() - unserved.keys():
+            assert re.search(rf"^\| `{name}`[^|]*\|[^|]+\| \d+ .*\|.*\|$", README, re.MULTILINE), name
+
+
+def test_the_readme_s_first_commands_are_make_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = re.findall(r"^make ([a-z]+)", README, re.MULTILINE)
+    assert commands == ["demo", "test"]
+    for target in [*commands, "lint", "bench", "lock"]:
+        assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE)
+
+
+def test_ci_runs_the_readme_s_own_test_command() -> None:
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
