@@ -17,6 +17,7 @@ from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRE
 pytestmark = [
     # The vendor's packages still import what setuptools is going to remove.
     pytest.mark.filterwarnings("ignore:pkg_resources is deprecated:UserWarning"),
+    pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Deprecated call to `pkg_resources.declare_namespace:DeprecationWarning"),
 ]
 
