@@ -214,7 +214,10 @@ def test_simulate_prints_a_config_that_works(tmp_path: Path) -> None:
                 break
         path = tmp_path / "config.yaml"
         path.write_text("".join(printed), encoding="utf-8")
-        once = subprocess.run([*COMMAND, "once", f"--config.file={path}"], capture_output=True, timeout=60)
-        assert once.returncode == 0, once.stderr
-        simulate.send_signal(signal.SIGTERM)
-        assert simulate.wait(10) == 0
+        try:
+            once = subprocess.run([*COMMAND, "once", f"--config.file={path}"], capture_output=True, timeout=60)
+            simulate.send_signal(signal.SIGTERM)
+            assert simulate.wait(10) == 0
+            assert once.returncode == 0, once.stderr
+        finally:
+            simulate.kill()

@@ -8,8 +8,10 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_exporter.model import (
@@ -82,6 +84,7 @@ def job(row: Row) -> Job | None:
     gone = status in FINISHED
     records = list(mappings(state, "running_records"))
     nodes = number(resource, "node_count")
+    roles = _roles(row)
     return Job(
         job_id=job_id,
         name=text(metadata, "name"),
@@ -101,10 +104,10 @@ def job(row: Row) -> Job | None:
         finished=_finished(records) if gone else None,
         duration=_duration(state),
         restarts=sum(text(record, "start_type") == "restarted" for record in records) if records else None,
-        cpu_cores=None if gone else _requested(resource, nodes, "cpu_core_num"),
-        memory_bytes=None if gone else _gib(_requested(resource, nodes, "mem_size")),
+        cpu_cores=None if gone else _total([(role.nodes, role.cpu) for role in roles]),
+        memory_bytes=None if gone else _gib(_total([(role.nodes, role.memory_gib) for role in roles])),
         nodes=None if gone else nodes,
-        accelerators=() if gone else _accelerators(resource, nodes),
+        accelerators=() if gone else _accelerators(roles),
         tags=_tags(row),
     )
 
@@ -126,6 +129,11 @@ def tasks(row: Row) -> list[str]:
     return (
         list(dict.fromkeys(name for name in names if isinstance(name, str) and name)) if isinstance(names, list) else []
     )
+
+
+def role_of(task: str) -> str:
+    """The role in a task's name: `worker` of `worker-0`."""
+    return task.rpartition("-")[0] or task
 
 
 def pool(row: Row) -> Pool | None:
@@ -223,13 +231,72 @@ def _finished(records: Sequence[Row]) -> float | None:
     return max(ends, default=None)
 
 
-def _requested(resource: Row, nodes: float | None, key: str) -> float | None:
-    """What all nodes together ask for; the container's share of a node, or the flavor's."""
-    each = number(mapping(resource, "main_container_allocated_resources"), key)
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What each of a number of nodes asks for."""
+
+    nodes: float | None
+    cpu: float | None
+    memory_gib: float | None
+    devices: Accelerators | None
+
+
+def _roles(row: Row) -> list[_Role]:
+    """The roles of a job. Heterogeneous jobs list theirs; how many nodes each has is told by the names of its tasks."""
+    listed = list(mappings(row, "tasks"))
+    if not listed:
+        resource = mapping(mapping(row, "spec"), "resource")
+        return [_role(resource, mapping(resource, "flavor_detail"), number(resource, "node_count"))]
+    counts = Counter(role_of(task) for task in tasks(row))
+    found = []
+    for item in listed:
+        resource = mapping(item, "task_resource")
+        found.append(_role(resource, resource, counts.get(text(item, "role"))))
+    return found
+
+
+def _role(resource: Row, flavor: Row, nodes: float | None) -> _Role:
+    container = mapping(resource, "main_container_allocated_resources")
+    info = mapping(flavor, "flavor_info")
+    cpu, memory = number(container, "cpu_core_num"), number(container, "mem_size")
+    each, model = number(container, "accelerator_num"), text(container, "accelerator_type")
+    kind = accelerator_kind(model)
+    devices = (
+        Accelerators(kind or "gpu", model if each else "", each) if each is not None and (kind or not each) else None
+    )
     if each is None:
-        info = mapping(mapping(resource, "flavor_detail"), "flavor_info")
-        each = number(mapping(info, "cpu"), "core_num") if key == "cpu_core_num" else _flavor_memory(info)
-    return None if each is None or nodes is None else each * nodes
+        # A flavor that names neither has none; one that says nothing at all says nothing about them.
+        devices = Accelerators("gpu", "", 0.0) if "cpu" in info else None
+        for key in ("gpu", "npu"):
+            units = number(mapping(info, key), "unit_num")
+            if units:
+                devices = Accelerators(
+                    "gpu" if key == "gpu" else "npu", text(mapping(info, key), "product_name"), units
+                )
+    return _Role(
+        nodes=nodes,
+        cpu=cpu if cpu is not None else number(mapping(info, "cpu"), "core_num"),
+        memory_gib=memory if memory is not None else _flavor_memory(info),
+        devices=devices,
+    )
+
+
+def _total(amounts: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum over roles of nodes times what each has; None where it is not known of every role."""
+    known = [nodes * each for nodes, each in amounts if nodes is not None and each is not None]
+    return math.fsum(known) if known and len(known) == len(amounts) else None
+
+
+def _accelerators(roles: Sequence[_Role]) -> tuple[Accelerators, ...]:
+    """By kind and model, over all roles; none where it is not known of every role."""
+    counts: dict[tuple[Accelerator, str], float] = {}
+    for role in roles:
+        if role.nodes is None or role.devices is None:
+            return ()
+        key = (role.devices.kind, role.devices.model)
+        counts[key] = counts.get(key, 0.0) + role.nodes * role.devices.count
+    real = {key: count for key, count in counts.items() if count} or counts
+    return tuple(Accelerators(kind, model, count) for (kind, model), count in real.items())
 
 
 def _flavor_memory(info: Row) -> float | None:
@@ -240,21 +307,6 @@ def _flavor_memory(info: Row) -> float | None:
 def _gib(amount: float | None) -> float | None:
     """ModelArts' memory sizes count GiB by habit (unproven)."""
     return None if amount is None else amount * GIB
-
-
-def _accelerators(resource: Row, nodes: float | None) -> tuple[Accelerators, ...]:
-    container = mapping(resource, "main_container_allocated_resources")
-    each, model = number(container, "accelerator_num"), text(container, "accelerator_type")
-    info = mapping(mapping(resource, "flavor_detail"), "flavor_info")
-    kind = accelerator_kind(model)
-    if each is None:
-        for key, found in (("gpu", "gpu"), ("npu", "npu")):
-            units = number(mapping(info, key), "unit_num")
-            if units:
-                each, model, kind = units, text(mapping(info, key), "product_name"), "gpu" if found == "gpu" else "npu"
-    if each is None or nodes is None or (each and kind is None):
-        return ()
-    return (Accelerators(kind or "gpu", model if each else "", each * nodes),)
 
 
 def _devices(value: Row) -> tuple[Accelerators, ...]:
