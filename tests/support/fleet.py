@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ class Fleet:
 
     def __init__(
         self,
-        cloud: Callable[[httpx.Request], httpx.Response],
+        cloud: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]],
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
@@ -31,7 +31,14 @@ class Fleet:
         config: str,
     ) -> None:
         self._caplog = caplog
-        monkeypatch.setattr(way_out, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
+        monkeypatch.setattr(
+            way_out,
+            "Transport",
+            partial(
+                Transport,
+                send=httpx.MockTransport(cloud),  # type: ignore[arg-type]  # either kind of handler
+            ),
+        )
         path = tmp_path / "config.yaml"
         path.write_text(config, encoding="utf-8")
         platforms = installed_platforms()

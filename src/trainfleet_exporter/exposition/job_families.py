@@ -23,6 +23,7 @@ from trainfleet_exporter.model import Job, JobPods
 _LIST = "PAI-DLC ListJobs"
 _DETAIL = "PAI-DLC GetJob"
 _V2 = "ModelArts training-job-searches, items[]"
+_V1 = "ModelArts v1 training-jobs and versions"
 
 
 def _tags(found: Job) -> Samples:
@@ -46,6 +47,7 @@ def _detail(suffix: str, help_text: str, read: Read, labels: tuple[str, ...] = (
 
 def _moment(name: str, meaning: str, field: str, v2_field: str = "") -> Family:
     sources = [f"{_LIST}, Jobs[].{field}"] + ([f"{_V2}.{v2_field}"] if v2_field else [])
+    sources += [_V1] if name in {"created", "started"} else []
     help_text = described(f"Unix time at which the job {meaning}", *sources)
     return _job(f"{name}_timestamp_seconds", help_text, number(name))
 
@@ -58,6 +60,7 @@ JOB_FAMILIES = (
             f"{_LIST}, Jobs[].DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, and "
             "JobSpecs[].UseSpotInstance for payment_type",
             f"{_V2}.metadata.name, kind, metadata.user_name, spec.resource",
+            _V1,
         ),
         info(
             "name",
@@ -92,7 +95,9 @@ JOB_FAMILIES = (
     ),
     _job(
         "status",
-        described("1 for the present status of a job", f"{_LIST}, Jobs[].Status and SubStatus", f"{_V2}.status.phase"),
+        described(
+            "1 for the present status of a job", f"{_LIST}, Jobs[].Status and SubStatus", f"{_V2}.status.phase", _V1
+        ),
         word("status"),
         ("status",),
     ),
@@ -102,6 +107,7 @@ JOB_FAMILIES = (
             "1 for the present status of a job in the platform's own word",
             f"{_LIST}, Jobs[].Status",
             f"{_V2}.status.phase",
+            _V1,
         ),
         word("platform_status"),
         ("platform_status",),
@@ -122,6 +128,7 @@ JOB_FAMILIES = (
             "1 while the accelerators of a job are held, 0 while not; absent where it cannot be told",
             f"{_LIST}, Jobs[].Status and SubStatus",
             f"{_V2}.status.phase",
+            _V1,
             experimental="whether a starting job holds them already is unproven",
         ),
         flag("holds_resources"),
@@ -142,7 +149,9 @@ JOB_FAMILIES = (
     ),
     _job(
         "duration_seconds",
-        described("Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration", f"{_V2}.status.duration"),
+        described(
+            "Duration of a job as the platform counts it", f"{_LIST}, Jobs[].Duration", f"{_V2}.status.duration", _V1
+        ),
         number("duration"),
     ),
     _job(
@@ -188,6 +197,7 @@ JOB_FAMILIES = (
             "Accelerators that the whole job asked for",
             f"{_LIST}, Jobs[].RequestGPU, or JobSpecs[] with ListEcsSpecs",
             f"{_V2}.spec.resource",
+            _V1,
         ),
         accelerators("accelerators"),
         ACCELERATOR_LABELS,

@@ -42,6 +42,8 @@ class Rolling:
     alive: Callable[[str], bool]
     watch: Callable[[Callable[[], None]], None]
     workers: int
+    calls: Callable[[str], int] = lambda unit: 1
+    """About how many calls a unit takes: large ones are given more time than one poll's."""
 
 
 Collector = Sweep | Rolling

@@ -12,6 +12,9 @@ from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
+_CALLS_IN_A_POLL = 20
+"""How many calls of one unit are expected to end within poll_timeout, beside those of others at the usual limits."""
+
 WHOLE = ""
 """The part name under which a failure of a collector as a whole is noted."""
 
@@ -155,7 +158,8 @@ class Runner:
     async def _read(self, rolling: Rolling, poll: Poll, unit: str, slots: asyncio.Semaphore) -> None:
         try:
             if rolling.alive(unit):
-                deadline = asyncio.get_running_loop().time() + self._poll_timeout
+                shares = 1 + rolling.calls(unit) // _CALLS_IN_A_POLL
+                deadline = asyncio.get_running_loop().time() + shares * self._poll_timeout
                 async with (
                     asyncio.timeout_at(deadline + 1.0),
                     poll.part(unit, deadline=deadline, wanted=lambda: rolling.alive(unit)) as part,

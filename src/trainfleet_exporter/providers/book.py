@@ -130,7 +130,7 @@ class JobBook:
 
     def owner(self, job_id: str) -> str | None:
         """The workspace that lists a live job; a job is never shown twice."""
-        return next((key for key, page in self._workspaces.items() if job_id in page.live), None)
+        return next((key for key, page in self._workspaces.items() if job_id in page.live and not page.expired), None)
 
     def wanted(self, job: Job) -> bool:
         """Whether the configured filter lets a job have series of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,8 @@ class Cloud:
         self.v1_metrics: dict[tuple[str, str], list[Row]] = {}
         self.projects: list[Row] = [{"id": PROJECT, "name": "cn-north-4"}]
         self.page = 50
+        self.slow = 0.01
+        """Seconds that an answer takes: others come in between."""
         self.answer: Callable[[str, httpx.Request], httpx.Response | None] = lambda path, request: None
         self.calls: list[tuple[str, Row]] = []
         self.requests: list[httpx.Request] = []
@@ -64,7 +67,8 @@ class Cloud:
         """Query and body of every call whose path holds `part`."""
         return [about for path, about in self.calls if part in path]
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(self.slow)
         path = request.url.path
         body = json.loads(request.content) if request.content else {}
         self.requests.append(request)
@@ -102,7 +106,7 @@ class Cloud:
                 payload = self.metrics.get((job_id, task))
                 return httpx.Response(204) if payload is None else payload
             case "v2", ["pools"]:
-                return {"items": [row for row in self.pools if _workspace(row) == query["workspaceId"]]}
+                return {"items": [row for row in self.pools if _workspace(row) in ("*", query["workspaceId"])]}
             case "v2", ["metrics", "runtime", "pools"]:
                 return {"items": self.runtime}
             case "v2", ["statistics", "pools", pool, "workloads"]:

@@ -70,6 +70,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 @trap("1.2 a token that must be updated is, and the call is made again", PASSWORD)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     refusal = httpx.Response(401, json={"error_code": "APIGW.0307", "error_msg": "The token must be updated."})
+    assert await fleet.exporter.poll_once()
+    await asyncio.sleep(600)
     cloud.answer = lambda path, request: refusal if request.headers.get("x-auth-token") == "token-1" else None
     assert await fleet.exporter.poll_once()
     assert len(cloud.called("/v3/auth/tokens")) == 2  # one renewal, however many calls were refused
@@ -117,7 +119,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         job("a", resource={"node_count": 2, "main_container_allocated_resources": ascend, "pool_id": "pool-1"}),
         job("b", resource={"flavor_detail": public}),
         job("c", resource={"node_count": "2", "flavor_detail": gpu}),
-        job("d", resource={"flavor_detail": {"flavor_info": {"cpu": {"core_num": 4}}}}),
+        job("d", resource={"flavor_detail": {"flavor_type": "CPU", "flavor_info": {"cpu": {"core_num": 4}}}}),
     ]
     await fleet.exporter.poll_once()
     requested = "job_requested_accelerators"
@@ -145,14 +147,17 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 
 @trap("3.3 a job that is unknown is HTTP 400, not 404")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.jobs = [job("a")]
-    await fleet.exporter.poll_once()
+    cloud.jobs = [job("a", tasks=["worker-0", "worker-1"])]
+    cloud.metrics[("a", "worker-1")] = _metrics(cpuUsage=[50])
+    unknown = httpx.Response(400, json={"error_code": "ModelArts.2775", "error_msg": "no such job"})
+    cloud.answer = lambda path, request: unknown if path.endswith("worker-0") else None
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+    counted = {"api": "modelarts", "operation": "ShowTrainingJobMetrics"}
+    assert fleet.own("api_requests_total", **counted, outcome="not_found") == 1
     cloud.jobs.clear()
     assert await fleet.exporter.poll_once()
     assert await fleet.lines("job_info") == []
-    assert (
-        fleet.own("api_requests_total", api="modelarts", operation="ShowTrainingJobDetails", outcome="not_found") == 1
-    )
 
 
 @trap("3.3 heterogeneous jobs have tasks of several roles")
@@ -161,7 +166,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     for task, value in (("worker-0", 80), ("worker-1", 40), ("server-0", 0)):
         cloud.metrics[("a", task)] = _metrics(cpuUsage=[value], npuUtil=[value if "worker" in task else -1])
     npu = {"cpu": {"core_num": 24}, "npu": {"unit_num": "2", "product_name": "snt9b"}}
-    roles_given = [("worker", {"flavor_info": npu}), ("server", {"flavor_info": {"cpu": {"core_num": 8}}})]
+    roles_given = [
+        ("worker", {"flavor_info": npu}),
+        ("server", {"flavor_type": "CPU", "flavor_info": {"cpu": {"core_num": 8}}}),
+    ]
     cloud.jobs[0]["tasks"] = [{"role": role, "task_resource": resource} for role, resource in roles_given]
     await fleet.exporter.poll_once()
     assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 2 * 24 + 8
@@ -202,6 +210,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     allocated = {"cpu": "1073m", "memory": "15548Mi", "huawei.com/ascend-1980": 16, "tnt004": "0", "pods": 9}
     capacity = {"cpu": 768, "memory": "6Ti", "huawei.com/ascend-1980": "32", "nvidia.com/gpu": 8, "tnt004": 2}
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
     cloud.runtime = [
         {"metadata": {"name": "pool-1"}, "table": {"allocated": {"value": allocated}, "capacity": {"value": capacity}}}
     ]
@@ -409,6 +418,85 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_status_reason{job_id="j0",reason="OOM"}') == 1
     by_id = [about for about in cloud.called("searches") if about["filters"][0]["key"] == "id"]
     assert [len(about["filters"][0]["value"]) for about in by_id] == [10, 2]
+
+
+@trap("a pool that two workspaces list is shown once, whichever answer comes first")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.workspaces.append({"id": "w" * 32, "name": "team"})
+    cloud.pools = [{"metadata": {"name": "pool-1"}, "_workspace": "*"}]
+    cloud.runtime = [{"metadata": {"name": "pool-1"}}, {"metadata": {"name": "of-a-workspace-that-is-not-polled"}}]
+    cloud.slow = 0.05
+    for _ in range(4):
+        await fleet.exporter.poll_once()
+        assert len(await fleet.lines("pool_info")) == 1
+    assert fleet.own("dropped_readings_total", collector="pools", reason="duplicate") == 4
+    assert fleet.own("dropped_readings_total", collector="pools", reason="unlisted") == 4
+
+
+@trap("IAM that is down while the token is valid takes nothing along", PASSWORD)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    fleet.schedule.start()
+    await asyncio.sleep(23.2 * 3600)
+    broken = httpx.Response(503, json={"error": {"code": 503, "message": "down"}})
+    cloud.answer = lambda path, request: broken if path.startswith("/v3") else None
+    await asyncio.sleep(0.7 * 3600)  # the margin is over, the token is not
+    assert fleet.own("collector_success", collector="jobs") == 1
+    assert len(await fleet.lines("job_info")) == 1
+
+
+@trap("a wrong password is not tried again and again", PASSWORD)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(401, json={"error": {"code": 401, "message": "wrong password", "title": "Unauthorized"}})
+    cloud.answer = lambda path, request: refusal if path.startswith("/v3") else None
+    fleet.schedule.start()
+    await asyncio.sleep(3600)
+    assert 10 <= len(cloud.called("/v3/auth/tokens")) <= 13  # every five minutes
+    assert fleet.own("collector_success", collector="workspaces") == 0
+    assert not [line for line in fleet.log if "hunter2" in line]
+
+
+@trap("a token that is refused for another reason than its age is not renewed at every call", PASSWORD)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(401, json={"error_code": "APIGW.0307", "error_msg": "The token must be updated."})
+    cloud.answer = lambda path, request: None if path.startswith("/v3") else refusal
+    fleet.schedule.start()
+    await asyncio.sleep(3600)
+    assert len(cloud.called("/v3/auth/tokens")) <= 13
+
+
+@trap("a job of many tasks has its usage, if later", CONFIG.replace("second: 1000", "second: 5"))
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    names = [f"worker-{n}" for n in range(300)]
+    cloud.jobs = [job("big", tasks=names)]
+    cloud.metrics = {("big", name): _metrics(cpuUsage=[50]) for name in names}
+    fleet.schedule.start()
+    await asyncio.sleep(200)
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="big"}') == 0.5
+    assert len(await fleet.lines("pod_cpu")) == 300
+
+
+@trap("v1: one workspace that is refused leaves the others; old jobs are outside the window", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.workspaces.append({"id": "w" * 32, "name": "team"})
+    refusal = httpx.Response(403, json={"error_code": "ModelArts.0112", "error_msg": "not yours"})
+    cloud.answer = lambda path, request: (
+        refusal if path.endswith("training-jobs") and request.url.params.get("workspace_id") != "0" else None
+    )
+    cloud.v1_jobs = [
+        {"job_id": 1, "version_id": 1, "status": 10, "create_time": ms(-40 * 86400)},
+        {"job_id": 2, "version_id": 2, "status": 10, "create_time": ms(-86400)},
+        {"job_id": 3, "version_id": 3, "status": 8, "create_time": ms(-40 * 86400)},
+    ]
+    npu = {"unit_num": "8", "product_name": "ascend-910"}
+    cloud.v1_versions = {"3": [{"version_id": 3, "status": None, "npu_info": npu, "worker_server_num": 2}]}
+    assert not await fleet.exporter.poll_once()
+    completed = 'jobs{workspace_id="0",status="succeeded",platform_status="JOBSTAT_COMPLETED"}'
+    assert await fleet.value(completed) == 1
+    assert await fleet.value('job_status{job_id="3/3",status="running"}') == 1
+    accelerators = 'job_requested_accelerators{job_id="3/3",accelerator="npu",accelerator_model="ascend-910"}'
+    assert await fleet.value(accelerators) == 16
+    assert fleet.own("collector_parts_failed", collector="jobs_v1") == 1
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -31,7 +31,7 @@ JOBS_PAGE = 50
 V1_PAGE = 1000
 _WORKSPACES_PAGE = 1000
 _JOB_NOT_FOUND = "ModelArts.2775"
-_TOKEN_OVER = (".0307", "ModelArts.0202")
+_TOKEN_REFUSED = (".0307", "ModelArts.0203", "ModelArts.2784")
 
 Filter = tuple[str, str, Sequence[str]]
 """(key, operator, values) of a training-job search."""
@@ -72,7 +72,8 @@ class HuaweiDialect:
         }
         if answer.status == 429 or code.endswith(".0308"):
             return Throttled(message or "too many requests", **facts)
-        if "timestamp" in message.lower() or "x-sdk-date" in message.lower():
+        about_time = "timestamp" in message.lower() or "x-sdk-date" in message.lower()
+        if answer.status in (401, 403) and about_time:
             here, there = iso_time(time.time()), printable(answer.headers.get("date", ""), 40) or "unknown"
             return AccessDenied(f"the clock of this machine is off: here it is {here}, there it is {there}", **facts)
         if answer.status in (401, 403):
@@ -120,13 +121,6 @@ class ModelArtsApi:
         if total is None:
             raise BadAnswer("the answer has no total", operation="ListTrainingJobs")
         return total
-
-    async def show_job(self, job_id: str, *, deadline: float) -> dict[str, Any]:
-        """GET /v2/{project}/training-jobs/{id}; NotFound for a job that is unknown (which is HTTP 400 there)."""
-        payload = await self._get("ShowTrainingJobDetails", 2, f"training-jobs/{_segment(job_id)}", deadline)
-        if text(mapping(payload, "metadata"), "id") != job_id:
-            raise BadAnswer("the answer is not about the job that was asked for", operation="ShowTrainingJobDetails")
-        return payload
 
     async def task_metrics(self, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
         """GET .../training-jobs/{id}/metrics/{task}: the whole history of one task. Empty before it runs (204)."""
@@ -214,7 +208,8 @@ class ModelArtsApi:
         try:
             payload = await self._client.call(whole_call, deadline=deadline)
         except AccessDenied as error:
-            if not error.code.endswith(_TOKEN_OVER) or not self._identity.reject(token):
+            refused = error.status == 401 or error.code.endswith(_TOKEN_REFUSED)
+            if not refused or not self._identity.reject(token):
                 raise
             await self._identity.prepare(deadline)
             payload = await self._client.call(whole_call, deadline=deadline)
@@ -226,7 +221,9 @@ class ModelArtsApi:
 
 
 def _items(payload: Mapping[str, Any], operation: str) -> list[Any]:
-    items = payload.get("items")
+    items = payload.get("items", "")
+    if items is None:  # a list without entries, as Go writes it
+        return []
     if not isinstance(items, list):
         raise BadAnswer("the answer has no items", operation=operation)
     return items

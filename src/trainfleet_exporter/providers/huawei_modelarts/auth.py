@@ -15,13 +15,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trainfleet_exporter.errors import AccessDenied, BadAnswer
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
 from trainfleet_exporter.quantities import mapping, mappings, text, utc_time
 from trainfleet_exporter.transport import ApiClient, Call
 
 _RENEW_BEFORE = 1800.0
 """Seconds before its end at which a token is renewed: it also dies up to half an hour early when rights change."""
+_AGAIN = 300.0
+"""Seconds before what failed is tried again: too many wrong passwords lock an account."""
+_TOKEN_OPERATION = "KeystoneCreateUserTokenByPassword"  # noqa: S105 - an operation's name
 TOKEN_HEADER = "X-Subject-Token"  # noqa: S105 - a header's name
 
 
@@ -55,7 +58,9 @@ class Identity:
         self._project_id = project_id
         self._iam: ApiClient | None = None
         self._token = ""
-        self._renew_at = 0.0
+        self._renew_at = self._issued = self._expires = 0.0
+        self._refused: tuple[Credential, float, str] | None = None
+        """A credential that IAM refused, until when it is not tried again (Unix seconds), and what IAM said."""
         self._renewing = asyncio.Lock()
 
     def use(self, iam: ApiClient) -> None:
@@ -72,7 +77,7 @@ class Identity:
         if isinstance(self._current(), Password) and time.time() >= self._renew_at:
             async with self._renewing:
                 if time.time() >= self._renew_at:
-                    await self._renew(deadline)
+                    await self._renew_if_possible(deadline)
         if not self._project_id:
             async with self._renewing:
                 if not self._project_id:
@@ -80,12 +85,31 @@ class Identity:
         return self.project_id
 
     def reject(self, token: str) -> bool:
-        """The gateway refused this token: whether another one is worth a try."""
+        """A service refused this token: whether another one is worth a try.
+
+        A token that is minutes old was not refused for its age: another one would be refused just so.
+        """
         if not token:
             return False
         if token == self._token:
-            self._renew_at = 0.0
+            if time.time() - self._issued < _AGAIN:
+                return False
+            self._renew_at = self._expires = 0.0
         return True
+
+    async def _renew_if_possible(self, deadline: float) -> None:
+        """Renew the token; where that fails, go on with the one that is still valid, and try again a while later."""
+        credential = self._current()
+        if self._refused is not None and self._refused[0] == credential and time.time() < self._refused[1]:
+            raise AccessDenied(self._refused[2], operation=_TOKEN_OPERATION)  # the same password is not tried again
+        try:
+            await self._renew(deadline)
+        except CloudError as error:
+            if isinstance(error, AccessDenied):
+                self._refused = (credential, time.time() + _AGAIN, error.message)
+            if time.time() >= self._expires:
+                raise
+            self._renew_at = time.time() + _AGAIN
 
     @property
     def token(self) -> str:
@@ -126,7 +150,7 @@ class Identity:
         headers: dict[str, str] = {}
         body = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
         call = Call(
-            operation="KeystoneCreateUserTokenByPassword",
+            operation=_TOKEN_OPERATION,
             path="/v3/auth/tokens",
             method="POST",
             query={"nocatalog": "true"},
@@ -141,7 +165,7 @@ class Identity:
         expires = utc_time(told, "expires_at")
         if not token or expires is None:
             raise BadAnswer("IAM's answer has no token, or does not say when it expires", operation=call.operation)
-        self._token = token
+        self._token, self._issued, self._expires, self._refused = token, time.time(), expires, None
         # A token that lives shorter than the margin is used for half its life.
         self._renew_at = max(expires - _RENEW_BEFORE, time.time() + (expires - time.time()) / 2)
         self._project_id = self._project_id or text(mapping(told, "project"), "id") or None

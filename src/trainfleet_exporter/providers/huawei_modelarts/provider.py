@@ -66,7 +66,7 @@ class HuaweiModelArts:
             found.append(pool_workloads(shared, interval=interval, at_once=workers))
         if chosen.jobs_v1.enabled:
             interval = chosen.jobs_v1.effective_interval(every)
-            found.append(JobsV1(shared).collector(interval=interval, workers=workers))
+            found.append(JobsV1(shared, window=config.job_window).collector(interval=interval, workers=workers))
         return found
 
 

@@ -142,12 +142,17 @@ def pool(row: Row) -> Pool | None:
     pool_id = text(metadata, "name")
     if not pool_id:
         return None
-    resources = mapping(state, "resources")
     counts: list[NodeCount] = []
-    for condition in _NODE_CONDITIONS:
-        amounts = [whole(flavor, "count") for flavor in mappings(resources, condition)]
-        if resources or "resources" in state:  # a key that is absent in a given answer is an empty one
-            counts.append(NodeCount(condition, sum(amount for amount in amounts if amount is not None)))
+    for condition in _NODE_CONDITIONS if isinstance(state.get("resources"), dict) else ():
+        flavors = (
+            mapping(state, "resources").get(condition) or []
+        )  # a key that is absent in a given answer is an empty one
+        if not isinstance(flavors, list):
+            continue
+        amounts = [whole(flavor, "count") if isinstance(flavor, dict) else None for flavor in flavors]
+        known = [amount for amount in amounts if amount is not None]
+        if len(known) == len(amounts):
+            counts.append(NodeCount(condition, sum(known)))
     parent = text(state, "parent")
     root = text(state, "root")
     return Pool(
@@ -184,8 +189,8 @@ def accelerator_kind(name: str) -> Accelerator | None:
     word = name.lower()
     if "ascend" in word or "npu" in word or "snt" in word:
         return "npu"
-    # tnt004 is the documented example of a GPU's key (Tesla T4).
-    return "gpu" if "gpu" in word or "nvidia" in word or word.startswith("tnt") else None
+    # tnt004 is the documented example of a GPU's key (Tesla T4); flavors name others in the same way.
+    return "gpu" if "gpu" in word or "nvidia" in word or word.startswith(("tnt", "vnt", "pnt")) else None
 
 
 def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Counter[str]] | None:
@@ -195,8 +200,8 @@ def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Cou
     states that are left out of a given answer are 0.
     """
     dropped: Counter[str] = Counter()
-    given = payload.get("statistics", payload.get("statics"))
-    if not isinstance(given, dict) or not isinstance(given.get("items", []), list):
+    given = payload.get("statistics") or payload.get("statics")
+    if not isinstance(given, dict) or not isinstance(given.get("items") or [], list):
         return None
     counts: dict[tuple[str, str], int] = {(kind, word): 0 for kind in _WORKLOAD_TYPES for word in WORKLOAD_STATUS}
     for item in mappings(given, "items"):
@@ -260,13 +265,12 @@ def _role(resource: Row, flavor: Row, nodes: float | None) -> _Role:
     info = mapping(flavor, "flavor_info")
     cpu, memory = number(container, "cpu_core_num"), number(container, "mem_size")
     each, model = number(container, "accelerator_num"), text(container, "accelerator_type")
-    kind = accelerator_kind(model)
+    kind = accelerator_kind(model) or accelerator_kind(text(flavor, "flavor_type"))
     devices = (
         Accelerators(kind or "gpu", model if each else "", each) if each is not None and (kind or not each) else None
     )
     if each is None:
-        # A flavor that names neither has none; one that says nothing at all says nothing about them.
-        devices = Accelerators("gpu", "", 0.0) if "cpu" in info else None
+        devices = Accelerators("gpu", "", 0.0) if text(flavor, "flavor_type").upper() == "CPU" else None
         for key in ("gpu", "npu"):
             units = number(mapping(info, key), "unit_num")
             if units:

@@ -16,7 +16,7 @@ from typing import Any
 
 from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageValues
 from trainfleet_exporter.providers.readings import believable_ratio, mean
-from trainfleet_exporter.quantities import mappings, text
+from trainfleet_exporter.quantities import mappings, number, text
 
 _RECENT = 5
 """How many minutes back the last sample may lie and still be taken for now."""
@@ -50,8 +50,9 @@ def pod_values(payload: Mapping[str, Any]) -> tuple[UsageValues | None, Counter[
     dropped: Counter[str] = Counter()
     taken: dict[str, Any] = {}
     kind: Accelerator = "gpu"
+    recent = _recent(payload)
     for item in mappings(payload, "metrics"):
-        sample = _sample(item, dropped)
+        sample = _sample(item, recent, dropped)
         if sample is None:
             continue
         if sample.field in taken:
@@ -74,6 +75,7 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
     dropped: Counter[str] = Counter()
     found: dict[tuple[Accelerator, str], DeviceUsage] = {}
     places: Counter[str] = Counter()
+    recent = _recent(payload)
     for item in mappings(payload, "metrics"):
         match = _CARD.fullmatch(text(item, "metric").lower())
         if match is None:
@@ -81,7 +83,7 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
         name = match[1]
         device = match[2] if match[2] is not None else str(places[name])
         places[name] += 1
-        sample = _sample({**item, "metric": name}, dropped)
+        sample = _sample({**item, "metric": name}, recent, dropped)
         if sample is None:
             continue
         kind: Accelerator = "npu" if name.startswith("npu") else "gpu"
@@ -121,14 +123,19 @@ def _given(pods: Iterable[UsageValues], field: str) -> list[float]:
     return [value for values in pods if (value := getattr(values, field)) is not None]
 
 
-def _sample(item: Mapping[str, Any], dropped: Counter[str]) -> _Sample | None:
+def _recent(payload: Mapping[str, Any]) -> int:
+    """How many of the last values are recent; v1 says how many minutes lie between them."""
+    return max(1, int(_RECENT // (number(payload, "interval") or 1)))
+
+
+def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sample | None:
     """The value that one metric has now, in the model's units; None where it has none."""
     metric = text(item, "metric").lower()
     values = item.get("value")
     if (metric not in _RATIO_FIELDS and metric not in _RATE_FIELDS) or not isinstance(values, list):
         dropped["malformed"] += 1
         return None
-    raw = _latest(values)
+    raw = _latest(values[-recent:])
     if raw is None:  # a device kind that is not there is all -1: nothing is missing then
         return None
     if metric in _RATE_FIELDS:
@@ -144,8 +151,8 @@ def _sample(item: Mapping[str, Any], dropped: Counter[str]) -> _Sample | None:
 
 
 def _latest(values: Sequence[Any]) -> float | None:
-    """The newest of the last few samples that is one (-1 is none); None where there is none among them."""
-    for raw in reversed(values[-_RECENT:]):
+    """The newest of some samples that is one (-1 is none); None where there is none among them."""
+    for raw in reversed(values):
         if isinstance(raw, bool) or not isinstance(raw, int | float | str):
             continue
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind
-from trainfleet_exporter.quantities import mappings, number, text, whole
+from trainfleet_exporter.quantities import mapping, mappings, number, text, whole
 
 Row = Mapping[str, Any]
 
@@ -59,10 +59,13 @@ def is_live(row: Row) -> bool:
     return common not in FINISHED and whole(row, "status") != 6  # what could not be deleted has ended before
 
 
-def counts(workspace_id: str, rows: Iterable[Row]) -> list[JobCount]:
-    """All jobs of a workspace tallied by status, each status that the platform knows included."""
+def counts(workspace_id: str, rows: Iterable[Row], *, since: float) -> list[JobCount]:
+    """The jobs of a workspace tallied by status, each status that the platform knows included.
+
+    Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
+    """
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in _STATES.values()})
-    tally.update(status(row) for row in rows)
+    tally.update(status(row) for row in rows if is_live(row) or (_seconds(row, "create_time") or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
@@ -79,7 +82,7 @@ def newest_version(payload: Row, version_id: str) -> Row:
 
 def job(row: Row, version: Row, *, workspace_id: str) -> Job:
     """One version of a job, from the jobs' row and the version's."""
-    common, word = status(version if "status" in version else row)
+    common, word = status(version if version.get("status") is not None else row)
     gone = common in FINISHED
     nodes = number(version, "worker_server_num")
     duration = number(version, "duration")
@@ -124,7 +127,13 @@ def _seconds(fields: Row, key: str) -> float | None:
 
 
 def _accelerators(version: Row, nodes: float | None) -> tuple[Accelerators, ...]:
+    if nodes is None:
+        return ()
+    npus = mapping(version, "npu_info")
+    units = number(npus, "unit_num")
+    if units:
+        return (Accelerators("npu", text(npus, "product_name"), units * nodes),)
     each, model = number(version, "gpu_num"), text(version, "gpu_type")
-    if each is None or nodes is None:
+    if each is None:
         return ()
     return (Accelerators(accelerator_kind(model) or "gpu", model if each else "", each * nodes),)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.book import WorkspaceJobs
@@ -19,8 +18,6 @@ from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
 
-_BY_ID_ONE_BY_ONE = 5
-"""Up to so many missing jobs are asked for by their details, which is exact; more of them in searches by id."""
 _BY_ID_AT_ONCE = 10
 """How many values one filter takes."""
 _KNOWN_PAIRS = tuple((translate.PHASE_STATUS[phase], phase) for phase in translate.LIVE_PHASES)
@@ -36,9 +33,9 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
         await sweep.read()
         page.settle(sweep.found, now=now, began=began, retention=retention)
         page.ends_known_until = now
-        live = {job_id: tuple(translate.tasks(row)) for job_id, row in sweep.rows.items() if job_id in page.live}
-        others = {job_id: names for job_id, names in shared.tasks.items() if shared.book.owner(job_id) is not None}
-        shared.tasks = {**others, **live}
+        shared.tasks[part.key] = {
+            job_id: tuple(translate.tasks(row)) for job_id, row in sweep.rows.items() if job_id in page.live
+        }
         shared.book.changed()
         shown: list[object] = []
         for job in page.jobs():
@@ -65,14 +62,6 @@ class _WorkspaceSweep:
         """Every live job, and what became of those that were live at the last poll."""
         self._take(await self._search("phase", translate.LIVE_PHASES))
         missing = self._page.missing(self.found)
-        if len(missing) <= _BY_ID_ONE_BY_ONE:
-            for job_id in missing:
-                try:
-                    row = await self._shared.api.show_job(job_id, deadline=self._part.deadline)
-                except NotFound:
-                    continue
-                self._take(Listing({job_id: row}))
-            return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             listing = await self._search("id", asked)

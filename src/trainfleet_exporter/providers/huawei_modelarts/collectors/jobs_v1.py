@@ -5,10 +5,11 @@ Cost a cycle: one call for each 1,000 jobs of a workspace, two for each live job
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import DeviceUsage, Job, Status, UsageValues
 from trainfleet_exporter.polling import Part, Poll, Rolling
 from trainfleet_exporter.providers.huawei_modelarts import v1
@@ -17,6 +18,8 @@ from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, p
 from trainfleet_exporter.quantities import text
 
 SOURCE = "metric_statistic"
+_CALLS_OF_A_JOB = 200
+"""How many pods a job has is not known before it has been read: time enough for a hundred of them."""
 _LIST = "list of "
 """What the parts begin with that tally a workspace's jobs; a job's part is its id."""
 
@@ -24,10 +27,13 @@ _LIST = "list of "
 class JobsV1:
     """The state of the collector: what the lists of this cycle held."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, *, window: float) -> None:
         self._shared = shared
+        self._window = window
         self._lists: dict[str, list[Mapping[str, Any]]] = {}
         self._live: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._unread: dict[str, CloudError] = {}
+        """Lists that could not be read in this cycle, and why."""
 
     def collector(self, *, interval: float, workers: int) -> Rolling:
         """The collector."""
@@ -40,25 +46,36 @@ class JobsV1:
             alive=lambda unit: unit in self._lists or unit in self._live,
             watch=lambda _: None,
             workers=workers,
+            calls=lambda unit: 1 if unit in self._lists else _CALLS_OF_A_JOB,
         )
 
     async def _begin(self, poll: Poll) -> None:
         lists: dict[str, list[Mapping[str, Any]]] = {}
         live: dict[str, tuple[str, Mapping[str, Any]]] = {}
         for workspace_id in await self._shared.workspaces():
-            listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
-            poll.dropped("malformed", listing.malformed)
-            lists[_LIST + workspace_id] = list(listing.rows.values())
-            for row in listing.rows.values():
+            key = _LIST + workspace_id
+            try:
+                listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
+            except CloudError as error:
+                lists[key] = self._lists.get(key, [])  # what the last list held is asked about all the same
+                self._unread[key] = error
+            else:
+                poll.dropped("malformed", listing.malformed)
+                lists[key] = list(listing.rows.values())
+                self._unread.pop(key, None)
+            for row in lists[key]:
                 if v1.is_live(row):
                     shown_id = v1.job_id(text(row, "job_id"), text(row, "version_id"))
                     live.setdefault(shown_id, (workspace_id, row))
         self._lists, self._live = lists, live
 
     async def _read(self, part: Part) -> None:
+        if part.key in self._unread:
+            raise self._unread[part.key]
         if part.key in self._lists:
             workspace_id = part.key.removeprefix(_LIST)
-            await part.publish(v1.counts(workspace_id, self._lists[part.key]))
+            since = time.time() - self._window
+            await part.publish(v1.counts(workspace_id, self._lists[part.key], since=since))
             return
         workspace_id, row = self._live[part.key]
         job, version = text(row, "job_id"), text(row, "version_id")
@@ -83,16 +100,19 @@ class JobsV1:
         devices: list[DeviceUsage] = []
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in pods:
-            payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
-            values, dropped = pod_values(payload)
-            _tell(part, dropped)
-            if values is not None:
-                used[pod.pod_id] = values
-            if with_cards:
-                payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
-                cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
+            try:
+                payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
+                values, dropped = pod_values(payload)
                 _tell(part, dropped)
-                devices += cards
+                if values is not None:
+                    used[pod.pod_id] = values
+                if with_cards:
+                    payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
+                    cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
+                    _tell(part, dropped)
+                    devices += cards
+            except NotFound:
+                continue  # a pod that is gone takes nothing else along
         return [*pods, *usage(shown.job_id, SOURCE, used), *devices]
 
 

@@ -13,6 +13,7 @@ _AMOUNTS = "runtime metrics"
 def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector: a part for each workspace's pools, and one for the amounts of all."""
     by_workspace: dict[str, tuple[str, ...]] = {}
+    done: set[str] = set()
 
     async def run(poll: Poll) -> None:
         known = False
@@ -21,20 +22,23 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             poll.keep_only([*workspace_ids, _AMOUNTS])
             for gone in by_workspace.keys() - set(workspace_ids):
                 del by_workspace[gone]
-            read_well = await poll.read_each([_AMOUNTS, *workspace_ids], read, at_once=at_once)
-            known = bool(read_well - {_AMOUNTS}) or not workspace_ids
+            # Those that the last poll did not come to are first; the amounts are for the pools that are listed.
+            ordered = sorted(workspace_ids, key=lambda key: key in done)
+            done.clear()
+            done.update(await poll.read_each(ordered, read, at_once=at_once))
+            known = bool(done) or not workspace_ids
+            await poll.read_each([_AMOUNTS], amounts, at_once=1)
         finally:
             shared.pool_ids = tuple(pool_id for ids in by_workspace.values() for pool_id in ids)
             shared.pools_known = known
             shared.pools_polled.done()
 
     async def read(part: Part) -> None:
-        if part.key == _AMOUNTS:
-            await amounts(part)
-            return
+        rows = await shared.api.list_pools(part.key, deadline=part.deadline)
+        # From here to where this workspace's pools are entered nothing is waited for: a pool has one owner.
         elsewhere = {pool_id for other, ids in by_workspace.items() if other != part.key for pool_id in ids}
         found: dict[str, Pool] = {}
-        for row in await shared.api.list_pools(part.key, deadline=part.deadline):
+        for row in rows:
             pool = translate.pool(row) if isinstance(row, dict) else None
             if pool is None:
                 part.dropped("malformed")
@@ -46,15 +50,21 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         await part.publish(list(found.values()))
 
     async def amounts(part: Part) -> None:
+        listed = {pool_id for ids in by_workspace.values() for pool_id in ids}
         found: dict[str, PoolAmounts] = {}
         for row in await shared.api.pool_runtime_metrics(deadline=part.deadline):
             amount = translate.pool_amounts(row) if isinstance(row, dict) else None
             if amount is None:
                 part.dropped("malformed")
+            elif amount.pool_id not in listed:
+                part.dropped("unlisted")
             elif amount.pool_id in found:
                 part.dropped("duplicate")
             else:
                 found[amount.pool_id] = amount
         await part.publish(list(found.values()))
 
-    return Sweep(name="pools", interval=interval, run=run)
+    def expired(part: str) -> None:
+        by_workspace.pop(part, None)
+
+    return Sweep(name="pools", interval=interval, run=run, expired=expired)

@@ -17,10 +17,14 @@ class Shared(Knowledge):
     def __init__(self, api: ModelArtsApi, book: JobBook) -> None:
         super().__init__(book)
         self.api = api
-        self.tasks: Mapping[str, tuple[str, ...]] = {}
-        """The task names of each live job, as its latest row told them."""
+        self.tasks: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        """By workspace, the task names of each live job, as its latest row told them."""
         self.pool_ids: tuple[str, ...] = ()
         """By the last lists that could be read."""
         self.pools_known = False
         """Whether the latest poll of pools could read those of some workspace (or there is none)."""
         self.pools_polled = FirstPoll()
+
+    def tasks_of(self, job_id: str) -> tuple[str, ...]:
+        """The task names of a live job."""
+        return next((jobs[job_id] for jobs in self.tasks.values() if job_id in jobs), ())

@@ -23,11 +23,11 @@ def task_metrics_usage(shared: Shared, *, interval: float, workers: int) -> Roll
 
     async def read(part: Part) -> None:
         found: dict[str, UsageValues] = {}
-        for task in shared.tasks.get(part.key, ()):
+        for task in shared.tasks_of(part.key):
             try:
                 payload = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
             except NotFound:
-                break  # the job went away meanwhile; the next sweep says what became of it
+                continue  # the task, or the whole job, went away meanwhile
             values, dropped = pod_values(payload)
             for reason, count in dropped.items():
                 part.dropped(reason, count)
@@ -44,4 +44,5 @@ def task_metrics_usage(shared: Shared, *, interval: float, workers: int) -> Roll
         alive=lambda job_id: measured(shared.book.live().get(job_id)),
         watch=shared.book.watch,
         workers=workers,
+        calls=lambda job_id: len(shared.tasks_of(job_id)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainfleet_exporter.errors import RequestRefused
+from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.polling import Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, Shared
@@ -18,7 +18,7 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
     async def list_all(deadline: float) -> Listing:
         try:
             return await shared.api.list_workspaces(deadline=deadline)
-        except RequestRefused as error:
+        except (RequestRefused, NotFound) as error:
             if error.status != 404:
                 raise
             # A region that does not serve workspaces has the default one.
