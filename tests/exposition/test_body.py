@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
-import shutil
 import subprocess
 import zlib
 from typing import Any
@@ -17,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import generate_latest as generate_text
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
+from tests.support.programs import need
 from trainfleet_exporter.exposition.board import Board
 from trainfleet_exporter.exposition.body import body
 from trainfleet_exporter.exposition.families import FAMILIES
@@ -83,9 +83,7 @@ def test_gzip_equals_plain_whatever_is_put(sequence: list[tuple[int, bytes]], fm
 
 @pytest.mark.parametrize("fmt", Format)
 def test_gzip_command_accepts_it(fmt: Format) -> None:
-    command = shutil.which("gzip")
-    if command is None:
-        pytest.skip("no gzip command here")
+    command = need("gzip")
     board = example_board()
     board.put("large", {FAMILY: [(b"x" * 99 + b"\n") * (PIECE_LIMIT // 100)] * 2})
     zipped = get(board, fmt, zipped=True)
@@ -169,9 +167,7 @@ def test_an_empty_page_has_its_end_only() -> None:
 
 
 def test_promtool_finds_nothing_wrong() -> None:
-    command = shutil.which("promtool")
-    if command is None:
-        pytest.skip("no promtool here")
+    command = need("promtool")
     page = get(example_board(), Format.TEXT, zipped=False)
     found = subprocess.run([command, "check", "metrics"], input=page, check=False, capture_output=True)
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
