@@ -39,8 +39,8 @@ def test_the_example_loads_on_a_fresh_machine_and_shows_the_defaults(tmp_path: P
 def test_the_example_names_every_key_that_is_served() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     served = set(_keys(Config)) | set(_keys(AlibabaPaiConfig)) | set(_keys(HuaweiModelArtsConfig))
-    # Known so that files of later versions can name it; the API behind it is not asked yet.
-    assert {key for key in served if key not in text} == {"cloudmonitor", "aom", "pool_usage"}
+    # Known so that files of later versions can switch it off already.
+    assert {key for key in served if key not in text} == {"pool_usage"}
 
 
 def test_the_example_shows_the_endpoints_that_apply_anyway() -> None:

@@ -99,6 +99,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_started_timestamp_seconds{job_id="a"}') == START - 500
     assert await fleet.value('job_duration_seconds{job_id="a"}') == 500
     assert await fleet.value('job_started_timestamp_seconds{job_id="b"}') is None
+    assert await fleet.value('job_duration_seconds{job_id="b"}') is None
 
 
 @trap("3.1 total is all matches, count is this page's")

@@ -23,7 +23,6 @@ _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
     "paistudio": "pai.{}.aliyuncs.com",
     "aiworkspace": "aiworkspace.{}.aliyuncs.com",
-    "cloudmonitor": "metrics.{}.aliyuncs.com",
 }
 _USE_KEYS = "access_key_id and access_key_secret, or no credentials for those of the environment"
 
@@ -41,10 +40,11 @@ class Credentials(Section):
 class Endpoints(Section):
     """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
 
+    later = MappingProxyType({"cloudmonitor": "leave it out, since this version does not ask CloudMonitor"})
+
     dlc: Endpoint | None = None
     paistudio: Endpoint | None = None
     aiworkspace: Endpoint | None = None
-    cloudmonitor: Endpoint | None = None
 
 
 class JobCounts(Collector):
@@ -96,11 +96,6 @@ class AlibabaPaiConfig(ProviderConfig):
     credentials: Annotated[Credentials, or_environment(ENVIRONMENT)] = Field(default=None, validate_default=True)
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
-
-    @property
-    def effective_endpoints(self) -> Mapping[str, str]:
-        """The base URL of every API: `dlc`, `paistudio`, `aiworkspace`, `cloudmonitor`."""
-        return {api: self.endpoint(api) for api in _HOSTS}
 
     def endpoint(self, api: str) -> str:
         """The base URL of one API: the configured one, or the public one of the region."""

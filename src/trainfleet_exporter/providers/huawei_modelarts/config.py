@@ -33,7 +33,6 @@ ENVIRONMENT = {
 _HOSTS = {
     "modelarts": "modelarts.{}.myhuaweicloud.com",
     "iam": "iam.{}.myhuaweicloud.com",
-    "aom": "aom.{}.myhuaweicloud.com",
 }
 
 
@@ -61,9 +60,10 @@ class Credentials(Section):
 class Endpoints(Section):
     """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
 
+    later = MappingProxyType({"aom": "leave it out, since this version does not ask AOM"})
+
     modelarts: Endpoint | None = None
     iam: Endpoint | None = None
-    aom: Endpoint | None = None
 
 
 class JobCounts(Collector):

@@ -102,7 +102,7 @@ def job(row: Row) -> Job | None:
         created=_seconds(metadata, "create_time"),
         started=_seconds(state, "start_time"),
         finished=_finished(records) if gone else None,
-        duration=_duration(state),
+        duration=_seconds(state, "duration"),
         restarts=sum(text(record, "start_type") == "restarted" for record in records) if records else None,
         cpu_cores=None if gone else _total([(role.nodes, role.cpu) for role in roles]),
         memory_bytes=None if gone else _gib(_total([(role.nodes, role.memory_gib) for role in roles])),
@@ -221,13 +221,9 @@ def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Cou
 
 
 def _seconds(fields: Row, key: str) -> float | None:
+    """Milliseconds as seconds; 0 is "never", of a time as of a duration."""
     milliseconds = number(fields, key)
     return milliseconds / 1000 if milliseconds else None
-
-
-def _duration(state: Row) -> float | None:
-    milliseconds = number(state, "duration")
-    return None if milliseconds is None else milliseconds / 1000
 
 
 def _finished(records: Sequence[Row]) -> float | None:

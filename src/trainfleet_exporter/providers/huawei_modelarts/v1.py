@@ -85,9 +85,6 @@ def job(row: Row, version: Row, *, workspace_id: str) -> Job:
     common, word = status(version if version.get("status") is not None else row)
     gone = common in FINISHED
     nodes = number(version, "worker_server_num")
-    duration = number(version, "duration")
-    if duration is None:
-        duration = number(row, "duration")
     return Job(
         job_id=job_id(text(row, "job_id"), text(row, "version_id")),
         name=text(row, "job_name"),
@@ -100,7 +97,7 @@ def job(row: Row, version: Row, *, workspace_id: str) -> Job:
         holds_resources=None if common is Status.UNKNOWN else common in _HOLDING,
         created=_seconds(version, "create_time") or _seconds(row, "create_time"),
         started=_seconds(version, "start_time"),
-        duration=None if duration is None else duration / 1000,
+        duration=_seconds(version, "duration") or _seconds(row, "duration"),
         nodes=None if gone else nodes,
         accelerators=() if gone else _accelerators(version, nodes),
     )
@@ -122,6 +119,7 @@ def pods(shown_id: str, payload: Row) -> tuple[list[Pod], Counter[str]]:
 
 
 def _seconds(fields: Row, key: str) -> float | None:
+    """Milliseconds as seconds; 0 is "never", of a time as of a duration."""
     milliseconds = number(fields, key)
     return milliseconds / 1000 if milliseconds else None
 
