@@ -63,6 +63,14 @@ class ProviderFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderQuota:
+    """How many training jobs a provider's project may have, and how many count against that."""
+
+    limit: int | None
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """A team's room in a cloud account."""
 
@@ -118,6 +126,14 @@ class Job:
     nodes: float | None = None
     accelerators: tuple[Accelerators, ...] = ()
     tags: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The place of a job in the queue of its pool; 1 is next."""
+
+    job_id: str
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +216,14 @@ class PoolAmounts:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolQueue:
+    """The accelerators that the workloads in a pool's queue ask for: submitted and not placed."""
+
+    pool_id: str
+    accelerators: tuple[Accelerators, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PoolWorkloads:
     """How many workloads of one type are in one state in a pool."""
 
@@ -211,8 +235,26 @@ class PoolWorkloads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of a pool: what it has, and what of it placed workloads asked for."""
+
+    pool_id: str
+    node_name: str
+    node_type: str = ""
+    node_ip: str = ""
+    status: PoolStatus = PoolStatus.UNKNOWN
+    capacity_cpu_cores: float | None = None
+    capacity_memory_bytes: float | None = None
+    capacity_accelerators: tuple[Accelerators, ...] = ()
+    allocated_cpu_cores: float | None = None
+    allocated_memory_bytes: float | None = None
+    allocated_accelerators: tuple[Accelerators, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageValues:
-    """Readings at one level. Ratios are 0 to 1, rates bytes per second."""
+    """Readings at one level. Ratios are 0 to 1, rates bytes per second; `accelerator` is the kind that its ratios are
+    of."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -223,6 +265,11 @@ class UsageValues:
     network_transmit: float | None = None
     disk_read: float | None = None
     disk_write: float | None = None
+    cpu_cores: float | None = None
+    memory_bytes: float | None = None
+    accelerator_memory_bytes: float | None = None
+    accelerator_memory_capacity_bytes: float | None = None
+    accelerator_power_watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +283,34 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class JobUsage:
-    """What a whole job uses, which source said so, and the Unix time of its newest reading."""
+    """What a whole job uses."""
+
+    job_id: str
+    values: UsageValues
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """Which source served the usage of a job, and the Unix time of its newest reading.
+
+    Apart from the readings, because a bulk source publishes each metric of all jobs as a part of its own, and the
+    series that say this may stand on the page only once.
+    """
 
     job_id: str
     source: str
     timestamp: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolUsage:
+    """What the nodes of a pool use together. Disks are those of the nodes; their utilization is 0 to 1."""
+
+    pool_id: str
     values: UsageValues
+    disk_utilization: float | None = None
+    disk_capacity_bytes: float | None = None
+    disk_available_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +323,4 @@ class DeviceUsage:
     accelerator: Accelerator
     utilization: float | None = None
     memory_utilization: float | None = None
+    power_watts: float | None = None

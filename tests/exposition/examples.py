@@ -10,17 +10,23 @@ from trainfleet_exporter.model import (
     JobCount,
     JobPods,
     JobUsage,
+    Node,
     NodeCount,
     Pod,
     PodUsage,
     Pool,
     PoolAmounts,
+    PoolQueue,
     PoolStatus,
+    PoolUsage,
     PoolWorkloads,
     ProviderFacts,
+    ProviderQuota,
+    QueuePlace,
     RoleCount,
     RoleStatusCount,
     Status,
+    UsageSource,
     UsageValues,
     Workspace,
 )
@@ -37,10 +43,28 @@ _USAGE = UsageValues(
     network_transmit=0.0,
     disk_read=1e-3,
     disk_write=2.5e17,
+    cpu_cores=10.5,
+    memory_bytes=68719476736.0,
+    accelerator_memory_bytes=60129542144.0,
+    accelerator_memory_capacity_bytes=68719476736.0,
+    accelerator_power_watts=312.5,
+)
+_POOL_USAGE = UsageValues(
+    cpu=0.079,
+    memory=0.5,
+    accelerator="npu",
+    accelerator_utilization=0.614,
+    accelerator_memory=0.0,
+    cpu_cores=60.0,
+    memory_bytes=3298534883328.0,
+    accelerator_memory_bytes=0.0,
+    accelerator_memory_capacity_bytes=1099511627776.0,
+    accelerator_power_watts=4800.0,
 )
 
 EXAMPLES: dict[str, tuple[object, ...]] = {
     "provider_facts": (ProviderFacts(platform="alibaba_pai", region="cn-hangzhou"),),
+    "provider_quota": (ProviderQuota(limit=10000, used=25),),
     "workspace": (Workspace("12345", 'ws "train"\\n'), Workspace("12346", "研究\nzwei")),
     "job_count": (
         JobCount("12345", Status.RUNNING, "Running", 3),
@@ -80,6 +104,7 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         ),
         Job(job_id="dlc-bare"),
     ),
+    "queue_place": (QueuePlace("dlc1example0001a", 1), QueuePlace("c41d0000", 2)),
     "job_pods": (
         JobPods(
             job_id="dlc1example0001a",
@@ -136,12 +161,45 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         ),
         PoolAmounts(pool_id="quota-bare"),
     ),
+    "pool_queue": (
+        PoolQueue(
+            "quota1example0a",
+            (Accelerators("gpu", "GU8T", 8.0), Accelerators("npu", "", 16.0), Accelerators("gpu", "L20X", 0.5)),
+        ),
+        PoolQueue("quota-bare", ()),
+    ),
     "pool_workloads": (
         PoolWorkloads("pool-a", "train", Status.QUEUED, "Queue", 2),
         PoolWorkloads("pool-a", "infer", Status.UNKNOWN, "Sleeping", 0),
     ),
+    "pool_usage": (
+        PoolUsage(
+            pool_id="quota1example0a",
+            values=_POOL_USAGE,
+            disk_utilization=0.0,
+            disk_capacity_bytes=1099511627776.0,
+            disk_available_bytes=874905580339.2,
+        ),
+        PoolUsage(pool_id="quota-bare", values=UsageValues()),
+    ),
+    "node": (
+        Node(
+            pool_id="pool-a",
+            node_name="os-node-created-zlncn",
+            node_type="modelarts.bm.npu.arm.8snt9b",
+            node_ip="192.168.0.11",
+            status=PoolStatus.READY,
+            capacity_cpu_cores=191.5,
+            capacity_memory_bytes=1614807040000.0,
+            capacity_accelerators=(Accelerators("npu", "ascend-snt9", 8.0),),
+            allocated_cpu_cores=190.0,
+            allocated_memory_bytes=1593835520000.0,
+            allocated_accelerators=(Accelerators("npu", "ascend-snt9", 0.0),),
+        ),
+        Node(pool_id="pool-a", node_name="bare"),
+    ),
     "device_usage": (
-        DeviceUsage("567524/1108482", "job-demo.0", "3", "gpu", 0.5, 0.25),
+        DeviceUsage("567524/1108482", "job-demo.0", "3", "gpu", 0.5, 0.25, 312.5),
         DeviceUsage("bare", "bare.0", "0", "npu"),
     ),
     "pod_usage": (
@@ -149,7 +207,11 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         PodUsage("dlc-bare", "dlc-bare-worker-0", UsageValues()),
     ),
     "job_usage": (
-        JobUsage("dlc1example0001a", "job_metrics", 1767316120.0, _USAGE),
-        JobUsage("dlc-bare", "job_metrics", None, UsageValues(accelerator="npu", accelerator_utilization=0.0)),
+        JobUsage("dlc1example0001a", _USAGE),
+        JobUsage("dlc-bare", UsageValues(accelerator="npu", accelerator_utilization=0.0)),
+    ),
+    "usage_source": (
+        UsageSource("dlc1example0001a", "job_metrics", 1767316120.0),
+        UsageSource("dlc-bare", "task_metrics", None),
     ),
 }

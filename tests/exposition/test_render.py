@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 
 from trainfleet_exporter.exposition import render as render_module
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.exposition.families import FAMILIES, KEYS
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
 from trainfleet_exporter.model import Job, Pod, Status, Workspace
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import joined, samples
+from .reading import Sample, joined, samples
 
 ALL = [found for examples in EXAMPLES.values() for found in examples]
 
@@ -28,6 +28,25 @@ def test_every_series_occurs_once() -> None:
     series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
     assert set(rendered) == {family.name for family in FAMILIES}
     assert max(series.values()) == 1
+
+
+def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
+    # The renderer takes a shorter way to single numbers, which must lead to the same place.
+    rendered = samples(joined(Renderer(RenderSettings()).render("p", ALL)))
+    expected = []
+    for family in FAMILIES:
+        names, keys = KEYS[family.of]
+        for found in ALL:
+            if type(found) is not family.of or family.labels is None:
+                continue
+            for values, value in family.read(found):
+                labels = zip((*names, *family.labels), (*keys(found), *values), strict=True)
+                expected.append((family.name, {"provider": "p", **dict(labels)}, float(value)))
+
+    def ordered(lines: list[Sample]) -> list[Sample]:
+        return sorted(lines, key=lambda line: (line[0], sorted(line[1].items())))
+
+    assert ordered(rendered) == ordered(expected)
 
 
 def test_labels_come_in_the_order_of_provider_keys_and_further_labels() -> None:

@@ -7,8 +7,9 @@ about itself, and `trainfleet_provider_up`, are made elsewhere.
 from __future__ import annotations
 
 from trainfleet_exporter.exposition.family import KEYS, Family
-from trainfleet_exporter.exposition.fleet_families import FLEET_FAMILIES
+from trainfleet_exporter.exposition.fleet_families import FLEET_FAMILIES, QUOTA_FAMILIES
 from trainfleet_exporter.exposition.job_families import JOB_FAMILIES
+from trainfleet_exporter.exposition.node_families import NODE_FAMILIES
 from trainfleet_exporter.exposition.pod_families import POD_FAMILIES
 from trainfleet_exporter.exposition.pool_families import POOL_FAMILIES
 from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
@@ -20,5 +21,7 @@ FAMILIES: tuple[Family, ...] = (
     *JOB_FAMILIES,
     *POD_FAMILIES,
     *POOL_FAMILIES,
+    *NODE_FAMILIES,
+    *QUOTA_FAMILIES,
     *USAGE_FAMILIES,
 )

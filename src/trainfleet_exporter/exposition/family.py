@@ -18,12 +18,18 @@ from trainfleet_exporter.model import (
     JobCount,
     JobPods,
     JobUsage,
+    Node,
     Pod,
     PodUsage,
     Pool,
     PoolAmounts,
+    PoolQueue,
+    PoolUsage,
     PoolWorkloads,
     ProviderFacts,
+    ProviderQuota,
+    QueuePlace,
+    UsageSource,
     Workspace,
 )
 
@@ -63,18 +69,24 @@ def _keys(*names: str) -> tuple[tuple[str, ...], Keys]:
 
 KEYS: dict[type, tuple[tuple[str, ...], Keys]] = {
     ProviderFacts: _keys(),
+    ProviderQuota: _keys(),
     Workspace: _keys("workspace_id"),
     JobCount: _keys("workspace_id"),
     FinishedCount: _keys("workspace_id"),
     Job: _keys("job_id"),
+    QueuePlace: _keys("job_id"),
     JobPods: _keys("job_id"),
     Pod: _keys("job_id", "pod_id"),
     Pool: _keys("pool_id"),
     PoolAmounts: _keys("pool_id"),
+    PoolQueue: _keys("pool_id"),
     PoolWorkloads: _keys("pool_id"),
+    PoolUsage: _keys("pool_id"),
+    Node: _keys("pool_id", "node_name"),
     DeviceUsage: _keys("job_id", "pod_id", "device", "accelerator"),
     PodUsage: _keys("job_id", "pod_id"),
     JobUsage: _keys("job_id"),
+    UsageSource: _keys("job_id"),
 }
 """Which labels name an object of a class, and how to read them; they are rendered once an object, not once a family."""
 
@@ -85,15 +97,26 @@ def described(meaning: str, *sources: str, experimental: str = "") -> str:
     return f"{meaning}.{warning} Source: {'; or '.join(sources)}; cached between polls."
 
 
-def number(path: str) -> Read:
-    """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
-    get = attrgetter(path)
+class Number:
+    """Reads one optional number, without further labels.
 
-    def read(found: Any) -> Samples:
-        value = get(found)
+    Most families are such, and on most objects most of them are absent: `value` lets the renderer see that without a
+    call and a loop.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, path: str) -> None:
+        self.value: Callable[[Any], float | int | None] = attrgetter(path)
+
+    def __call__(self, found: Any) -> Samples:
+        value = self.value(found)
         return () if value is None else (((), value),)
 
-    return read
+
+def number(path: str) -> Read:
+    """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
+    return Number(path)
 
 
 def flag(path: str) -> Read:

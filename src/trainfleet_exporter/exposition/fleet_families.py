@@ -1,9 +1,9 @@
-"""Families of the provider, its workspaces and their counts of jobs."""
+"""Families of the provider, its workspaces, their counts of jobs, and its quota of jobs."""
 
 from __future__ import annotations
 
-from trainfleet_exporter.exposition.family import Family, described, info
-from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, Workspace
+from trainfleet_exporter.exposition.family import Family, described, info, number
+from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, ProviderQuota, Workspace
 
 
 def _jobs(found: JobCount) -> tuple[tuple[tuple[str, str], int]]:
@@ -59,5 +59,26 @@ FLEET_FAMILIES = (
         of=FinishedCount,
         labels=("status",),
         read=_finished,
+    ),
+)
+
+_QUOTAS = "ModelArts training-quotas, resource job-num, quotas[]"
+
+QUOTA_FAMILIES = (
+    Family(
+        name="trainfleet_provider_job_quota",
+        help=described("Training jobs that the project of the provider may have", f"{_QUOTAS}.quota"),
+        kind="gauge",
+        of=ProviderQuota,
+        labels=(),
+        read=number("limit"),
+    ),
+    Family(
+        name="trainfleet_provider_job_quota_used",
+        help=described("Training jobs that count against the quota of the provider's project", f"{_QUOTAS}.used"),
+        kind="gauge",
+        of=ProviderQuota,
+        labels=(),
+        read=number("used"),
     ),
 )

@@ -18,7 +18,7 @@ from trainfleet_exporter.exposition.family import (
     number,
     word,
 )
-from trainfleet_exporter.model import Job, JobPods
+from trainfleet_exporter.model import Job, JobPods, QueuePlace
 
 _LIST = "PAI-DLC ListJobs"
 _DETAIL = "PAI-DLC GetJob"
@@ -132,6 +132,18 @@ JOB_FAMILIES = (
             experimental="whether a starting job holds them already is unproven",
         ),
         flag("holds_resources"),
+    ),
+    Family(
+        name="trainfleet_job_queue_position",
+        help=described(
+            "Place of a job in the queue of its pool; 1 is next",
+            "PAI PaiStudio ListQuotaWorkloads, Workloads[].Position",
+            "ModelArts pools/{pool}/workloads, items[].pendingPosition",
+        ),
+        kind="gauge",
+        of=QueuePlace,
+        labels=(),
+        read=number("position"),
     ),
     _job(
         "priority",

@@ -13,7 +13,7 @@ from trainfleet_exporter.exposition.family import (
     number,
     word,
 )
-from trainfleet_exporter.model import Pool, PoolAmounts, PoolWorkloads
+from trainfleet_exporter.model import Pool, PoolAmounts, PoolQueue, PoolWorkloads
 
 _QUOTAS = "PAI PaiStudio ListQuotas, Quotas[]"
 _DETAILS = f"{_QUOTAS}.QuotaDetails"
@@ -84,6 +84,19 @@ POOL_FAMILIES = (
         f"{_DETAILS}.NodeStatistics.EmptyNodeNum",
         read=number("empty_nodes"),
     ),
+    Family(
+        name="trainfleet_pool_queued_accelerators",
+        help=described(
+            "Accelerators that workloads in the queue of a pool ask for: submitted and not placed",
+            "PAI PaiStudio ListQuotaWorkloads, Workloads[].Resource.GPU where Status is Enqueued",
+            "ModelArts pools/{pool}/workloads, items[].resourceRequirement where status is Queue",
+            experimental="how the platforms count what waits is unproven",
+        ),
+        kind="gauge",
+        of=PoolQueue,
+        labels=("accelerator",),
+        read=amounts("accelerators", "kind"),
+    ),
     *_CAPACITY[:2],
     *_ALLOCATED[:2],
     *_CAPACITY[2:],
@@ -92,6 +105,7 @@ POOL_FAMILIES = (
         name="trainfleet_pool_workloads",
         help=described(
             "Workloads of a pool by type and status",
+            "PAI PaiStudio ListQuotaWorkloads, TotalCount",
             "ModelArts statistics/pools/{pool}/workloads, statistics.items[].status",
         ),
         kind="gauge",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from time import perf_counter
+from typing import Any
 
 from trainfleet_exporter.exposition.families import FAMILIES, KEYS
-from trainfleet_exporter.exposition.family import Read
+from trainfleet_exporter.exposition.family import Number, Read
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.exposition.tag_labels import tag_labels
 from trainfleet_exporter.exposition.text import escape_label, format_value
@@ -69,7 +70,8 @@ class _Pile:
         return self._pieces
 
 
-_Row = tuple[str, tuple[str, ...] | None, Read]
+_Row = tuple[str, tuple[str, ...] | None, Read, Callable[[Any], float | int | None] | None]
+"""Name, further labels, how to read; and for a single number without further labels, the shorter way to it."""
 
 
 class Renderer:
@@ -80,7 +82,8 @@ class Renderer:
         self._rows: dict[type, list[_Row]] = {of: [] for of in KEYS}
         for family in FAMILIES:
             if not any(fnmatchcase(family.name, glob) for glob in settings.deny):
-                self._rows[family.of].append((family.name, family.labels, family.read))
+                get = family.read.value if isinstance(family.read, Number) else None
+                self._rows[family.of].append((family.name, family.labels, family.read, get))
 
     def render(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
         """Sample lines of the objects, family by family, in pieces of at most 1 MB that end with a line.
@@ -117,7 +120,12 @@ class Renderer:
         labels = first_label
         for name, value in zip(key_names, key_values(found), strict=True):
             labels += f',{name}="{escape_label(value)}"'
-        for family, names, read in self._rows[type(found)]:
+        for family, names, read, get in self._rows[type(found)]:
+            if get is not None:
+                sample = get(found)
+                if sample is not None:
+                    piles[family].lines.append(f"{family}{{{labels}}} {format_value(sample)}\n")
+                continue
             for values, sample in read(found):
                 if names == ():
                     line = f"{family}{{{labels}}} {format_value(sample)}\n"
