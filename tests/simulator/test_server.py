@@ -71,7 +71,7 @@ def test_the_config_reaches_it() -> None:
     assert provider["credentials"] == {"access_key_id": "LTAIX", "access_key_secret": "s3cret"}
     assert set(provider["endpoints"].values()) == {"http://127.0.0.1:8123"}
     assert config["global"]["metrics"]["job_labels"] == ["team", "project", "cost-center"]
-    assert provider["collectors"]["usage"] == {"interval": "15s", "source": "job_metrics"}
+    assert provider["collectors"]["usage"] == {"interval": "15s"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_with_both_clouds_the_config_has_a_provider_for_each() -> None:
         "secret_key": "s3cret",
         "security_token": "STSTOKEN",
     }
-    assert modelarts["endpoints"] == {"modelarts": "http://127.0.0.1:8123", "iam": "http://127.0.0.1:8123"}
+    assert modelarts["endpoints"] == dict.fromkeys(("modelarts", "iam", "aom"), "http://127.0.0.1:8123")
     assert modelarts["limits"] == pai["limits"]
     assert modelarts["collectors"]["jobs_v1"] == {"enabled": True, "interval": "20s"}
 

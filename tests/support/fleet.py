@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class Fleet:
         caplog: pytest.LogCaptureFixture,
         *,
         config: str,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._caplog = caplog
         monkeypatch.setattr(
@@ -42,7 +43,8 @@ class Fleet:
         path = tmp_path / "config.yaml"
         path.write_text(config, encoding="utf-8")
         platforms = installed_platforms()
-        loaded = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
+        configs = {name: found.config for name, found in platforms.items()}
+        loaded = load_config(path, environ=environ or {}, platforms=configs)
         self.exporter = Exporter(loaded, platforms)
         self.schedule = Schedule(self.exporter.runners)
 

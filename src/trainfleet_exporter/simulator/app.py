@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import uuid
 from collections.abc import Callable, Sequence
+from email.utils import formatdate
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -58,6 +59,7 @@ class CloudApp:
                 response, code = cloud.refuse(error, asked, named, request_id), error.code
             else:
                 response, code = cloud.respond(answer, request_id), ""
+        response.headers.setdefault("date", formatdate(self._clock(), usegmt=True))
         self.truth.note(
             at=self._clock(),
             api=named.api,

@@ -50,6 +50,8 @@ class Answer:
     """A well-formed answer that holds nothing."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None
+    """What is sent as plain text instead of a body."""
 
 
 class Cloud(Protocol):

@@ -15,14 +15,18 @@ from trainfleet_exporter.simulator.app import CloudApp
 from trainfleet_exporter.simulator.exchange import Cloud
 from trainfleet_exporter.simulator.faults import Faults
 from trainfleet_exporter.simulator.modelarts import catalog as modelarts
+from trainfleet_exporter.simulator.modelarts.agency import Agency
+from trainfleet_exporter.simulator.modelarts.aom_samples import Aom
 from trainfleet_exporter.simulator.modelarts.auth import Gatekeeper
 from trainfleet_exporter.simulator.modelarts.gate import ModelArts
 from trainfleet_exporter.simulator.modelarts.legacy import SETTING as V1
 from trainfleet_exporter.simulator.modelarts.past import SETTING as V2
 from trainfleet_exporter.simulator.modelarts.tokens import LIFETIME, Tokens
-from trainfleet_exporter.simulator.pai.auth import Verifier
 from trainfleet_exporter.simulator.pai.gate import Pai
+from trainfleet_exporter.simulator.pai.keys import Key, Keys
+from trainfleet_exporter.simulator.pai.monitor import MonitorSettings
 from trainfleet_exporter.simulator.pai.setting import SETTING as PAI
+from trainfleet_exporter.simulator.pai.sts import Sts
 from trainfleet_exporter.simulator.world.fleet import World
 
 ACCESS_KEY_ID = "LTAISIMULATOR"
@@ -48,10 +52,12 @@ _PAI = """\
       dlc: {base_url}
       paistudio: {base_url}
       aiworkspace: {base_url}
+      cloudmonitor: {base_url}
     collectors:
       job_counts: {{interval: 15s}}
       pods: {{interval: 20s}}
-      usage: {{interval: 15s, source: job_metrics}}
+      usage: {{interval: 15s}}
+      nodes: {{enabled: true, interval: 20s}}
     limits:
       requests_per_second: 200
       concurrency: 8
@@ -67,9 +73,11 @@ _MODELARTS = """\
 {token}    endpoints:
       modelarts: {base_url}
       iam: {base_url}
+      aom: {base_url}
     collectors:
       job_counts: {{interval: 15s}}
-      usage: {{interval: 15s, source: task_metrics}}
+      usage: {{interval: 15s}}
+      nodes: {{enabled: true, interval: 20s}}
       jobs_v1: {{enabled: true, interval: 20s}}
     limits:
       requests_per_second: 200
@@ -81,8 +89,9 @@ class Simulator:
     """The simulated clouds, each with a seeded world.
 
     `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
-    a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths. Without a security
-    token the keys are permanent ones; both clouds know the same token. `token_lifetime` is that of IAM's, in seconds.
+    a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths; ordinary jobs live
+    for minutes, or `patience` times as long. Without a security token the keys are permanent ones; both clouds know the
+    same token. `token_lifetime` is that of IAM's, in seconds.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class Simulator:
         security_token: str | None = None,
         clock: Callable[[], float] = time.time,
         population: int = 40,
+        patience: int = 1,
         clouds: Sequence[str] = ("pai",),
         access_key: str = modelarts.ACCESS_KEY,
         secret_key: str = modelarts.SECRET_KEY,
@@ -110,15 +120,26 @@ class Simulator:
         """Each cloud's world by its name."""
         self.tokens = Tokens(token_lifetime)
         """What IAM has issued."""
+        self.agency = Agency()
+        """Huawei's STS and the metadata of a Huawei machine: what they issue, for how long, and to whom."""
+        self.aom = Aom()
+        """What Huawei's AOM serves, and how late."""
+        keys = Keys(Key(access_key_id, access_key_secret, security_token))
+        self.monitor = MonitorSettings()
+        """How PAI's CloudMonitor behaves."""
+        self.sts = Sts(keys)
+        """The temporary keys of the PAI account, who gets them, and from which service."""
         served: list[Cloud] = []
         if "modelarts" in clouds:
-            world = self.worlds["modelarts"] = World(V2, seed, clock(), population=max(population * 6 // 10, 1))
+            world = self.worlds["modelarts"] = World(
+                V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience
+            )
             legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock())
-            gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens)
-            served.append(ModelArts(world, legacy, gatekeeper, self.tokens))
+            gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens, self.agency)
+            served.append(ModelArts(world, legacy, gatekeeper, tokens=self.tokens, agency=self.agency, aom=self.aom))
         if "pai" in clouds:
-            world = self.worlds["pai"] = World(PAI, seed, clock(), population=population)
-            served.append(Pai(world, Verifier(access_key_id, access_key_secret, security_token)))
+            world = self.worlds["pai"] = World(PAI, seed, clock(), population=population, patience=patience)
+            served.append(Pai(world, keys, self.monitor, self.sts))
         if not served or set(clouds) - {"pai", "modelarts"}:
             raise ValueError("clouds are some of: pai, modelarts")
         self._cloud = CloudApp(served, clock)
@@ -153,6 +174,7 @@ class Simulator:
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                date_header=False,  # the clouds' own clock tells it
                 timeout_graceful_shutdown=1,
             )
         )

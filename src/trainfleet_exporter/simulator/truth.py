@@ -9,7 +9,14 @@ from typing import Any
 _KEPT = 3000
 
 
-_NOT_FOUND = {"NotFound", "ModelArts.2775", "ModelArts.50015001"}
+_NOT_FOUND = {
+    "NotFound",
+    "ResourceNotFound",
+    "EntityNotExist.Role",
+    "EntityNotExist.OIDCProvider",
+    "ModelArts.2775",
+    "ModelArts.50015001",
+}
 
 
 def outcome_of(status: int, code: str) -> str:
@@ -27,6 +34,8 @@ def outcome_of(status: int, code: str) -> str:
         "Signature",
         "IncompleteSignature",
         "Forb",
+        "NoPermission",
+        "AuthenticationFail",
     )
     if status in {401, 403} or code.startswith(auth):
         return "auth"

@@ -17,6 +17,7 @@ from trainfleet_exporter.simulator.modelarts.catalog import (
     TEAM_WORKSPACE,
 )
 from trainfleet_exporter.simulator.modelarts.phases import WORKLOAD_STATUSES
+from trainfleet_exporter.simulator.world.usage import reading
 
 RUNTIME = f"{V2}/metrics/runtime/pools"
 BAD = (400, "ModelArts.50004000")
@@ -145,6 +146,26 @@ def test_a_workload_is_a_job_with_units(caller: Caller) -> None:
     waits = rows["waits-for-room"]
     assert (waits["status"], waits["pendingDuration"]) == ("Queue", 200)
     assert waits["pendingPosition"] >= 1
+    assert waits["resourceRequirement"]["huawei.com/ascend-1980"] == "48"
+    assert waits["hostIps"] == ""
+    hosts = {node["status"]["privateIp"] for node in caller.body(f"{POOLS}/{ASCEND}/nodes")["items"]}
+    assert set(pretrain["hostIps"].split(",")) <= hosts, "the nodes' addresses, not the pods'"
+
+
+def test_queued_workloads_have_their_place_in_the_queue() -> None:
+    caller = Caller()
+    longest = 0
+    for _ in range(40):
+        caller.clock.now += 60
+        for pool in (ASCEND, ASCEND_TEAM, GPU):
+            rows = caller.body(f"{POOLS}/{pool}/workloads")["items"]
+            queued = [row for row in rows if row["status"] == "Queue"]
+            queue = sorted(queued, key=lambda row: int(row["pendingPosition"]))
+            assert [row["pendingPosition"] for row in queue] == list(range(1, len(queue) + 1))
+            assert [row["jobUUID"] for row in queue] == caller.world.pools[pool].waiting()
+            assert {row["pendingPosition"] for row in rows if row["status"] != "Queue"} == {-1}
+            longest = max(longest, len(queue))
+    assert longest > 2
 
 
 def test_nodes_are_paged_by_a_token(caller: Caller) -> None:
@@ -163,34 +184,94 @@ def test_nodes_are_paged_by_a_token(caller: Caller) -> None:
     assert cards - free == caller.world.pools[GPU].allocated.cards
 
 
-def test_the_monitor_has_minus_one_where_it_has_no_data(caller: Caller) -> None:
-    body = caller.body(f"{POOLS}/{GPU}/monitor", time_range="-1.-1.5", statistics="average", period="60")
-    points = {metric["metric"]["metricName"]: metric["dataPoints"] for metric in body["metrics"]}
-    assert "memUsedRate" in points
-    assert "memUsage" not in points
+def monitored(caller: Caller, pool: str, **query: str) -> dict[str, list[dict[str, Any]]]:
+    """Points by metric, oldest first."""
+    body = caller.body(f"{POOLS}/{pool}/monitor", **query)
+    return {metric["metric"]["metricName"]: metric["dataPoints"] for metric in body["metrics"]}
+
+
+def values(points: list[dict[str, Any]]) -> list[float]:
+    return [point["statistics"][0]["value"] for point in points]
+
+
+LAST_MINUTES = {"time_range": "-1.-1.5", "statistics": "average", "period": "60"}
+
+
+def test_the_monitor_has_percents_and_minus_one_where_it_has_no_data(caller: Caller) -> None:
+    points = monitored(caller, GPU, **LAST_MINUTES)
+    assert {name for name in points if name.startswith("mem")} == {"memUsedRate"}
     assert all(START - 300 <= point["timestamp"] / 1000 <= START for rows in points.values() for point in rows)
-
-    def values(name: str) -> set[float]:
-        return {point["statistics"][0]["value"] for point in points[name]}
-
-    assert values("npuUtil") == {-1}
+    assert set(values(points["npuUtil"])) == {-1}
     assert {point["unit"] for point in points["npuUtil"]} == {""}
-    assert all(0 < value <= 100 for value in values("gpuUtil") | values("cpuUsage"))
+    assert {point["unit"] for point in points["gpuUtil"]} == {"Percent"}
+    assert all(0 < value <= 100 for name in ("gpuUtil", "cpuUsage") for value in values(points[name])[:-1])
 
 
-def test_the_monitor_takes_the_maximum_unless_told_otherwise(caller: Caller) -> None:
-    def latest(**query: str) -> dict[str, Any]:
-        body = caller.body(f"{POOLS}/{GPU}/monitor", **query)
-        found: dict[str, Any] = body["metrics"][0]["dataPoints"][-1]["statistics"][0]
-        return found
+def test_the_monitors_newest_minute_is_not_there_at_once() -> None:
+    caller = Caller()
+    assert values(monitored(caller, GPU, **LAST_MINUTES)["cpuUsage"])[-1] == -1, "5 seconds after its minute"
+    caller.clock.now += 15
+    later = monitored(caller, GPU, **LAST_MINUTES)["cpuUsage"]
+    assert later[-1]["timestamp"] == (START - 5) * 1000
+    assert values(later)[-1] > 0
 
-    assert latest()["statistic"] == "maximum"
-    assert latest()["value"] > latest(statistics="average")["value"] > latest(statistics="minimum")["value"]
+
+def test_the_monitor_tells_disks_in_megabytes(caller: Caller) -> None:
+    points = monitored(caller, GPU, **LAST_MINUTES)
+    whole, free, share = (points[name][0] for name in ("diskCapacity", "diskAvailableCapacity", "diskUsedRate"))
+    assert (whole["unit"], free["unit"], share["unit"]) == ("Megabytes", "Megabytes", "Percent")
+    (capacity,), (available,), (used,) = values([whole]), values([free]), values([share])
+    assert available == pytest.approx(capacity * (1 - used / 100))
+
+
+def test_the_monitor_is_the_share_of_the_nodes_that_jobs_use(caller: Caller) -> None:
+    pool, world = caller.world.pools[GPU], caller.world
+    at = int(START) // 60 * 60 - 60
+    used = sum(
+        (reading("GpuCoreUsage", job, pod, at) or 0.0) * pod.role.cards
+        for job in world.jobs.values()
+        if job.draft.pool_id == GPU
+        for pod in job.pods
+    )
+    found = values(monitored(caller, GPU, **LAST_MINUTES)["gpuUtil"])[-2]
+    assert found == pytest.approx(used / (8 * len(pool.nodes)), abs=0.001)
+
+
+def test_a_logical_pool_shows_the_cluster_that_it_is_part_of(caller: Caller) -> None:
+    whole, part = (caller.body(f"{POOLS}/{pool}/monitor", **LAST_MINUTES) for pool in (ASCEND, ASCEND_TEAM))
+    assert whole == part
+    other = caller.body(f"{POOLS}/{GPU}/monitor", **LAST_MINUTES)
+    assert other["metrics"][0]["metric"]["dimensions"] != whole["metrics"][0]["metric"]["dimensions"]
+
+
+def test_pools_without_nodes_have_no_data_or_no_points(caller: Caller) -> None:
+    coming = monitored(caller, COMING, **LAST_MINUTES)
+    assert {value for rows in coming.values() for value in values(rows)} == {-1}
+    assert set(map(len, monitored(caller, NEVER_CAME, **LAST_MINUTES).values())) == {0}
+
+
+def test_the_monitor_takes_the_maximum_of_an_hour_unless_told_otherwise(caller: Caller) -> None:
+    def before_last(**query: str) -> Any:
+        return monitored(caller, GPU, **query)["cpuUsage"][-2]["statistics"][0]
+
+    assert before_last()["statistic"] == "maximum"
+    assert len(monitored(caller, GPU)["cpuUsage"]) == 60
+    average, minimum = before_last(statistics="average"), before_last(statistics="minimum")
+    assert before_last()["value"] > average["value"] > minimum["value"] > 0
+    assert before_last(statistics="sampleCount")["value"] == 5
+    start = int(START - 600) * 1000
+    assert len(monitored(caller, GPU, time_range=f"{start}.-1.5")["cpuUsage"]) == 10, "a start beats the minutes"
 
 
 @pytest.mark.parametrize(
     "query",
-    [{"statistics": "mean"}, {"period": "61"}, {"time_range": "60"}, {"time_range": "-1.-1.1441"}],
+    [
+        {"statistics": "mean"},
+        {"period": "61"},
+        {"time_range": "60"},
+        {"time_range": "-1.-1.1441"},
+        {"time_range": "1000000000000.-1.5"},
+    ],
     ids=str,
 )
 def test_the_monitor_refuses(caller: Caller, query: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import SEARCHES, V2, Caller, refusal
+from tests.simulator.modelarts.test_truth import told
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.modelarts.catalog import ASCEND, DEFAULT, GPU, TEAM_WORKSPACE
 from trainfleet_exporter.simulator.modelarts.phases import PHASES
@@ -288,3 +289,18 @@ def test_in_its_first_minute_a_job_has_no_sample() -> None:
             break
         assert caller.clock.now < START + 120
     assert {metric["metric"]: metric["value"] for metric in answer.json()["metrics"]} == {name: [-1] for name in SIX}
+
+
+def test_the_quota_counts_the_live_jobs_of_all_workspaces(caller: Caller) -> None:
+    path = f"{V2}/training-quotas"
+    live = caller.world.live()
+    assert {job.draft.workspace_id for job in live} == {DEFAULT, TEAM_WORKSPACE}
+    whole = caller.body(path, resource="job-num")
+    assert whole == {"quotas": [{"resource": "job-num", "quota": 10_000, "used": len(live)}]}
+    assert caller.body(path) == whole
+    (answer,) = told(caller, operation="ShowTrainingQuotas")["answers"][-1:]
+    assert (answer["api"], answer["rows"]) == ("modelarts", [["job-num", 10_000, len(live)]])
+    user = live[0].draft.user.user_id
+    (mine,) = caller.body(path, user_id=user)["quotas"]
+    assert mine["used"] == sum(job.draft.user.user_id == user for job in live) < len(live)
+    assert refusal(caller.get(path, resource="gpu-num")) == (400, "ModelArts.2764")

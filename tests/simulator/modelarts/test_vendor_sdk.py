@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,6 +149,25 @@ def test_the_monitor_and_the_nodes(endpoint: str) -> None:
     assert {metric.metric.metric_name for metric in client.show_pool_monitor(request).metrics} >= {"gpuUtil"}
     nodes = client.list_pool_nodes(sdk.ListPoolNodesRequest(pool_name=GPU)).items
     assert [node.status.phase for node in nodes].count("Abnormal") == 1
+
+
+def test_show_training_quotas(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    (quota,) = client.show_training_quotas(sdk.ShowTrainingQuotasRequest(resource="job-num")).quotas
+    assert (quota.resource, quota.quota) == ("job-num", 10_000)
+    assert quota.used > 10
+
+
+def test_the_sdks_own_keys_of_a_machine_open_the_api(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    accessor = _sdk(f"{CORE}.auth.internal").MetadataAccessor
+    monkeypatch.setattr(accessor, "_METADATA_ENDPOINT", endpoint)
+    found = accessor().get_credential()
+    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(found.access, found.secret, PROJECT_ID)
+    sdk = _sdk(MODELARTS)
+    builder = sdk.ModelArtsClient.new_builder().with_endpoint(endpoint)
+    client = builder.with_credentials(credentials.with_security_token(found.security_token)).build()
+    assert client.list_training_jobs(_search(sdk, limit=1)).total > 0
+    assert found.expire_at > time.time() + 80_000
 
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {

@@ -15,6 +15,7 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import (
     signature,
 )
 from trainfleet_exporter.simulator.exchange import ApiError, Asked
+from trainfleet_exporter.simulator.modelarts.agency import Agency
 from trainfleet_exporter.simulator.modelarts.tokens import Tokens
 
 MAX_SKEW = 900  # seconds
@@ -24,13 +25,16 @@ _AUTHORIZATION = re.compile(
 
 
 class Gatekeeper:
-    """Knows one key pair (and its security token, where it is a temporary one) and the tokens that IAM issued."""
+    """Knows one key pair (and its security token, where it is a temporary one), IAM's tokens and an agency's keys."""
 
-    def __init__(self, access_key: str, secret_key: str, security_token: str | None, tokens: Tokens) -> None:
+    def __init__(
+        self, access_key: str, secret_key: str, security_token: str | None, tokens: Tokens, agency: Agency
+    ) -> None:
         self._key = access_key
         self._secret = secret_key
         self._security_token = security_token
         self._tokens = tokens
+        self._agency = agency
 
     def check(self, asked: Asked, now: float) -> None:
         """Raise ApiError unless the request bears a valid token or is properly signed."""
@@ -46,10 +50,7 @@ class Gatekeeper:
         if found is None:
             raise _refused("Authorization header is missing or malformed")
         key, names, received = found.groups()
-        if key != self._key:
-            raise _refused(f"ak {key} not exist")
-        if (headers.get("x-security-token") or None) != self._security_token:
-            raise _refused("the security token does not fit the ak")
+        secret = self._secret_of(key, headers.get("x-security-token") or None, now)
         _check_date(headers.get("x-sdk-date", ""), now)
         signed = names.split(";")
         must = {"x-sdk-date", "x-security-token"} & set(headers)
@@ -62,10 +63,24 @@ class Gatekeeper:
             headers={name: headers[name] for name in signed},
             date=headers["x-sdk-date"],
             body_sha256=_body_sha256(headers, asked.body),
-            secret=self._secret,
+            secret=secret,
         )
         if not hmac.compare_digest(expected, received):
             raise _refused("verify aksk signature fail")
+
+    def _secret_of(self, key: str, security_token: str | None, now: float) -> str:
+        """The secret of an access key that is known and comes with its own security token, still in force."""
+        temporary = self._agency.find(key)
+        if key != self._key and temporary is None:
+            raise _refused(f"ak {key} not exist")
+        expected = self._security_token if temporary is None else temporary.security_token
+        if security_token != expected:
+            raise _refused("the security token does not fit the ak")
+        if temporary is None:
+            return self._secret
+        if not temporary.valid(now):
+            raise _refused("the security token has expired")
+        return temporary.secret_key
 
 
 def _body_sha256(headers: Mapping[str, str], body: bytes) -> str:

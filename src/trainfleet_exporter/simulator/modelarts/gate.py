@@ -1,4 +1,7 @@
-"""The simulated ModelArts and IAM behind one address: what a request means, who asks, and how it is answered."""
+"""The simulated ModelArts, IAM, STS, AOM and machine metadata behind one address.
+
+What a request means, who asks, and how it is answered.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,29 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.signing import ALGORITHM
 from trainfleet_exporter.simulator.exchange import Answer, ApiError, Asked, Named
-from trainfleet_exporter.simulator.modelarts import iam, monitor, pools, training, v1, workloads
+from trainfleet_exporter.simulator.modelarts import iam, monitor, pools, sts, training, v1, workloads
+from trainfleet_exporter.simulator.modelarts.agency import Agency
+from trainfleet_exporter.simulator.modelarts.aom import (
+    list_instant_query_aom_prom,
+    list_label_values_aom_prom,
+    list_labels_aom_prom,
+    metric_of,
+)
+from trainfleet_exporter.simulator.modelarts.aom_samples import Aom, Samples
 from trainfleet_exporter.simulator.modelarts.auth import Gatekeeper
 from trainfleet_exporter.simulator.modelarts.catalog import PROJECT_ID
+from trainfleet_exporter.simulator.modelarts.node_loads import NodeLoads
 from trainfleet_exporter.simulator.modelarts.parameters import Call, Operation, refused
 from trainfleet_exporter.simulator.modelarts.task_series import TaskSeries
 from trainfleet_exporter.simulator.modelarts.tokens import Tokens
 from trainfleet_exporter.simulator.world.fleet import World
 
 _V1_VERSION = "/v1/{project}/training-jobs/{JobId}/versions/{VersionId}"
+_AOM = "/v1/{project}/[{Instance}/]aom/api/v1"
 _ROUTES: tuple[tuple[str, str, str, Operation], ...] = (
     ("ListTrainingJobs", "POST", "/v2/{project}/training-job-searches", training.list_training_jobs),
     ("ShowTrainingJobDetails", "GET", "/v2/{project}/training-jobs/{JobId}", training.show_training_job_details),
@@ -29,6 +42,7 @@ _ROUTES: tuple[tuple[str, str, str, Operation], ...] = (
         "/v2/{project}/training-jobs/{JobId}/metrics/{TaskId}",
         training.show_training_job_metrics,
     ),
+    ("ShowTrainingQuotas", "GET", "/v2/{project}/training-quotas", training.show_training_quotas),
     ("ListPools", "GET", "/v2/{project}/pools", pools.list_pools),
     ("ShowPoolRuntimeMetrics", "GET", "/v2/{project}/metrics/runtime/pools", pools.show_pool_runtime_metrics),
     ("ShowPoolMonitor", "GET", "/v2/{project}/pools/{PoolId}/monitor", monitor.show_pool_monitor),
@@ -47,13 +61,36 @@ _ROUTES: tuple[tuple[str, str, str, Operation], ...] = (
     ("ShowPodMetricStatistic", "GET", f"{_V1_VERSION}/pod/{{PodName}}/metric-statistic", v1.show_pod_metric_statistic),
     ("KeystoneCreateUserTokenByPassword", "POST", "/v3/auth/tokens", iam.keystone_create_user_token_by_password),
     ("KeystoneListProjects", "GET", "/v3/projects", iam.keystone_list_projects),
+    ("AssumeAgencyWithOIDC", "POST", "/v5/agencies/assume-with-oidc", sts.assume_agency_with_oidc),
+    ("GetMetadataToken", "PUT", "/meta-data/latest/api/token", sts.get_metadata_token),
+    ("GetSecurityKey", "GET", "/openstack/latest/securitykey", sts.get_security_key),
+    # Both methods, with an instance or without: the vendor's client has a name for each, the log has one.
+    ("ListInstantQueryAomPromPost", "POST", f"{_AOM}/query", list_instant_query_aom_prom),
+    ("ListInstantQueryAomPromPost", "GET", f"{_AOM}/query", list_instant_query_aom_prom),
+    ("ListLabelValuesAomPromGet", "GET", f"{_AOM}/label/{{LabelName}}/values", list_label_values_aom_prom),
+    ("ListLabelsAomPromGet", "GET", f"{_AOM}/labels", list_labels_aom_prom),
 )
-_OPERATIONS = [
-    (name, method, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)), operate)
-    for name, method, path, operate in _ROUTES
-]
-_OURS = re.compile("/v[123]/")
-_IAM = re.compile("/v3/")
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """Of a path in which a name stands in braces, and what may be left out in square brackets."""
+    optional = path.replace("[", "(?:").replace("]", ")?")
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", optional))
+
+
+_OPERATIONS = [(name, method, _pattern(path), operate) for name, method, path, operate in _ROUTES]
+_OURS = re.compile("/v[1235]/|/meta-data/|/openstack/")
+_APIS = tuple(
+    (re.compile(pattern), api)
+    for pattern, api in (
+        ("/v3/", "iam"),
+        ("/v5/", "sts"),
+        ("/meta-data/|/openstack/", "metadata"),
+        ("/v1/[^/]+/([^/]+/)?aom/", "aom"),
+    )
+)
+_UNSIGNED = {"KeystoneCreateUserTokenByPassword", "AssumeAgencyWithOIDC", "GetMetadataToken", "GetSecurityKey"}
+"""Asked by those who have no key or token yet."""
 _OLD = {"ListTrainingJobsV1", "ListTrainingJobVersions", "ListLogFileNames"}
 _USUAL = {
     400: ("ModelArts.2764", "Invalid parameter."),
@@ -66,39 +103,50 @@ _USUAL = {
     ),
     503: ("APIGW.0613", "IAM is unavailable."),
 }
+_AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavailable"}
 
 
 class ModelArts:
     """One project, whose v2 jobs and pools live in one world and whose v1 jobs in another."""
 
-    def __init__(self, world: World, legacy: World, gatekeeper: Gatekeeper, tokens: Tokens) -> None:
+    def __init__(
+        self, world: World, legacy: World, gatekeeper: Gatekeeper, *, tokens: Tokens, agency: Agency, aom: Aom
+    ) -> None:
         self.world = world
         self.legacy = legacy
         self._gatekeeper = gatekeeper
         self._tokens = tokens
+        self._agency = agency
+        self._aom = aom
         self._series = TaskSeries()
+        self._samples = Samples()
+        self._loads = NodeLoads()
 
     def takes(self, asked: Asked) -> bool:
         authorization = asked.headers.get("authorization", "")
         return bool(_OURS.match(asked.path)) or "x-auth-token" in asked.headers or authorization.startswith(ALGORITHM)
 
     def name(self, asked: Asked) -> Named:
-        api = "iam" if _IAM.match(asked.path) else "modelarts"
+        api = next((api for pattern, api in _APIS if pattern.match(asked.path)), "modelarts")
         found = _find(asked)
         if found is None:
             return Named(api, "unknown", dict(asked.query))
         operation, ids, _ = found
-        searched = _searched(asked.body) if operation == "ListTrainingJobs" else {}
-        return Named(api, operation, dict(asked.query) | searched | ids)
+        about = dict(asked.query)
+        if operation == "ListTrainingJobs":
+            about |= _searched(asked.body)
+        elif operation == "ListInstantQueryAomPromPost":
+            about["metric"] = metric_of(about.get("query", ""))
+        return Named(api, operation, about | ids)
 
     def answer(self, asked: Asked, named: Named, now: float) -> Answer:
         found = _find(asked)
         if found is None:
             raise ApiError(404, *_USUAL[404])
         _, ids, operate = found
-        if named.operation != "KeystoneCreateUserTokenByPassword":
+        if named.operation not in _UNSIGNED:
             self._gatekeeper.check(asked, now)
-        project = ids.pop("project", PROJECT_ID)
+        project, instance = ids.pop("project", PROJECT_ID), ids.pop("Instance", "0")
         if {project, asked.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise refused("0210", "The project ID in the URL does not match that of the credentials.", 403)
         query: dict[str, list[str]] = {}
@@ -109,27 +157,40 @@ class ModelArts:
         call = Call(
             query=query,
             ids=tuple(ids.values()),
-            body=_decoded(asked.body) if asked.method == "POST" else None,
+            body=_decoded(asked.body) if asked.method == "POST" and named.api != "aom" else None,
             world=self.world,
             legacy=self.legacy,
             series=self._series,
             tokens=self._tokens,
             now=now,
+            headers=asked.headers,
+            agency=self._agency,
+            aom=self._aom,
+            samples=self._samples,
+            loads=self._loads,
+            instance=instance,
         )
         return operate(call)
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         headers = {"X-Request-Id": request_id, **answer.headers}
+        if answer.text is not None:
+            return PlainTextResponse(answer.text, answer.status, headers=headers)
         if answer.body is None:
             return Response(status_code=answer.status, headers=headers)
         return JSONResponse(answer.body, answer.status, headers=headers)
 
     def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
         body: dict[str, Any]
-        if error.code.startswith("APIGW."):
+        if named.api == "metadata":
+            return PlainTextResponse(error.message, error.status)
+        if error.code.startswith(("APIGW.", "PAP5.")):
             body = {"error_code": error.code, "error_msg": error.message, "request_id": request_id}
         elif named.api == "iam":
             body = {"error": {"code": error.status, "message": error.message, "title": "Refused"}}
+        elif named.api == "aom":
+            kind = _AOM_ERRORS.get(error.status, "internal")
+            body = {"status": "error", "errorType": kind, "error": error.message}
         elif named.operation in _OLD:
             body = {"is_success": False, "error_code": error.code, "error_message": error.message}
         else:
@@ -140,7 +201,7 @@ class ModelArts:
         return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator was told to fail.")))
 
     def code(self, body: Any) -> str:
-        return str(body.get("error_code", "")) if isinstance(body, dict) else ""
+        return str(body.get("error_code") or body.get("errorType") or "") if isinstance(body, dict) else ""
 
 
 def _find(asked: Asked) -> tuple[str, dict[str, str], Operation] | None:
@@ -148,7 +209,8 @@ def _find(asked: Asked) -> tuple[str, dict[str, str], Operation] | None:
     for operation, method, pattern, operate in _OPERATIONS:
         found = pattern.fullmatch(asked.path)
         if found is not None and method == asked.method:
-            return operation, {name: unquote(part) for name, part in found.groupdict().items()}, operate
+            named = {name: unquote(part) for name, part in found.groupdict().items() if part is not None}
+            return operation, named, operate
     return None
 
 

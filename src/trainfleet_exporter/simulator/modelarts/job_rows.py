@@ -19,6 +19,14 @@ def tasks_of(job: Job) -> list[str]:
     return [pod.pod_id.removeprefix(f"{job.job_id}-") for pod in job.pods]
 
 
+def has(role: Role, metric: str) -> bool:
+    """Whether a task has the kind of device that a series is about."""
+    kind = metric[:3]
+    if kind not in {"gpu", "npu"}:
+        return True
+    return bool(role.cards) and _is_npu(role) == (kind == "npu")
+
+
 def job_row(job: Job, now: int) -> dict[str, Any]:
     """A job object. What is not known yet is left out or 0."""
     draft = job.draft

@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainfleet_exporter.simulator.exchange import Answer, ApiError
+from trainfleet_exporter.simulator.modelarts.agency import Agency
+from trainfleet_exporter.simulator.modelarts.aom_samples import Aom, Samples
 from trainfleet_exporter.simulator.modelarts.catalog import DEFAULT, WORKSPACES
+from trainfleet_exporter.simulator.modelarts.node_loads import NodeLoads
 from trainfleet_exporter.simulator.modelarts.task_series import TaskSeries
 from trainfleet_exporter.simulator.modelarts.tokens import Tokens
 from trainfleet_exporter.simulator.world.fleet import World
@@ -27,6 +30,13 @@ class Call:
     series: TaskSeries
     tokens: Tokens
     now: float
+    headers: Mapping[str, str]
+    agency: Agency
+    aom: Aom
+    samples: Samples
+    loads: NodeLoads
+    instance: str
+    """The Prometheus instance that a call to AOM names."""
 
     def text(self, name: str, default: str = "") -> str:
         """A query parameter that is sent once."""

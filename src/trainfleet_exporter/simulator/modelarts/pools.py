@@ -144,7 +144,7 @@ def list_pool_nodes(call: Call) -> Answer:
     def resources(amount: Amount) -> dict[str, str]:
         return {"cpu": f"{amount.cpu * 1000}m", "memory": f"{amount.memory}Mi", device: str(amount.cards)}
 
-    nodes = [(node.name, f"{node.ip_prefix}.1", "Available", node.free) for node in pool.nodes.values()]
+    nodes = [(name, host_ip(pool, name), "Available", node.free) for name, node in pool.nodes.items()]
     broken = catalog.ABNORMAL_NODES.get(pool.spec.pool_id, 0)
     nodes += [(f"{kind.prefix}-broken-{place}", f"10.9.{place}.1", "Abnormal", Amount()) for place in range(broken)]
     page = nodes[start : start + limit]
@@ -181,6 +181,11 @@ def _place(token: str) -> int:
         return int(base64.urlsafe_b64decode(token.encode()).decode().removeprefix("node "))
     except ValueError:
         raise refused("50004000", "The parameter continue is not a token of this list.") from None
+
+
+def host_ip(pool: Pool, node: str) -> str:
+    """The private address of one of the pool's nodes."""
+    return f"{pool.nodes[node].ip_prefix}.1"
 
 
 def gib(mib: int) -> str:

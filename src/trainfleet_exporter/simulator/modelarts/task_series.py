@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trainfleet_exporter.simulator.world.jobs import Job
+from trainfleet_exporter.simulator.world.jobs import Job, Pod
 from trainfleet_exporter.simulator.world.usage import reading
 
 MOST_MINUTES = 4320  # three days, as the console's chart
+
+
+def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[float, Pod] | None:
+    """The task's reading of one minute of its job, counted from 0, and the incarnation it is of.
+
+    None where none of them ran then. `metric` is in the world's words.
+    """
+    assert job.running is not None
+    at, pod = job.running + 60 * minute + 30, job.pods[place]
+    for one in (*pod.history, pod) if pod.history else (pod,):
+        value = reading(metric, job, one, at)
+        if value is not None:
+            return value, one
+    return None
 
 
 @dataclass(slots=True)
@@ -34,9 +48,7 @@ class TaskSeries:
             return [None]
         pod = job.pods[place]
         series = self._known.setdefault((pod.pod_id, metric), _Series(max(minutes - MOST_MINUTES, 0)))
-        incarnations = [*pod.history, pod]
         for minute in range(series.first + len(series.values), minutes):
-            at = job.running + 60 * minute + 30
-            found = (reading(metric, job, one, at) for one in incarnations)
-            series.values.append(next((value for value in found if value is not None), None))
+            found = minute_reading(job, place, metric, minute)
+            series.values.append(None if found is None else found[0])
         return series.values[-MOST_MINUTES:]

@@ -11,14 +11,15 @@ from zlib import crc32
 
 from trainfleet_exporter.simulator.exchange import Answer
 from trainfleet_exporter.simulator.modelarts import searches
-from trainfleet_exporter.simulator.modelarts.job_rows import job_row, tasks_of
+from trainfleet_exporter.simulator.modelarts.job_rows import has, job_row, tasks_of
 from trainfleet_exporter.simulator.modelarts.parameters import Call, refused
 from trainfleet_exporter.simulator.modelarts.phases import STATUSES, phase
 from trainfleet_exporter.simulator.modelarts.task_series import MOST_MINUTES
-from trainfleet_exporter.simulator.world.jobs import Job, Role
+from trainfleet_exporter.simulator.world.jobs import Job
 from trainfleet_exporter.simulator.world.listing import JobSlice
 
 _NO_SAMPLE = -1
+_QUOTA = 10_000
 _METRICS = {
     "cpuUsage": "CpuCoreUsage",
     "memUsage": "MemoryUsage",
@@ -71,6 +72,16 @@ def show_training_job_details(call: Call) -> Answer:
     return Answer(job_row(job, call.world.now), rows=[[job.job_id, phase(job)]])
 
 
+def show_training_quotas(call: Call) -> Answer:
+    """GET /v2/{project_id}/training-quotas: how many jobs may live at a time and how many do, in all workspaces."""
+    if call.text("resource", "job-num") != "job-num":
+        raise refused("2764", "The parameter resource must be job-num.")
+    user = call.text("user_id")
+    used = sum(1 for job in call.world.live() if user in {"", job.draft.user.user_id})
+    row = {"resource": "job-num", "quota": _QUOTA, "used": used}
+    return Answer({"quotas": [row]}, total=1, rows=[list(row.values())])
+
+
 def show_training_job_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/training-jobs/{training_job_id}/metrics/{task_id}: the whole history, in percent.
 
@@ -91,14 +102,6 @@ def show_training_job_metrics(call: Call) -> Answer:
         {"metrics": [{"metric": metric, "value": values} for metric, values in series.items()]},
         rows=[[metric, values[-5:]] for metric, values in series.items()],
     )
-
-
-def has(role: Role, metric: str) -> bool:
-    """Whether a task has the kind of device that a series is about."""
-    kind = metric[:3]
-    if kind not in {"gpu", "npu"}:
-        return True
-    return bool(role.cards) and role.card_type.startswith("ascend") == (kind == "npu")
 
 
 def _values(call: Call, job: Job, place: int, metric: str) -> list[float]:

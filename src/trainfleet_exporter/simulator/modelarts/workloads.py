@@ -15,7 +15,7 @@ from trainfleet_exporter.simulator.exchange import Answer
 from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.simulator.modelarts.parameters import Call, choice_of, int_of, refused
 from trainfleet_exporter.simulator.modelarts.phases import WORKLOAD_STATUSES, workload_status
-from trainfleet_exporter.simulator.modelarts.pools import gib, pool_of
+from trainfleet_exporter.simulator.modelarts.pools import gib, host_ip, pool_of
 from trainfleet_exporter.simulator.world.fleet import World
 from trainfleet_exporter.simulator.world.jobs import Job, total
 from trainfleet_exporter.simulator.world.nouns import DAY
@@ -144,6 +144,6 @@ def _row(world: World, pool: Pool, workload: _Workload, positions: Mapping[str, 
         "runningDuration": job.duration(world.now),
         "pendingDuration": (world.now if job.running is None else job.running) - job.created,
         "pendingPosition": positions.get(job.job_id, -1),
-        "hostIps": ",".join(sorted({pod.ip for pod in job.pods})),
+        "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
         "gvk": "batch.volcano.sh/v1alpha1, Kind=Job",
     }

@@ -1,1 +1,1 @@
-"""The simulated Alibaba PAI account: DLC, PaiStudio and AIWorkSpace."""
+"""The simulated Alibaba account: PAI (DLC, PaiStudio, AIWorkSpace), CloudMonitor, STS and a machine's metadata."""

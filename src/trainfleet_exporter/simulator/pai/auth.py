@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from trainfleet_exporter.providers.alibaba_pai.signing import ALGORITHM, signature
 from trainfleet_exporter.simulator.exchange import ApiError
+from trainfleet_exporter.simulator.pai.keys import Keys
 
 MAX_SKEW = 900  # seconds
 REQUIRED = frozenset(
@@ -21,12 +22,10 @@ _AUTHORIZATION = re.compile(
 
 
 class Verifier:
-    """Knows one key pair (and its security token, where it is a temporary one) and the nonces used of late."""
+    """Knows the keys (and the security tokens of the temporary ones among them) and the nonces used of late."""
 
-    def __init__(self, access_key_id: str, access_key_secret: str, security_token: str | None = None) -> None:
-        self._id = access_key_id
-        self._secret = access_key_secret
-        self._token = security_token
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
         self._nonces: dict[str, float] = {}
 
     def check(
@@ -39,9 +38,8 @@ class Verifier:
         key_id, names, received = found.groups()
         signed_names = names.split(";")
         self._check_date(headers.get("x-acs-date", ""), now)
-        if key_id != self._id:
-            raise ApiError(404, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
-        if (headers.get("x-acs-security-token") or None) != self._token:
+        key = self._keys.find(key_id, now)
+        if (headers.get("x-acs-security-token") or None) != key.security_token:
             raise ApiError(
                 400, "InvalidSecurityToken.MismatchWithAccessKey", "The security token does not fit the key."
             )
@@ -56,7 +54,7 @@ class Verifier:
             query=query,
             headers={name: headers[name] for name in signed_names},
             body_sha256=body_sha256,
-            secret=self._secret,
+            secret=key.access_key_secret,
         )
         if headers["x-acs-content-sha256"] != body_sha256 or not hmac.compare_digest(expected, received):
             raise ApiError(400, "SignatureDoesNotMatch", "The signature does not conform to Aliyun standards.")

@@ -17,10 +17,12 @@ from trainfleet_exporter.simulator.pai.parameters import (
     page_of,
 )
 from trainfleet_exporter.simulator.world.fleet import World
-from trainfleet_exporter.simulator.world.nouns import DAY
+from trainfleet_exporter.simulator.world.nouns import DAY, PoolSpec
 from trainfleet_exporter.simulator.world.pools import Amount, Pool
 
 _MEMBER = {workspace.workspace_id: workspace.name for workspace in WORKSPACES if workspace.member}
+VISIBLE = tuple(_MEMBER)
+"""The ids of the workspaces that the identity is a member of."""
 
 
 def list_quotas(call: Call) -> Answer:
@@ -37,7 +39,7 @@ def list_quotas(call: Call) -> Answer:
     found = [
         quota
         for quota in world.pools.values()
-        if _visible(quota)
+        if visible(quota)
         and resource_type in {"", quota.spec.resource_type}
         and (ids is None or quota.spec.pool_id in ids)
         and (workspaces is None or not set(workspaces).isdisjoint(quota.spec.workspaces))
@@ -55,14 +57,27 @@ def list_quotas(call: Call) -> Answer:
 
 def get_quota(call: Call) -> Answer:
     """GET /api/v1/quotas/{QuotaId}: one of them."""
-    quota = call.world.pools.get(call.ids[0])
-    if quota is None or not _visible(quota):
-        raise ApiError(404, "NotFound", f"The quota {call.ids[0]} is not found.")
+    quota = quota_of(call)
     row = _row(call.world, quota, verbose=bool_of(call.query, "Verbose"))
     return Answer(row, rows=[[row["QuotaId"], row["Status"], row["QuotaDetails"]]])
 
 
-def _visible(quota: Pool) -> bool:
+def quota_of(call: Call, quota_id: str = "") -> Pool:
+    """The quota with this id, or the one that the path names. Raises ApiError where it cannot be seen."""
+    quota_id = quota_id or call.ids[0]
+    quota = call.world.pools.get(quota_id)
+    if quota is None or not visible(quota):
+        raise ApiError(404, "NotFound", f"The quota {quota_id} is not found.")
+    return quota
+
+
+def resource_group(spec: PoolSpec) -> str:
+    """The id of the resource group that a quota's nodes belong to."""
+    return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
+
+
+def visible(quota: Pool) -> bool:
+    """Whether the identity is a member of one of its workspaces."""
     return not _MEMBER.keys().isdisjoint(quota.spec.workspaces)
 
 
@@ -81,7 +96,7 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         "ParentQuotaId": spec.parent,
         "SubQuotas": [{"QuotaId": child.pool_id, "QuotaName": child.name} for child in children],
         "Workspaces": [{"WorkspaceId": w, "WorkspaceName": _MEMBER[w]} for w in spec.workspaces if w in _MEMBER],
-        "ResourceGroupIds": [f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"],
+        "ResourceGroupIds": [resource_group(spec)],
         "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
         "QueueStrategy": "PaiStrategyFIFO",
         "QuotaConfig": {"WorkloadTypes": ["DLC", "DSW", "EAS", "TENSORBOARD"]},

@@ -14,11 +14,12 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One authenticated call: decoded query, ids from the path, and the world to answer from."""
+    """One call that may be made: decoded query, ids from the path, the world to answer from, and the Unix time."""
 
     query: Query
     ids: tuple[str, ...]
     world: World
+    now: float
 
 
 Operation = Callable[[Call], Answer]

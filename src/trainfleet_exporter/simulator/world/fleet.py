@@ -24,10 +24,20 @@ _WAVE = 1500  # arrivals swell and ebb with this period, so that pools fill and 
 
 
 class World:
-    """Every job and pool of one cloud. `population` is about how many jobs live at a time; pools grow with it."""
+    """Every job and pool of one cloud. `population` is about how many jobs live at a time; pools grow with it.
+
+    Ordinary jobs live for minutes, so that there is something to watch, or `patience` times as long.
+    """
 
     def __init__(
-        self, setting: Setting, seed: int, now: float, *, population: int | None = None, history: int | None = None
+        self,
+        setting: Setting,
+        seed: int,
+        now: float,
+        *,
+        population: int | None = None,
+        history: int | None = None,
+        patience: int = 1,
     ) -> None:
         self.started = int(now)
         self.now = self.started - 32 * DAY
@@ -40,12 +50,13 @@ class World:
         population = setting.population if population is None else population
         scale = population / setting.population
         self.pools = {spec.pool_id: Pool(spec, scale, 16 + i) for i, spec in enumerate(setting.pools)}
-        self._interval = _LIFETIME / max(population - setting.watched, 1)
+        self._patience = patience
+        self._interval = _LIFETIME * patience / max(population - setting.watched, 1)
         history = setting.history if history is None else history
         for at, asked in setting.earlier(self._rng, self.started, history, self.pools):
             self._at(at, self._submission(asked))
-        self._next_arrival = float(self.started - _WARM_UP)
-        self._at(self.started - _WARM_UP, self._arrival)
+        self._next_arrival = float(self.started - _WARM_UP * patience)
+        self._at(int(self._next_arrival), self._arrival)
         self.advance(self.started)
 
     def advance(self, to: float) -> None:
@@ -97,8 +108,8 @@ class World:
     # How a job comes and waits.
 
     def _arrival(self) -> None:
-        self._submit(self._setting.draft(self._rng))
-        swell = 1 + 0.35 * math.sin(2 * math.pi * self._next_arrival / _WAVE)
+        self._submit(self._setting.draft(self._rng).lasting(self._patience))
+        swell = 1 + 0.35 * math.sin(2 * math.pi * self._next_arrival / (_WAVE * self._patience))
         self._next_arrival += self._interval * self._rng.uniform(0.7, 1.3) / swell
         self._at(int(self._next_arrival), self._arrival)
 

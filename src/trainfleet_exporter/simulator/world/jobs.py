@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainfleet_exporter.simulator.world.nouns import FINISHED, User
 
@@ -67,6 +67,13 @@ class Draft:
     tags: tuple[tuple[str, str], ...]
     plan: Plan
     restarts_allowed: int = 10
+
+    def lasting(self, times: int) -> Draft:
+        """The same job, running so many times as long."""
+        if times == 1:
+            return self
+        restarts = tuple(replace(restart, after=restart.after * times) for restart in self.plan.restarts)
+        return replace(self, plan=replace(self.plan, running=self.plan.running * times, restarts=restarts))
 
 
 @dataclass(slots=True)
