@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import trainfleet_exporter
-from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.config import Config, ProviderConfig, redacted
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
-from trainfleet_exporter.polling import Runner, Schedule
-from trainfleet_exporter.providers.registry import Platform, Provider
+from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.polling import Pacing, Runner, Schedule
+from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.transport import Account, Attempt, Holder, Ledger, Limits
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.server import WebServer, listen
 
@@ -25,10 +26,20 @@ _STOP_SECONDS = 4.0
 
 
 class Exporter:
-    """The providers of one config, what they are polled by, and what they publish to."""
+    """The providers of one config, what they are polled by, and what they publish to.
 
-    def __init__(self, config: Config, platforms: Mapping[str, Platform]) -> None:
+    `observe` is told of each attempt to call an API, and whose it was, beside the metrics.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        platforms: Mapping[str, Platform],
+        *,
+        observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
+    ) -> None:
         self.config = config
+        self._observe = observe
         self.telemetry = Telemetry()
         self.board = Board()
         settings = config.global_
@@ -37,9 +48,22 @@ class Exporter:
         )
         self.providers: list[Provider] = []
         self.runners: list[Runner] = []
+        self._pacing = Pacing()
+        self._ledger = Ledger(settings.state_file)
+        self._accounts: dict[Holder, Account] = {}
+        self._facts: dict[str, ProviderFacts] = {}
+        """What is shown of each provider, by its name."""
         for provider_config in config.providers:
-            platform = platforms[provider_config.platform]
-            self._add(platform.build(provider_config, settings, partial(self._attempted, provider_config.name)))
+            account = self._account(provider_config)
+            context = BuildContext(
+                settings=settings,
+                account=account,
+                observe=partial(self._attempted, provider_config.name),
+            )
+            self._add(platforms[provider_config.platform].build(provider_config, context), account)
+            for api in provider_config.apis:
+                if api in account.budgets:
+                    self.telemetry.watch_budget(provider_config.name, api, account.budgets[api])
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`."""
@@ -60,14 +84,28 @@ class Exporter:
         return b"".join(await body(self.board.snapshot(), Format.TEXT, gzip=False, extra=own))
 
     async def aclose(self) -> None:
-        """Close every provider's connections."""
+        """Close every provider's connections, and write down what was spent."""
         for provider in self.providers:
             await provider.aclose()
+        self._ledger.close()
 
-    def _add(self, provider: Provider) -> None:
+    def _account(self, config: ProviderConfig) -> Account:
+        """The account of a provider: the one it names, or one of its own."""
+        holder = Holder("provider", config.name) if config.account is None else Holder("account", config.account)
+        if holder not in self._accounts:
+            limits = Limits(
+                requests_per_second=config.limits.requests_per_second, concurrency=config.limits.concurrency
+            )
+            budgets = {
+                api: self._ledger.budget(holder, api, calls) for api, calls in config.limits.monthly_calls.items()
+            }
+            self._accounts[holder] = Account(holder.name, limits, budgets)
+        return self._accounts[holder]
+
+    def _add(self, provider: Provider, account: Account) -> None:
         self.providers.append(provider)
-        # Known without asking anybody, and shown even while the cloud cannot be reached.
-        self.board.put((provider.name, "", ""), self._renderer.render(provider.name, [provider.facts]))
+        self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
+        self._show_facts(provider)  # known without asking anybody, and shown even while the cloud cannot be reached
         settings = self.config.global_
         self.runners += [
             Runner(
@@ -78,11 +116,20 @@ class Exporter:
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
+                pace=self._pacing.join(provider.name, collector.name, collector.interval, account.budgets),
             )
             for collector in provider.collectors
         ]
 
+    def _show_facts(self, provider: Provider) -> None:
+        """Show what is known of a provider, where that is not shown yet: some learn of their project from the cloud."""
+        facts = provider.facts
+        if self._facts.get(provider.name) != facts:
+            self._facts[provider.name] = facts
+            self.board.put((provider.name, "", ""), self._renderer.render(provider.name, [facts]))
+
     def _attempted(self, provider: str, attempt: Attempt) -> None:
+        self._observe(provider, attempt)
         self.telemetry.attempt(
             provider,
             api=attempt.api,
@@ -90,6 +137,10 @@ class Exporter:
             outcome=attempt.outcome,
             seconds=attempt.seconds,
         )
+        self._pacing.attempted(provider, attempt.caller, attempt.api)
+        for known in self.providers:
+            if known.name == provider:
+                self._show_facts(known)
 
 
 @dataclass(frozen=True, slots=True)

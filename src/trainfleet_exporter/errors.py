@@ -13,7 +13,8 @@
     │   ├── RequestTimedOut           outcome timeout      (transient)
     │   ├── Unreachable               outcome network      (transient)
     │   ├── BadAnswer                 outcome bad_answer
-    │   └── CircuitOpen               no attempt was made
+    │   ├── CircuitOpen               no attempt was made
+    │   └── BudgetSpent               no attempt was made
     └── PollError                     a poll that could not do its work
         ├── DeadlineExceeded          it did not end in its time
         └── NotReady                  what it builds on is not known yet
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class TrainfleetError(Exception):
@@ -107,6 +108,11 @@ class Throttled(CloudError):
     outcome = reason = "throttled"
     transient = True
 
+    def __init__(self, message: str, *, pace: float | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.pace = pace
+        """How many requests a second the service says that it allows; None where it did not say."""
+
 
 class AccessDenied(CloudError):
     """Wrong key, wrong clock, missing permission."""
@@ -157,6 +163,12 @@ class CircuitOpen(CloudError):
     """Not tried: the target failed so often just now that it is left alone for a while."""
 
     outcome = reason = "circuit_open"
+
+
+class BudgetSpent(CloudError):
+    """Not tried: the calls that the month's budget allows have been made."""
+
+    outcome = reason = "budget"
 
 
 class PollError(TrainfleetError):

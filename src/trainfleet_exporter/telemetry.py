@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import prometheus_client as prometheus
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -44,11 +45,22 @@ class CollectorState:
     series: int = 0
 
 
+class BudgetFigures(Protocol):
+    """A month's budget of calls (transport.Budget)."""
+
+    @property
+    def calls(self) -> int: ...
+    @property
+    def remaining(self) -> int: ...
+
+
 class _States(Collector):
     """Gauges made from the collectors' states at the time of the scrape."""
 
     def __init__(self) -> None:
         self.states: list[CollectorState] = []
+        self.expiries: dict[str, Callable[[], float | None]] = {}
+        self.budgets: dict[tuple[str, str], BudgetFigures] = {}
         self.config_loaded_at = time.time()
 
     def collect(self) -> Iterator[Metric]:
@@ -94,6 +106,8 @@ class _States(Collector):
             "When the oldest part that is shown was read; absent while none is.",
             ((s, s.oldest_part) for s in self.states),
         )
+        yield from self._budgets()
+        yield self._expiry()
         yield GaugeMetricFamily(
             "trainfleet_exporter_config_last_reload_successful",
             "1 if the latest reading of the config file succeeded.",
@@ -111,6 +125,36 @@ class _States(Collector):
             if value is not None:
                 gauge.add_metric((state.provider, state.collector), value)
         return gauge
+
+    def _expiry(self) -> Metric:
+        gauge = GaugeMetricFamily(
+            "trainfleet_exporter_credentials_expiry_timestamp_seconds",
+            "When the credentials in use end; absent for those that do not. They are renewed before.",
+            labels=("provider",),
+        )
+        for provider, expires in self.expiries.items():
+            if (moment := expires()) is not None:
+                gauge.add_metric((provider,), moment)
+        return gauge
+
+    def _budgets(self) -> Iterator[Metric]:
+        labels = ("provider", "api")
+        whole = GaugeMetricFamily(
+            "trainfleet_exporter_api_budget_calls",
+            "Calls that limits.monthly_calls allows in a calendar month in UTC+8; providers of one account share them.",
+            labels=labels,
+        )
+        rest = GaugeMetricFamily(
+            "trainfleet_exporter_api_budget_remaining_calls",
+            "Calls of the month's budget that are left, which providers of one account share. What was spent before "
+            "the exporter knew of it is taken to be the month's elapsed share.",
+            labels=labels,
+        )
+        for key, budget in self.budgets.items():
+            whole.add_metric(key, budget.calls)
+            rest.add_metric(key, budget.remaining)
+        yield whole
+        yield rest
 
     def _provider_up(self) -> Metric:
         gauge = GaugeMetricFamily(
@@ -178,6 +222,14 @@ class Telemetry:
         self._states.states.append(state)
         for reason in DROP_REASONS:
             self._dropped.labels(state.provider, state.collector, reason)
+
+    def watch_credentials(self, provider: str, expires: Callable[[], float | None]) -> None:
+        """Show when a provider's credentials end, as long as `expires` tells a time (Unix seconds)."""
+        self._states.expiries[provider] = expires
+
+    def watch_budget(self, provider: str, api: str, budget: BudgetFigures) -> None:
+        """Show the monthly budget that a provider's calls of one API draw on."""
+        self._states.budgets[provider, api] = budget
 
     def failed(self, state: CollectorState, reason: str) -> None:
         """Count a failure of a collector's part."""

@@ -6,27 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.loading import MINIMAL, faults, load, load_provider
+from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Credentials, Pods
-
-WITHOUT_CREDENTIALS = MINIMAL.rpartition("    credentials")[0]
-ENVIRON = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "env-id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "env-secret"}
-
-
-def provider_of(folder: Path, text: str, environ: dict[str, str]) -> AlibabaPaiConfig:
-    (provider,) = load(folder, text, environ).providers
-    assert isinstance(provider, AlibabaPaiConfig)
-    return provider
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
+from trainfleet_exporter.providers.alibaba_pai.credentials_config import Credentials
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
+from trainfleet_exporter.providers.alibaba_pai.units import UNITS
 
 
 def test_endpoints_are_made_from_the_region(tmp_path: Path) -> None:
     provider = load_provider(tmp_path)
-    assert {api: provider.endpoint(api) for api in ("dlc", "paistudio", "aiworkspace")} == {
+    assert {api: provider.endpoint(api) for api in ("dlc", "paistudio", "aiworkspace", "cloudmonitor")} == {
         "dlc": "https://pai-dlc.cn-hangzhou.aliyuncs.com",
         "paistudio": "https://pai.cn-hangzhou.aliyuncs.com",
         "aiworkspace": "https://aiworkspace.cn-hangzhou.aliyuncs.com",
+        "cloudmonitor": "https://metrics.cn-hangzhou.aliyuncs.com",
     }
 
 
@@ -50,85 +44,46 @@ def test_intervals_by_default(tmp_path: Path) -> None:
     assert (collectors.pods.interval, collectors.pods.max_jobs) == (300, 500)
     assert (collectors.usage.interval, collectors.usage.source) == (120, "auto")
     assert collectors.usage.effective_interval(60) == 120
+    assert collectors.usage.max_jobs == 500
+    assert collectors.usage.metrics.choices() == {}
     assert collectors.pools.interval is None
-    assert not collectors.nodes.enabled
-    assert not collectors.pool_workloads.enabled
+    assert (collectors.nodes.enabled, collectors.nodes.interval) == (False, 300)
+    assert (collectors.pool_workloads.enabled, collectors.pool_workloads.interval) == (True, None)
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["{pool_workloads: {enabled: false}}", "{nodes: {enabled: false, interval: 5m}}", "{nodes: {}}", "{nodes: }"],
+    ("source", "is_sweep"), [("auto", True), ("cloudmonitor", True), ("dlc_metrics", False), ("job_metrics", False)]
 )
-def test_collectors_of_later_versions_may_be_switched_off(tmp_path: Path, given: str) -> None:
-    assert load_provider(tmp_path, f"collectors: {given}").unserved().keys() == {"pool_workloads", "nodes"}
+def test_usage_is_a_sweep_where_cloudmonitor_is_asked(tmp_path: Path, source: str, is_sweep: bool) -> None:
+    provider = load_provider(tmp_path, f"collectors: {{usage: {{source: {source}}}}}")
+    assert provider.collectors.usage.source == source
+    assert ("usage" in provider.sweeps()) is is_sweep
+    assert {"pool_workloads", "nodes"} <= provider.sweeps().keys()
 
 
-def test_credentials_of_the_file(tmp_path: Path) -> None:
-    source = load_provider(tmp_path).credentials_source()
-    keys = source.current()
-    assert source.origin == "config file"
-    assert (keys.access_key_id, keys.access_key_secret, keys.security_token) == ("id", "hunter2", None)
+def test_metrics_of_the_file_say_what_feeds_a_family(tmp_path: Path) -> None:
+    given = """collectors:
+      usage:
+        metrics:
+          job_cpu_utilization_ratio: {statistic: Maximum}
+          pool_memory_usage_bytes: {name: QUOTA_MEMORY_USED, unit: GiB}
+          device_power_watts:
+          pod_cpu_usage_cores: {}"""
+    metrics = load_provider(tmp_path, given).collectors.usage.metrics
+    assert metrics.choices() == {
+        "job_cpu_utilization_ratio": Choice(statistic="Maximum"),
+        "pool_memory_usage_bytes": Choice("QUOTA_MEMORY_USED", "GiB"),
+        "pod_cpu_usage_cores": Choice(),
+    }
+    assert metrics.model_dump(mode="json").keys() == metrics.choices().keys()
 
 
-@pytest.mark.parametrize("given", ["", "    credentials: null\n"])
-def test_credentials_of_the_environment(tmp_path: Path, given: str) -> None:
-    source = provider_of(tmp_path, WITHOUT_CREDENTIALS + given, ENVIRON).credentials_source()
-    keys = source.current()
-    assert source.origin == "environment"
-    assert (keys.access_key_id, keys.access_key_secret, keys.security_token) == ("env-id", "env-secret", None)
-
-
-def test_a_token_of_the_environment_goes_with_its_keys(tmp_path: Path) -> None:
-    environ = {**ENVIRON, "ALIBABA_CLOUD_SECURITY_TOKEN": "env-token"}
-    provider = provider_of(tmp_path, WITHOUT_CREDENTIALS, environ)
-    assert provider.credentials_source().current().security_token == "env-token"
-
-
-def test_credentials_of_the_file_keep_those_of_the_environment_out(tmp_path: Path) -> None:
-    """A token of another identity would spoil the keys of the file."""
-    provider = provider_of(tmp_path, MINIMAL, {**ENVIRON, "ALIBABA_CLOUD_SECURITY_TOKEN": "env-token"})
-    assert provider.credentials_source().current().security_token is None
-
-
-@pytest.mark.parametrize("missing", sorted(ENVIRON))
-def test_half_an_environment_is_a_fault_that_names_the_other_half(tmp_path: Path, missing: str) -> None:
-    environ = {name: value for name, value in ENVIRON.items() if name != missing}
-    told = (
-        f"2: providers[0].credentials: found nothing, and the environment does not set {missing}; "
-        "allowed: credentials here, or those variables"
-    )
-    assert faults(tmp_path, WITHOUT_CREDENTIALS, environ) == [told]
-    assert faults(tmp_path, WITHOUT_CREDENTIALS, {**environ, missing: ""}) == [told]
-
-
-def test_a_variable_that_cannot_be_a_secret_is_a_fault_without_its_value(tmp_path: Path) -> None:
-    environ = {**ENVIRON, "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "hunter2\n"}
-    (told,) = faults(tmp_path, WITHOUT_CREDENTIALS, environ)
-    assert told.startswith("2: providers[0].credentials.access_key_secret: found <secret>; ")
-
-
-def test_a_reference_counts_as_the_environment(tmp_path: Path) -> None:
-    text = MINIMAL.replace("hunter2", "'${KEY}'")
-    source = provider_of(tmp_path, text, {"KEY": "hunter3"}).credentials_source()
-    assert source.origin == "config file, environment"
-    assert source.current().access_key_secret == "hunter3"
-
-
-def test_keys_of_files_rotate_without_a_reload(tmp_path: Path) -> None:
-    names = ("access_key_id", "access_key_secret", "security_token")
-    for name in names:
-        (tmp_path / name).write_text("old\n")
-    files = ", ".join(f"{name}_file: {name}" for name in names)
-    source = provider_of(tmp_path, f"{WITHOUT_CREDENTIALS}    credentials: {{{files}}}\n", {}).credentials_source()
-    assert source.origin == ", ".join(f"file {tmp_path / name}" for name in names)
-    for name in names:
-        (tmp_path / name).write_text(f"newer {name}\n")
-    keys = source.current()
-    assert (keys.access_key_id, keys.access_key_secret) == ("newer access_key_id", "newer access_key_secret")
-    assert keys.security_token == "newer security_token"
-    (tmp_path / "security_token").unlink()
-    with pytest.raises(AccessDenied, match="security_token cannot be used"):
-        source.current()
+@pytest.mark.parametrize("suffix", sorted(FAMILIES))
+def test_every_family_of_the_table_can_be_fed_otherwise(tmp_path: Path, suffix: str) -> None:
+    for unit in UNITS[FAMILIES[suffix].quantity]:
+        given = f"collectors: {{usage: {{metrics: {{{suffix}: {{name: X, unit: '{unit}'}}}}}}}}"
+        choices = load_provider(tmp_path, given).collectors.usage.metrics.choices()
+        assert choices == {suffix: Choice("X", unit)}
 
 
 def test_it_can_be_made_without_a_file() -> None:

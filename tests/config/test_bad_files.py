@@ -20,7 +20,14 @@ from trainfleet_exporter.errors import ConfigError
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))
-ENVIRON = {"WRONG_DURATION": "soon", "EMPTY": "", "SECRET_OF_TWO_LINES": "hunter2\nhunter2"}
+ENVIRON = {
+    "WRONG_DURATION": "soon",
+    "EMPTY": "",
+    "SECRET_OF_TWO_LINES": "hunter2\nhunter2",
+    "HOME": str(BAD / "files" / "home"),
+    "HUAWEICLOUD_SDK_AK": "hunter2",
+    "ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true",
+}
 SECRET = "hunter2"  # wherever a file of bad/ has a secret, it is this
 
 

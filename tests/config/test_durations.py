@@ -84,7 +84,8 @@ def test_what_is_read_is_the_sum_of_its_units_and_writes_no_longer(numbers: tupl
     text = f"{days}d{hours}h{minutes}m{seconds}s"
     read = parse_duration(text)
     assert read == ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    assert len(format_duration(read)) <= len(text)
+    if hours < 24 and minutes < 60 and seconds < 60:  # else 8d58h becomes 10d10h
+        assert len(format_duration(read)) <= len(text)
 
 
 @given(st.text())

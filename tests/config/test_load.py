@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from tests.config.loading import MINIMAL, PLATFORMS, faults, load, load_provider
 from trainfleet_exporter.config import Config, Global, Limits, ProviderConfig, load_config, redacted
 from trainfleet_exporter.config.parse import read_document
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.providers.alibaba_pai import metric_map as pai_metrics
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.huawei_modelarts import metric_map as modelarts_metrics
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
@@ -39,8 +42,8 @@ def test_the_example_loads_on_a_fresh_machine_and_shows_the_defaults(tmp_path: P
 def test_the_example_names_every_key_that_is_served() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     served = set(_keys(Config)) | set(_keys(AlibabaPaiConfig)) | set(_keys(HuaweiModelArtsConfig))
-    # Known so that files of later versions can switch it off already.
-    assert {key for key in served if key not in text} == {"pool_usage"}
+    families = {*pai_metrics.FAMILIES, *modelarts_metrics.UNITS}  # the keys of `metrics`, of which one stands for all
+    assert {key for key in served - families if key not in text} == set()
 
 
 def test_the_example_shows_the_endpoints_that_apply_anyway() -> None:
@@ -48,16 +51,16 @@ def test_the_example_shows_the_endpoints_that_apply_anyway() -> None:
     assert isinstance(pai, AlibabaPaiConfig)
     assert isinstance(modelarts, HuaweiModelArtsConfig)
     text = EXAMPLE.read_text(encoding="utf-8")
-    for api in ("dlc", "paistudio", "aiworkspace"):
+    for api in type(pai.endpoints).model_fields:
         assert f"{api}: {pai.endpoint(api)}\n" in text
-    for api in ("modelarts", "iam"):
+    for api in type(modelarts.endpoints).model_fields:
         assert f"{api}: {modelarts.endpoint(api)}" in text
 
 
 def _keys(model: Any) -> list[str]:
     dumped = model.model_json_schema(mode="serialization", by_alias=True)
     sections = [dumped, *dumped["$defs"].values()]
-    return [key for section in sections for key in section["properties"]]
+    return [key for section in sections for key in section.get("properties", ())]
 
 
 def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_words_for_true(tmp_path: Path, word: str) -> None:
 
 @pytest.mark.parametrize("word", ["false", "FALSE", "no", "off", '"false"'])
 def test_words_for_false(tmp_path: Path, word: str) -> None:
-    assert not load_provider(tmp_path, f"collectors: {{pools: {{enabled: {word}}}}}").collectors.pools.enabled
+    assert not load_provider(tmp_path, f"collectors: {{job_counts: {{enabled: {word}}}}}").collectors.job_counts.enabled
 
 
 def test_anchors_aliases_and_merges(tmp_path: Path) -> None:
@@ -164,9 +167,36 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
     assert redacted(config) == redacted(load(tmp_path, MINIMAL))
 
 
-def test_null_stands_for_what_this_version_does_not_serve(tmp_path: Path) -> None:
+def test_null_stands_for_no_budget_and_no_state_file(tmp_path: Path) -> None:
     text = "global: {state_file: null}\n" + MINIMAL + "    limits: {monthly_calls: ~, concurrency: 7}\n"
-    assert load(tmp_path, text).providers[0].limits.concurrency == 7
+    config = load(tmp_path, text)
+    assert config.providers[0].limits == Limits(concurrency=7)
+    assert config.providers[0].limits.monthly_calls == {}
+    assert config.global_.state_file is None
+
+
+def test_a_state_file_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "var").mkdir()
+    config = load(tmp_path, "global: {state_file: var/state.json}\n" + MINIMAL)
+    assert config.global_.state_file == tmp_path / "var" / "state.json"
+    assert not config.global_.state_file.exists()
+
+
+def test_a_state_file_in_a_folder_that_cannot_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tests may run as root, whom no rights stop.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    (told,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
+    assert "global.state_file: found 'state.json', which cannot be used (its folder cannot be written to);" in told
+
+
+def test_monthly_calls_are_among_the_limits_that_an_account_shares(tmp_path: Path) -> None:
+    text = "providers:\n" + "".join(
+        _provider(name, extra)
+        for name, extra in (("a", "account: m\n    limits: {monthly_calls: {dlc: 10}}"), ("b", "account: m"))
+    )
+    assert [provider.limits.monthly_calls for provider in load(tmp_path, text).providers] == [{"dlc": 10}] * 2
 
 
 def test_relative_paths_start_from_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +208,9 @@ def test_relative_paths_start_from_the_config_file(tmp_path: Path, monkeypatch: 
     )
     (provider,) = load(tmp_path / "etc", text, {"NAME": "secret"}).providers
     assert isinstance(provider, AlibabaPaiConfig)
-    assert provider.credentials.access_key_secret.reveal() == "rotating"
+    secret = provider.credentials.access_key_secret
+    assert secret is not None
+    assert secret.reveal() == "rotating"
 
 
 def test_a_ca_file_is_taken_if_it_holds_certificates(tmp_path: Path, certificate: str) -> None:
@@ -219,13 +251,16 @@ def test_providers_of_one_account_share_their_limits(
 
 @pytest.mark.parametrize("collector", ["jobs", "pools", "job_counts"])
 def test_a_sweep_that_is_switched_off_needs_no_time(tmp_path: Path, collector: str) -> None:
-    others = "pods: {enabled: false}, usage: {enabled: false}"  # which cannot do without jobs
+    # Which cannot do without jobs, or without pools.
+    others = "pods: {enabled: false}, usage: {enabled: false}, pool_workloads: {enabled: false}"
     given = f"collectors: {{{collector}: {{enabled: false, interval: 10s}}, {others}}}"
     assert load_provider(tmp_path, given).name == "pai"
 
 
 def test_a_collector_that_rolls_may_have_a_short_interval(tmp_path: Path) -> None:
-    provider = load_provider(tmp_path, "collectors: {pods: {interval: 10s}, usage: {interval: 10s}}")
+    provider = load_provider(
+        tmp_path, "collectors: {pods: {interval: 10s}, usage: {interval: 10s, source: job_metrics}}"
+    )
     assert (provider.collectors.pods.interval, provider.collectors.usage.interval) == (10, 10)
 
 
@@ -257,7 +292,7 @@ SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["all", "5m", "10s", "${A}", "${B}", "$$", "https://pai", "http://pai", "alibaba_pai", "hunter2"]),
 )
-UNSERVED = {"state_file", "monthly_calls", "profile", "oidc"}
+UNSERVED = {"profile", "oidc"}
 ODD = {"x-y", "zzz", "", "<<", "secret_file", "access_key_id_file", "a b"}
 LEAVES = st.sampled_from(sorted({*UNSERVED, *ODD, *_keys(Config), *_keys(AlibabaPaiConfig)}))
 VALUES = st.recursive(

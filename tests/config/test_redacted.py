@@ -15,6 +15,7 @@ global:
   poll_timeout: 1m
   max_data_age: 1h30m
   finished_job_retention: 0s
+  state_file: state.json
   metrics: {deny: ["trainfleet_pod_*"], job_labels: [team, "a: b", "$${x}", $$]}
 providers:
   - name: café
@@ -28,7 +29,7 @@ providers:
     jobs: {include: {name: ["train-.*$", 'a\\d']}, exclude: {user_id: [1]}}
     job_window: 7d
     collectors: {pods: {enabled: false}, usage: {source: job_metrics}, jobs: {interval: 2m}}
-    limits: {requests_per_second: 0.5}
+    limits: {requests_per_second: 0.5, monthly_calls: {cloudmonitor: 400000, dlc: 1}}
 """
 
 
@@ -55,14 +56,17 @@ def test_values_show_as_they_are_written(tmp_path: Path, certificate: str) -> No
         "keep_last_good_polls": 3,
         "finished_job_retention": "0s",
         "metrics": {"deny": ["trainfleet_pod_*"], "job_labels": ["team", "a: b", "$${x}", "$"]},
+        "state_file": str(tmp_path / "state.json"),
     }
     (provider,) = shown["providers"]
     assert (provider["name"], provider["account"]) == ("café", "main")
     assert provider["http"]["proxy_url"] == "http://<secret>@proxy:3128"
     assert provider["http"]["ca_file"] == str(tmp_path / "ca.pem")
+    assert provider["limits"]["monthly_calls"] == {"cloudmonitor": 400000, "dlc": 1}
     assert provider["workspaces"] == ["0123", "yes"]
     assert provider["jobs"]["include"]["name"] == ["train-.*$", "a\\d"]
-    assert provider["collectors"]["usage"] == {"enabled": True, "interval": "2m", "source": "job_metrics"}
+    usage = provider["collectors"]["usage"]
+    assert (usage["enabled"], usage["interval"], usage["source"]) == (True, "2m", "job_metrics")
 
 
 def test_it_is_a_config_file_itself(tmp_path: Path, certificate: str) -> None:

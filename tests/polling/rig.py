@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.model import JobCount, Status
-from trainfleet_exporter.polling import Collector, Runner
+from trainfleet_exporter.polling import Collector, Pace, Runner
 from trainfleet_exporter.telemetry import Telemetry
 
 
 class Rig:
     """One provider `p` with one collector, keeping last good parts for `keep` intervals."""
 
-    def __init__(self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0) -> None:
+    def __init__(
+        self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0, pace: Pace | None = None
+    ) -> None:
         self.board = Board()
         self.telemetry = Telemetry()
         self.runner = Runner(
@@ -22,6 +24,7 @@ class Rig:
             renderer=Renderer(RenderSettings(deny=(), job_labels=())),
             keep_polls=keep,
             poll_timeout=poll_timeout,
+            pace=pace,
         )
 
     async def shown(self) -> dict[str, float]:

@@ -21,7 +21,16 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
-from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, HttpSettings, Limits, SignedRequest, Transport
+from trainfleet_exporter.transport import (
+    Account,
+    Attempt,
+    Call,
+    HttpAnswer,
+    HttpSettings,
+    Limits,
+    SignedRequest,
+    Transport,
+)
 
 HOST = "api.test"
 JSON_OK = b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"Jobs":[]}'
@@ -37,6 +46,15 @@ class EchoDialect:
         self.hosts: list[str] = []
         self.target: str | None = None
         self.refusal: CloudError | None = None
+        self.prepared = 0
+        self.outdated: set[object] = set()
+
+    async def prepare(self, call: Call, deadline: float) -> object:
+        self.prepared += 1
+        return self.prepared
+
+    def refused(self, error: AccessDenied, mark: object) -> bool:
+        return mark in self.outdated
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         if self.refusal is not None:
@@ -85,7 +103,7 @@ class Rig:
         self.attempts: list[Attempt] = []
         self.dialect = EchoDialect()
         self.transport = Transport(
-            limits=limits or Limits(requests_per_second=1000, concurrency=100),
+            account=Account("test", limits or Limits(requests_per_second=1000, concurrency=100)),
             http=http or HttpSettings(trust_env=False),
             observe=self.attempts.append,
             send=None if answer is None else httpx.MockTransport(answer),

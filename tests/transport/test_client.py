@@ -347,7 +347,10 @@ def test_a_pause_that_is_longer_than_the_poll_is_told_at_once_and_costs_no_attem
         await asyncio.sleep(2)
         error = await rig.failure(within=5)
         assert isinstance(error, Throttled)
-        assert str(error) == "ListJobs: api.test asked to wait 10.0 s, longer than this poll has left"
+        assert str(error) == (
+            "ListJobs: api.test asked to wait 10.0 s, longer than this poll has left; "
+            "500 requests a second (after throttling; else 1000)"
+        )
         assert rig.outcomes == ["throttled"]
         await rig.call(within=11)
         assert _now() == 12

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.scalars import broken_reference, show
 from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
-from trainfleet_exporter.config.translate import Problem
+from trainfleet_exporter.config.translate import Problem, unknown_key
 from trainfleet_exporter.config.tree import Document, Loc, Row, Scalar, Table, show_path
 from trainfleet_exporter.config.urls import is_loopback
 from trainfleet_exporter.config.wording import Rule
@@ -37,10 +37,10 @@ def check(draft: Draft) -> Iterator[Problem]:
     """Every fault between values that are sound by themselves."""
     yield from _names(draft.document)
     yield from _timeouts(draft)
-    yield from _later_collectors(draft)
     yield from _missing_collectors(draft)
     yield from _plain_http(draft)
     yield from _repeated_items(draft)
+    yield from _monthly_calls(draft)
     yield from _accounts(draft)
 
 
@@ -102,14 +102,6 @@ def _timeouts(draft: Draft) -> Iterator[Problem]:
             )
 
 
-def _later_collectors(draft: Draft) -> Iterator[Problem]:
-    for index, provider in draft.providers.items():
-        for key, collector in provider.unserved().items():
-            loc: Loc = ("providers", index, "collectors", key)
-            if collector.enabled and draft.sound(*loc, "enabled"):
-                yield Problem(loc, Rule.LATER_COLLECTOR.format())
-
-
 def _missing_collectors(draft: Draft) -> Iterator[Problem]:
     for index, provider in draft.providers.items():
         for needed, (collector, others) in provider.needed().items():
@@ -141,6 +133,13 @@ def _repeated_items(draft: Draft) -> Iterator[Problem]:
             if item.expansion.text in seen:
                 yield Problem(loc, Rule.REPEATED_ITEM.format(found=show(item)))
             seen.add(item.expansion.text)
+
+
+def _monthly_calls(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        for api in provider.limits.monthly_calls:
+            if api not in provider.apis:
+                yield Problem(("providers", index, "limits", "monthly_calls", api), unknown_key(api, provider.apis))
 
 
 def _states_limits(provider: ProviderConfig) -> bool:

@@ -7,10 +7,11 @@ code that builds a config itself hands in. A refusal carries its rule and never 
 from __future__ import annotations
 
 import math
+import os
 import re
 import ssl
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -162,6 +163,36 @@ def _ca_file(value: object, info: ValidationInfo) -> Path:
     return path
 
 
+def _state_file(value: object, info: ValidationInfo) -> Path:
+    if isinstance(value, Path):
+        return value
+    path = Surroundings.of(info).folder / text_of(value, Rule.STATE_FILE, reason="it is no path")
+    try:
+        reason = _unusable_place(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no path"
+    if reason:
+        refuse(Rule.STATE_FILE, found=show(value), reason=reason)
+    return path
+
+
+def _unusable_place(path: Path) -> str:
+    """Why a file cannot be kept there; empty if it can. The file is replaced whole, so its folder is what matters."""
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return "its folder does not exist"
+    return "" if os.access(path.parent, os.W_OK | os.X_OK) else "its folder cannot be written to"
+
+
+def _calls_by_api(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        refuse(Rule.MONTHLY_CALLS, found=shape(value) if isinstance(value, list) else show(value))
+    return value
+
+
 def _show_seconds(seconds: float) -> str:
     return format_duration(seconds) if math.isfinite(seconds) and seconds == int(seconds) else f"{seconds}s"
 
@@ -189,20 +220,24 @@ Endpoint: TypeAlias = Annotated[str, _kind(parse_endpoint, Rule.ENDPOINT)]
 Proxy: TypeAlias = Annotated[str, _kind(parse_proxy, Rule.PROXY), PlainSerializer(hide_userinfo)]
 """May hold a password: give its field `repr=False`."""
 CaFile: TypeAlias = Annotated[Path, PlainValidator(_ca_file), PlainSerializer(str)]
+StateFile: TypeAlias = Annotated[Path, PlainValidator(_state_file), PlainSerializer(str)]
+"""A file to be written, which need not exist."""
+MonthlyCalls: TypeAlias = Annotated[dict[str, CountFrom1], BeforeValidator(_calls_by_api)]
+"""A number of calls for each of some APIs, which are checked later; null means none."""
 Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is no text")]
 """To be matched whole, as Prometheus does: `re.fullmatch(pattern, text)`."""
 Glob: TypeAlias = Annotated[str, _kind(_matching(r"[A-Za-z0-9_:*?!\[\]-]+"), Rule.GLOB)]
 """A pattern of `fnmatch` for family names."""
 
 
-def choice(served: tuple[str, ...], later: tuple[str, ...] = ()) -> PlainValidator:
-    """One of the `served` words; a word of `later` is known, and refused with that reason."""
-    choices = ", ".join(served)
+def choice(words: tuple[str, ...]) -> PlainValidator:
+    """One of these words."""
+    choices = ", ".join(words)
 
     def validate(value: object) -> str:
         text = text_of(value, Rule.CHOICE, choices=choices)
-        if text not in served:
-            refuse(Rule.LATER_CHOICE if text in later else Rule.CHOICE, found=show(value), choices=choices)
+        if text not in words:
+            refuse(Rule.CHOICE, found=show(value), choices=choices)
         return text
 
     return PlainValidator(validate)
@@ -229,21 +264,3 @@ class _AllOrList:
 
 
 AllOrList: TypeAlias = Annotated[Literal["all"] | tuple[Text, ...], _AllOrList()]
-
-
-def or_environment(variables: Mapping[str, str]) -> BeforeValidator:
-    """Credentials that the file leaves out are those of the environment: each key's variable, the first two needed."""
-    needed = list(variables.values())[:2]
-
-    def complete(given: Any, info: ValidationInfo) -> Any:
-        if given is not None:
-            return given
-        environ = Surroundings.of(info).environ
-        missing = [name for name in needed if not environ.get(name)]
-        if missing:
-            refuse(Rule.CREDENTIALS_MISSING, names=" and ".join(missing))
-        texts = {key: environ[name] for key, name in variables.items() if environ.get(name)}
-        # What cannot be a secret goes on as a text, for its kind to refuse it.
-        return {key: text if unusable(text) else Secret(text, source="environment") for key, text in texts.items()}
-
-    return BeforeValidator(complete)

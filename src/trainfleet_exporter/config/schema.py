@@ -17,12 +17,14 @@ from trainfleet_exporter.config.kinds import (
     DurationOrZero,
     Flag,
     Glob,
+    MonthlyCalls,
     Name,
     Proxy,
     Rate,
     Regex,
     Region,
     SecretFile,
+    StateFile,
     Text,
 )
 from trainfleet_exporter.config.secrets import Secret
@@ -38,18 +40,15 @@ class Section(BaseModel):
         extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True, protected_namespaces=()
     )
 
-    later: ClassVar[Mapping[str, str]] = {}
-    """Keys of the contract that this version does not serve, each with what to write instead; null is accepted."""
-
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, given: Any) -> Any:
-        """Take an empty section as {}, drop nulls of unserved keys, and join `x_file` to its secret `x`."""
+        """Take an empty section as {}, and join `x_file` to its secret `x`."""
         if given is None:
             return {}
         if not isinstance(given, dict):
             return given
-        data = {key: value for key, value in given.items() if not (value is None and key in cls.later)}
+        data = dict(given)
         for name, field in cls.model_fields.items():
             if is_secret(field) and f"{name}_file" in data:
                 path = data.pop(f"{name}_file")
@@ -59,7 +58,7 @@ class Section(BaseModel):
 
     @classmethod
     def allowed_keys(cls) -> tuple[str, ...]:
-        """The keys that this version serves, as they are written in the file."""
+        """The keys that there are, as they are written in the file."""
         keys: list[str] = []
         for name, field in cls.model_fields.items():
             keys += [field.alias or name] + ([f"{name}_file"] if is_secret(field) else [])
@@ -85,14 +84,14 @@ class Metrics(Section):
 class Global(Section):
     """Settings of the whole exporter. All times are seconds."""
 
-    later = {"state_file": "leave it out, or null"}
-
     poll_interval: Duration = 60.0
     poll_timeout: Duration = 50.0
     max_data_age: Duration = 900.0
     keep_last_good_polls: CountFrom0 = 3
     finished_job_retention: DurationOrZero = 3600.0
     metrics: Metrics = Metrics()
+    state_file: StateFile | None = None
+    """Where spent monthly budgets survive a restart."""
 
 
 class Http(Section):
@@ -109,11 +108,11 @@ class Http(Section):
 class Limits(Section):
     """How much may be asked of the cloud, shared by the providers of one account."""
 
-    later = {"monthly_calls": "leave it out, or null"}
-
     requests_per_second: Rate = 5.0
     """Per API host."""
     concurrency: CountFrom1 = 4
+    monthly_calls: MonthlyCalls = {}
+    """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
 
 
 class JobFilter(Section):
@@ -148,6 +147,9 @@ class Collector(Section):
 class ProviderConfig(Section):
     """What every provider has, whatever its platform."""
 
+    apis: ClassVar[tuple[str, ...]] = ()
+    """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
+
     name: Name
     platform: Text
     region: Region
@@ -170,10 +172,6 @@ class ProviderConfig(Section):
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """The collectors that others build on, by their key, each with those others."""
-        return {}
-
-    def unserved(self) -> Mapping[str, Collector]:
-        """The collectors of the contract that this version does not serve, by their key; they must be switched off."""
         return {}
 
 

@@ -49,6 +49,11 @@ class Secret:
         secret.reveal()
         return secret
 
+    @property
+    def path(self) -> Path | None:
+        """The file that it follows; None where it was given as a text."""
+        return self._path
+
     def reveal(self) -> str:
         """The text itself. `AccessDenied` names the file that has become unreadable, empty or unfit."""
         if self._path is not None:

@@ -71,13 +71,8 @@ def unknown_key(key: str, allowed: Sequence[str]) -> str:
 
 
 def _problems(model: type[Section], node: Node, details: Sequence[ErrorDetails]) -> Iterator[tuple[Loc, str]]:
-    # Who writes credentials of a later version has not forgotten those of this one.
-    unserved = {detail["loc"][:-1] for detail in details if _is_later(model, detail)}
     for detail in details:
-        loc = detail["loc"]
-        if detail["type"] == "missing" and loc[:-1] in unserved:
-            continue
-        yield _in_file(node, loc), _message(model, detail)
+        yield _in_file(node, detail["loc"]), _message(model, detail)
 
 
 def _message(model: type[Section], detail: ErrorDetails) -> str:
@@ -86,10 +81,7 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
         return str(detail["ctx"]["message"])
     key = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
-        owner = _model_at(model, loc[:-1])
-        if key in owner.later:
-            return Rule.LATER_KEY.format(instead=owner.later[key])
-        return unknown_key(key, owner.allowed_keys())
+        return unknown_key(key, _model_at(model, loc[:-1]).allowed_keys())
     if kind == "missing":
         rules = [item for item in _model_at(model, loc[:-1]).model_fields[key].metadata if isinstance(item, Rule)]
         return rules[0].format(found="nothing", key=key)
@@ -99,11 +91,6 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
     # Every leaf is a kind of ours, so that nothing else of pydantic's can come here.
     assert kind == "tuple_type", f"no wording for {kind}"
     return Rule.LIST.format(found=shape(detail["input"]))
-
-
-def _is_later(model: type[Section], detail: ErrorDetails) -> bool:
-    loc = detail["loc"]
-    return detail["type"] == "extra_forbidden" and loc[-1] in _model_at(model, loc[:-1]).later
 
 
 def _model_at(model: type[Section], loc: Loc) -> type[Section]:

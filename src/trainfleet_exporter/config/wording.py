@@ -49,6 +49,7 @@ class Rule(StrEnum):
     TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
     FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file that holds one line"
     CA_FILE = "found {found}, which cannot be used ({reason}); allowed: a readable file of PEM certificates"
+    STATE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a folder that can be written to"
 
     # Single values.
     TEXT = "found {found}; allowed: a text without control characters, not empty"
@@ -57,6 +58,7 @@ class Rule(StrEnum):
     FLAG = "found {found}; allowed: true or false"
     COUNT_FROM_0 = "found {found}; allowed: a whole number, 0 or more"
     COUNT_FROM_1 = "found {found}; allowed: a whole number, 1 or more"
+    MONTHLY_CALLS = "found {found}; allowed: a mapping of an API's name to a whole number of calls, 1 or more"
     RATE = "found {found}; allowed: a number above 0"
     DURATION = "found {found}; allowed: a duration above 0 and up to 3650d, such as 30s, 5m, 1h30m or 30d"
     DURATION_OR_ZERO = "found {found}; allowed: a duration up to 3650d, such as 0s, 30s, 5m, 1h30m or 30d"
@@ -73,26 +75,41 @@ class Rule(StrEnum):
     HIDDEN_MISSING = "found nothing; allowed: a secret here, or the path of its file as {key}_file"
     PROJECT_ID = "found {found}; allowed: a project's id of 1 to 64 letters, digits and hyphens"
     CREDENTIALS_FORM = (
-        "found neither an access key nor a user, or parts of both; allowed: access_key and secret_key, perhaps with "
-        "security_token; or username, password and domain_name; or no credentials for those of the environment"
+        "found {found}; allowed: access_key and secret_key, perhaps with security_token; or username, password and "
+        "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
     )
-    CREDENTIALS_MISSING = (
-        "found nothing, and the environment does not set {names}; allowed: credentials here, or those variables"
+    CREDENTIALS_CHAIN = (
+        "found no credentials, and an environment that cannot stand in for them ({reason}); "
+        "allowed: credentials here, or the whole set of the vendor's variables, or none of them"
     )
+    PROFILE = (
+        "found the profile {found}, but {reason}; "
+        "allowed: a profile with ak and sk in that file, or credentials of another form"
+    )
+    PAI_CREDENTIALS_FORM = (
+        "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
+        "with external_id, beside them or alone; or oidc; or ecs_ram_role; or profile; "
+        "or no credentials for those of the vendor's own chain"
+    )
+    PAI_PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the vendor's own files"
+    CREDENTIALS_NOWHERE = (
+        "found nothing, and nothing in the vendor's own chain ({reason}); "
+        "allowed: credentials here, or in one of those places"
+    )
+    ROLE_ARN = "found {found}; allowed: a RAM role's ARN, such as acs:ram::1234567890123456:role/trainfleet"
+    OIDC_PROVIDER_ARN = (
+        "found {found}; allowed: an OIDC provider's ARN, such as acs:ram::1234567890123456:oidc-provider/cluster"
+    )
+    RAM_ROLE = "found {found}; allowed: true, or the name of the machine's RAM role"
     CHOICE = "found {found}; allowed: {choices}"
     WORKSPACES = "found {found}; allowed: all, or a list of at least one workspace id"
     REPEATED_ITEM = "found {found} again; allowed: each once"
     PROVIDERS = "found {found}; allowed: a list of at least one provider"
 
-    # Known, and for a later version.
+    # What the installed platforms serve.
     PLATFORM = "found {found}, which this version does not serve; allowed: {platforms}"
-    LATER_KEY = "found a key that this version does not serve yet; allowed: {instead}"
-    LATER_CHOICE = "found {found}, which this version does not serve yet; allowed: {choices}"
     NEEDED_COLLECTOR = (
         "found false, and {others} cannot do without it; allowed: true, or enabled: false for {others} as well"
-    )
-    LATER_COLLECTOR = (
-        "found a collector that this version does not serve yet; allowed: leave it out, or say enabled: false"
     )
 
     # Values that depend on each other.

@@ -13,6 +13,8 @@ from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 log = logging.getLogger(__name__)
 
+_LATEST = 50
+
 
 class Part:
     """One part while it is being read. `deadline` is a loop time."""
@@ -55,10 +57,13 @@ class Failures:
         self._telemetry = telemetry
         self._known: set[str] = set()
         self.count = 0
+        self.latest: list[Exception] = []
+        """The first few errors of the latest poll, for whoever asks what went wrong."""
 
     def begin(self) -> None:
         """A new poll begins."""
         self.count = 0
+        self.latest = []
 
     def add(self, part: str, error: Exception) -> None:
         """A part failed."""
@@ -69,6 +74,8 @@ class Failures:
     def tell(self, part: str, error: Exception) -> None:
         """Count and log an error, whether or not a part failed by it."""
         reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+        if len(self.latest) < _LATEST:
+            self.latest.append(error)
         self._telemetry.failed(self._state, reason)
         # That a circuit is open follows from what opened it, which has been told.
         if reason in self._known or (self._known and isinstance(error, CircuitOpen)):

@@ -8,19 +8,26 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.errors import DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
+from trainfleet_exporter.polling.pacing import Pace
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.transport import CALLER
 
 _CALLS_IN_A_POLL = 20
 """How many calls of one unit are expected to end within poll_timeout, beside those of others at the usual limits."""
+_LONGEST_SLEEP = 60.0
+"""Seconds after which a cycle looks anew at how far it is to be spread: a new month may have begun."""
 
 WHOLE = ""
 """The part name under which a failure of a collector as a whole is noted."""
 
 
 class Runner:
-    """One collector's life. `first_poll_done` is set when its first poll (or slice) ended, well or badly."""
+    """One collector's life. `first_poll_done` is set when its first poll (or slice) ended, well or badly.
+
+    With a `pace` polls stretch where a budget asks for it.
+    """
 
     def __init__(
         self,
@@ -32,11 +39,14 @@ class Runner:
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
+        pace: Pace | None = None,
     ) -> None:
         self.collector = collector
         self.state = CollectorState(provider, collector.name, collector.interval)
         self.first_poll_done = asyncio.Event()
         self._poll_timeout = poll_timeout
+        self._pace = pace
+        self._took = 0.0
         self._store = PartStore(
             self.state,
             board=board,
@@ -54,11 +64,28 @@ class Runner:
         if isinstance(collector, Rolling):
             collector.watch(self._prune)
 
+    @property
+    def errors(self) -> Sequence[Exception]:
+        """The first few errors of the latest poll."""
+        return self._failures.latest
+
+    @property
+    def interval(self) -> float:
+        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is paced."""
+        return self.collector.interval if self._pace is None else self._pace.interval
+
+    def look_ahead(self) -> None:
+        """Tell at once of an interval that has become longer; of a shorter one when it has been kept."""
+        self.state.interval = max(self.state.interval, self.interval)
+
     async def tick(self) -> None:
         """One poll: a whole sweep, or a whole cycle over the jobs. Never raises but when cancelled from outside."""
         if self._stopping:
             return
         self._task = asyncio.current_task()
+        caller = CALLER.set(self.collector.name)
+        if self._pace is not None:
+            self._pace.begin()
         try:
             await self._poll()
         except asyncio.CancelledError:
@@ -66,6 +93,10 @@ class Runner:
                 raise
             # The scheduler would log a trace for it; that the daemon stops has been said once.
         finally:
+            CALLER.reset(caller)
+            if self._pace is not None:
+                self._pace.polled()
+            self.state.interval = max(self.interval, self._took)
             self._task = None
             self.first_poll_done.set()
 
@@ -140,7 +171,6 @@ class Runner:
         # What has never been read comes first and at once; the rest is spread over the interval.
         fresh = [unit for unit in units if unit not in self._store]
         known = [unit for unit in units if unit in self._store]
-        gap = rolling.interval / len(known) if known else 0.0
         slots = asyncio.Semaphore(rolling.workers)
         async with asyncio.TaskGroup() as group:
             for unit in fresh:
@@ -148,12 +178,21 @@ class Runner:
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(rolling, poll, unit, slots))
             for place, unit in enumerate(known):
-                await asyncio.sleep(max(0.0, started + place * gap - loop.time()))
+                await self._rest(started, place / len(known))
                 await slots.acquire()
                 # A cycle that outlasts the longest so far tells so at once, not only when it ends.
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(rolling, poll, unit, slots))
-        self.state.interval = max(rolling.interval, loop.time() - started)
+        self._took = loop.time() - started
+
+    async def _rest(self, started: float, part: float) -> None:
+        """Wait until this part of the interval, which may change meanwhile, has passed since the start."""
+        loop = asyncio.get_running_loop()
+        while True:
+            wait = started + part * self.interval - loop.time()
+            await asyncio.sleep(max(0.0, min(wait, _LONGEST_SLEEP)))
+            if wait <= _LONGEST_SLEEP:
+                return
 
     async def _read(self, rolling: Rolling, poll: Poll, unit: str, slots: asyncio.Semaphore) -> None:
         try:

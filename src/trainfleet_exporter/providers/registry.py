@@ -5,17 +5,31 @@ The entry-point group `trainfleet_exporter.providers` names objects of type `Pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
+
+
+class Identity(Protocol):
+    """Who asks: where the credentials came from, and until when they are valid."""
+
+    @property
+    def origin(self) -> str:
+        """In words, for people; never what the credentials are."""
+        ...
+
+    @property
+    def expires(self) -> float | None:
+        """Unix seconds at which the credentials in use end; None for those that do not, or while there are none."""
+        ...
 
 
 class Provider(Protocol):
@@ -27,19 +41,40 @@ class Provider(Protocol):
     def facts(self) -> ProviderFacts: ...
     @property
     def collectors(self) -> Sequence[Collector]: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def endpoints(self) -> Mapping[str, str]:
+        """The base URL of each API that is called, by its label `api`."""
+        ...
+
     async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildContext:
+    """What the exporter gives a provider to be built with."""
+
+    settings: Global
+    account: Account
+    """Shared with the other providers of the same account."""
+    observe: Callable[[Attempt], None]
+    """Told of each attempt to call an API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A cloud: how its providers are configured, and how one is made of its config.
-
-    `build` gets the provider's config, the global config, and whom to tell of each attempt to call an API.
-    """
+    """A cloud: how its providers are configured, and how one is made of its config."""
 
     name: str
     config: type[ProviderConfig]
-    build: Callable[[Any, Global, Callable[[Attempt], None]], Provider]
+    build: Callable[[Any, BuildContext], Provider]
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    """By operation, the right that it needs, as the cloud's access management names it."""
+    kept: Mapping[str, float] = field(default_factory=dict)
+    """By operation, how many seconds its answer is kept, where that is longer than an interval (catalogues, tokens)."""
+    free_calls: Mapping[str, int] = field(default_factory=dict)
+    """By API, how many calls a month an account has without paying, where the cloud says so."""
 
 
 def installed_platforms() -> dict[str, Platform]:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trainfleet_exporter.config import ProviderConfig
-from trainfleet_exporter.transport import Attempt, HttpSettings, Limits, Transport
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.transport import HttpSettings, Transport
 
 
-def open_transport(config: ProviderConfig, observe: Callable[[Attempt], None]) -> Transport:
-    """The transport that all APIs of one provider share, with the limits and HTTP settings of its config."""
+def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
+    """The transport that all APIs of one provider share: its account's limits, the HTTP settings of its config."""
     return Transport(
-        limits=Limits(requests_per_second=config.limits.requests_per_second, concurrency=config.limits.concurrency),
+        account=context.account,
         http=HttpSettings(
             proxy_url=config.http.proxy_url,
             ca_file=config.http.ca_file,
             connect_timeout=config.http.connect_timeout,
             request_timeout=config.http.request_timeout,
         ),
-        observe=observe,
+        observe=context.observe,
+    )
+
+
+def open_direct_transport(context: BuildContext, *, connect_timeout: float, request_timeout: float) -> Transport:
+    """A way to what is near (a metadata service), which no proxy could reach. Timeouts in seconds."""
+    return Transport(
+        account=context.account,
+        http=HttpSettings(connect_timeout=connect_timeout, request_timeout=request_timeout, trust_env=False),
+        observe=context.observe,
     )

@@ -5,7 +5,10 @@ Cloud-neutral: what one cloud does differently is a `Dialect` that its provider 
 
 from __future__ import annotations
 
+from trainfleet_exporter.transport.account import Account
+from trainfleet_exporter.transport.budget import Budget
 from trainfleet_exporter.transport.calls import (
+    CALLER,
     NOT_JSON,
     Attempt,
     Call,
@@ -17,15 +20,21 @@ from trainfleet_exporter.transport.calls import (
     SignedRequest,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
+from trainfleet_exporter.transport.ledger import Holder, Ledger
 
 __all__ = [
+    "CALLER",
     "NOT_JSON",
+    "Account",
     "ApiClient",
     "Attempt",
+    "Budget",
     "Call",
     "Dialect",
+    "Holder",
     "HttpAnswer",
     "HttpSettings",
+    "Ledger",
     "Limits",
     "Priority",
     "SignedRequest",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.errors import AccessDenied, CloudError
 
 
 class _NotJson(Enum):
@@ -21,6 +22,10 @@ class _NotJson(Enum):
 
 NOT_JSON: Final = _NotJson.NOT_JSON
 """The payload of an answer whose body is not JSON; JSON's own null is None."""
+
+
+CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
+"""The collector that is polling in this task: whom an attempt is accounted to."""
 
 
 class Priority(IntEnum):
@@ -45,6 +50,8 @@ class Call:
     priority: Priority = Priority.SWEEP
     may_be_empty: bool = False
     """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
+    plain_text: bool = False
+    """Whether a good answer is text, returned as it is, rather than JSON."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
@@ -82,6 +89,17 @@ class Dialect(Protocol):
     @property
     def api(self) -> str:
         """The label `api`, such as `dlc`."""
+        ...
+
+    async def prepare(self, call: Call, deadline: float) -> object:
+        """Have what signing needs, renewing temporary credentials where it is time; may raise CloudError.
+
+        Awaited once before the first attempt. What it returns is handed to `refused`: the mark of what was signed with.
+        """
+        ...
+
+    def refused(self, error: AccessDenied, mark: object) -> bool:
+        """The call was denied: whether it is worth another go, prepared anew (a token ended before its time)."""
         ...
 
     def sign(self, call: Call, host: str) -> SignedRequest:
@@ -135,3 +153,5 @@ class Attempt:
     operation: str
     outcome: str
     seconds: float
+    caller: str = ""
+    """The collector that polled; empty where none did."""

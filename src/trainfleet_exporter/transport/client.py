@@ -1,4 +1,4 @@
-"""The way of a call: breakers, limiter, signature, wire, verdict, count, and perhaps once more."""
+"""The way of a call: budget, breakers, limiter, signature, wire, verdict, count, and perhaps once more."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from typing import Any
 import httpx
 
 from trainfleet_exporter.errors import (
+    AccessDenied,
     BadAnswer,
     CloudError,
     RequestRefused,
     RequestTimedOut,
     Throttled,
 )
+from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.calls import (
+    CALLER,
     NOT_JSON,
     Attempt,
     Call,
     Dialect,
     HttpAnswer,
     HttpSettings,
-    Limits,
     SignedRequest,
 )
 from trainfleet_exporter.transport.exchange import Exchange
@@ -36,16 +38,17 @@ _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1
 
 
 class Transport:
-    """One provider's way out: one connection pool, and one guard per host.
+    """One provider's way out: one connection pool, and one guard for each API at each host.
 
-    `observe` is called once for every attempt, in the loop. `send` replaces the network (tests); `random` the jitter.
+    `account` holds the limits, which its other providers may share. `observe` is called once for every attempt, in the
+    loop. `send` replaces the network (tests); `random` the jitter.
     StartError if the CA file cannot be used.
     """
 
     def __init__(
         self,
         *,
-        limits: Limits,
+        account: Account,
         http: HttpSettings,
         observe: Callable[[Attempt], None],
         breaker_max_open: float = 30.0,
@@ -56,9 +59,9 @@ class Transport:
         self.observe = observe
         self.send = AiohttpTransport(http) if send is None else send
         self.random = randomness.SystemRandom() if random is None else random
-        self._limits = limits
+        self._account = account
         self._breaker_max_open = breaker_max_open
-        self._guards: dict[str, HostGuard] = {}
+        self._guards: dict[tuple[str, str], HostGuard] = {}
 
     def client(self, base_url: str, dialect: Dialect) -> ApiClient:
         """A client for one API at `scheme://host[:port]`. ValueError if that is not what `base_url` is."""
@@ -69,9 +72,15 @@ class Transport:
         if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.raw_path != b"/":
             raise ValueError("not scheme, host and port alone")
         host = url.netloc.decode("ascii")
-        if host not in self._guards:
-            self._guards[host] = HostGuard(host, self._limits, breaker_max_open=self._breaker_max_open)
-        return ApiClient(self, url.scheme, self._guards[host], dialect)
+        key = (host, dialect.api)
+        if key not in self._guards:
+            self._guards[key] = HostGuard(
+                host,
+                self._account.limiter(host, dialect.api),
+                budget=self._account.budgets.get(dialect.api),
+                breaker_max_open=self._breaker_max_open,
+            )
+        return ApiClient(self, url.scheme, self._guards[key], dialect)
 
     async def aclose(self) -> None:
         """Close every connection. Calls that are under way fail."""
@@ -89,12 +98,19 @@ class ApiClient:
         self._dialect = dialect
 
     async def call(self, call: Call, *, deadline: float) -> Any:
-        """The decoded JSON of a good answer, by `deadline` (loop time).
+        """The decoded JSON (or text) of a good answer, by `deadline` (loop time).
 
         Raises CloudError and nothing else. Transient errors are tried again as far as the deadline, the retry budget
         and the breakers allow; then the last real one is raised.
         """
         try:
+            mark = await self._dialect.prepare(call, deadline)
+            try:
+                return await self._call(call, deadline)
+            except AccessDenied as error:
+                if not self._dialect.refused(error, mark):
+                    raise
+            await self._dialect.prepare(call, deadline)
             return await self._call(call, deadline)
         except CloudError as error:
             error.operation = error.operation or call.operation
@@ -109,7 +125,10 @@ class ApiClient:
                 raise failure or refusal from None
             with turn:
                 signed = self._dialect.sign(call, self._host)
-                turn.used = True
+                try:
+                    turn.use()
+                except CloudError as refusal:
+                    raise failure or refusal from None
                 if number == 1:
                     self._guard.retries.earn()
                 started = asyncio.get_running_loop().time()
@@ -134,6 +153,7 @@ class ApiClient:
         failures = number
         if isinstance(error, Throttled):
             failures = max(number, self._guard.throttled(started))
+            self._guard.limiter.throttled(started, error.pace)
         wait = backoff(failures, self._transport.random) if hint is None else hint
         if hint is not None or isinstance(error, Throttled):
             self._guard.limiter.pause(wait)
@@ -159,7 +179,7 @@ class ApiClient:
         outcome = BadAnswer.outcome
         try:
             answer = await self._exchange.send(signed, turn, deadline)
-            payload = self._accept(answer, may_be_empty=call.may_be_empty)
+            payload = self._accept(answer, call)
             if call.receive_headers is not None:
                 call.receive_headers(answer.headers)
             turn.answered()
@@ -176,10 +196,11 @@ class ApiClient:
         else:
             return payload
         finally:
-            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, loop.time() - started))
+            seconds = loop.time() - started
+            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, CALLER.get()))
 
-    def _accept(self, answer: HttpAnswer, *, may_be_empty: bool) -> Any:
-        """The payload of an answer that is good by the dialect's verdict, and JSON."""
+    def _accept(self, answer: HttpAnswer, call: Call) -> Any:
+        """The payload of an answer that is good by the dialect's verdict, and JSON (or text, where that is asked)."""
         if (error := self._dialect.judge(answer)) is not None:
             raise error
         if 300 <= answer.status < 400:
@@ -187,9 +208,11 @@ class ApiClient:
                 f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",
                 status=answer.status,
             )
+        if call.plain_text:
+            return answer.body.decode("utf-8", errors="replace")
         if answer.payload is not NOT_JSON:
             return answer.payload
-        if may_be_empty and not answer.body.strip():
+        if call.may_be_empty and not answer.body.strip():
             return None
         # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
         kind = answer.headers.get("content-type", "")

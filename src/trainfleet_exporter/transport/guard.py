@@ -1,4 +1,4 @@
-"""All that stands between us and one API host: its limiter, its breakers, its retry budget."""
+"""All that stands between us and one API host: its limiter, its breakers, its budgets for the month and for retries."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import Self
 
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.transport.breaker import Breaker, Permit
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.budget import Budget
+from trainfleet_exporter.transport.calls import Priority
 from trainfleet_exporter.transport.limiter import Limiter
 from trainfleet_exporter.transport.retry import RetryBudget
 
 
 class HostGuard:
-    """Shared by every API that one provider calls at one host.
+    """Shared by all that one provider calls of one API at one host; its limiter and budget by the whole account.
 
     One breaker is for connecting at all, one per operation for what fails after connecting, so that one broken
     operation never takes its neighbours down.
     """
 
-    def __init__(self, host: str, limits: Limits, *, breaker_max_open: float) -> None:
+    def __init__(self, host: str, limiter: Limiter, *, budget: Budget | None = None, breaker_max_open: float) -> None:
         self.host = host
-        self.limiter = Limiter(host, limits)
+        self.limiter = limiter
+        self.budget = budget
         self.retries = RetryBudget()
         self._breaker_max_open = breaker_max_open
         self._connecting = Breaker(host, max_open=breaker_max_open)
@@ -31,10 +33,16 @@ class HostGuard:
         self._throttled_at = 0.0
 
     async def enter(self, operation: str, priority: Priority, deadline: float) -> Turn:
-        """Wait for leave to make one attempt. CircuitOpen, Throttled or RequestTimedOut where there is none in time."""
+        """Wait for leave to make one attempt.
+
+        BudgetSpent, CircuitOpen, Throttled or RequestTimedOut where there is none in time.
+        """
         breakers = (self._connecting, self._breaker(operation))
+        # Before the queue, so that nobody waits in it for nothing.
+        if self.budget is not None:
+            self.budget.check()
         for breaker in breakers:
-            breaker.check()  # before the queue, so that nobody waits in it for nothing
+            breaker.check()
         await self.limiter.acquire(priority, deadline)
         permits: list[Permit] = []
         try:
@@ -48,7 +56,9 @@ class HostGuard:
         return Turn(self, *permits)
 
     def will_refuse(self, operation: str, at: float) -> bool:
-        """Whether a breaker, as things stand now, will be open at loop time `at`."""
+        """Whether, as things stand now, the budget is spent or a breaker will be open at loop time `at`."""
+        if self.budget is not None and self.budget.remaining == 0:
+            return True
         return any(breaker.refusal(at) for breaker in (self._connecting, self._breaker(operation)))
 
     def throttled(self, started: float) -> int:
@@ -74,7 +84,7 @@ class HostGuard:
 class Turn:
     """Leave to make one attempt; a context manager that gives back on leaving what was not settled.
 
-    `used` is set once something is sent: an unused turn costs no token.
+    `used` once something is sent: an unused turn costs no token.
     """
 
     def __init__(self, guard: HostGuard, connecting: Permit, operation: Permit) -> None:
@@ -91,6 +101,12 @@ class Turn:
     ) -> None:
         self.abandon()
         self._guard.limiter.release(used=self.used)
+
+    def use(self) -> None:
+        """An attempt is about to be made, and will be billed; BudgetSpent if others took the last one meanwhile."""
+        if self._guard.budget is not None:
+            self._guard.budget.take()
+        self.used = True
 
     def abandon(self) -> None:
         """Nothing was learnt, neither of the host nor of the operation."""

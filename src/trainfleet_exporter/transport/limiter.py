@@ -1,4 +1,10 @@
-"""The queue in front of an API host: a token bucket and a number of slots, first come first served by priority."""
+"""The queue in front of an API host: a token bucket and a number of slots, first come first served by priority.
+
+The bucket's rate is the configured one until the service throttles:
+
+    throttled ──► half, 5 % of the configured rate at least ──a minute without──► 5 % of the configured rate more
+    throttled, and told what is allowed ──► that pace, and for an hour no more than it
+"""
 
 from __future__ import annotations
 
@@ -13,22 +19,42 @@ from trainfleet_exporter.transport.calls import Limits, Priority
 _ROUNDING = 1e-6
 
 
+_SMALLEST_SHARE = 0.05
+_SLOWEST = 1 / 60
+"""Requests a second that halving does not go below, unless so few are configured."""
+_SLOWEST_PACE = 1 / 3600
+_GROWTH = 0.05 / 60
+"""By how much of the configured rate the rate grows in a second without throttling."""
+_PACE_HOLDS = 3600.0
+
+
 class Limiter:
     """Grants turns: `requests_per_second` with bursts of a second's worth, `concurrency` at a time.
 
-    Whoever cannot have a turn before the deadline is told at once. Times are those of the running loop.
+    The rate is lower for a while after the service throttled. Whoever cannot have a turn before the deadline is told at
+    once. Times are those of the running loop.
     """
 
     def __init__(self, host: str, limits: Limits) -> None:
         self._host = host
-        self._rate = limits.requests_per_second
-        self._burst = float(max(1, math.ceil(self._rate)))
+        self._configured = limits.requests_per_second
+        self._rate = self._configured
+        self._pace = math.inf
+        self._pace_ends = -math.inf
+        self._throttled_at = -math.inf
+        self._grown_at = -math.inf
         self._tokens = self._burst
         self._filled_at = -math.inf
         self._free = limits.concurrency
         self._paused_until = -math.inf
         self._waiting: dict[Priority, dict[asyncio.Future[None], float]] = {each: {} for each in Priority}
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def rate(self) -> float:
+        """Requests a second that are granted now."""
+        self._refill(asyncio.get_running_loop().time())
+        return self._rate
 
     async def acquire(self, priority: Priority, deadline: float) -> None:
         """Wait for a turn, to be given back by `release`.
@@ -60,7 +86,9 @@ class Limiter:
     def pause(self, seconds: float) -> None:
         """Grant nothing for so long; who cannot wait for that is told now."""
         now = asyncio.get_running_loop().time()
+        self._refill(now)
         self._paused_until = max(self._paused_until, now + seconds)
+        self._grown_at = max(self._grown_at, self._paused_until)  # a pause is no time without throttling
         for queue in self._waiting.values():
             for turn, deadline in list(queue.items()):
                 if deadline <= self._paused_until:
@@ -68,6 +96,30 @@ class Limiter:
                     if not turn.done():
                         turn.set_exception(self._paused(now, ""))
         self._grant()
+
+    def throttled(self, started: float, pace: float | None = None) -> None:
+        """Slow down, because an attempt that began at `started` (loop time) was throttled.
+
+        Attempts that were under way together slow it down once. `pace` is what the service says that it allows, in
+        requests a second.
+        """
+        now = asyncio.get_running_loop().time()
+        self._refill(now)
+        again, self._throttled_at = started >= self._throttled_at, now
+        if pace is not None and pace < self._rate:
+            self._rate = max(pace, min(self._configured, _SLOWEST_PACE))
+        elif again:
+            least = min(self._configured, max(_SLOWEST, _SMALLEST_SHARE * self._configured))
+            self._rate = min(self._rate, max(least, self._rate / 2))
+        if pace is not None:
+            self._pace, self._pace_ends = max(pace, _SLOWEST_PACE), now + _PACE_HOLDS
+        self._grown_at = max(self._grown_at, now)
+        self._tokens = min(self._burst, self._tokens)
+        self._grant()
+
+    @property
+    def _burst(self) -> float:
+        return float(max(1, math.ceil(self._rate)))
 
     def _grant(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -85,6 +137,11 @@ class Limiter:
         if self._filled_at > -math.inf:
             self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
+        if self._rate < self._configured and now > self._grown_at:
+            most = self._configured if now >= self._pace_ends else min(self._configured, self._pace)
+            grown = self._rate + (now - self._grown_at) * _GROWTH * self._configured
+            self._rate = max(self._rate, min(most, grown))
+            self._grown_at = now
 
     def _next(self) -> asyncio.Future[None] | None:
         for queue in self._waiting.values():
@@ -116,7 +173,7 @@ class Limiter:
         if start > now:
             raise self._paused(now, f" and {ahead} calls wait ahead" if start < deadline else "")
         raise RequestTimedOut(
-            f"{self._host}: {ahead} calls wait ahead, more than {self._rate:g} requests a second "
+            f"{self._host}: {ahead} calls wait ahead, more than {self._rate_in_words()} "
             f"let through in the {deadline - now:.1f} s that this poll has left"
         )
 
@@ -124,8 +181,15 @@ class Limiter:
         now = asyncio.get_running_loop().time()
         if self._paused_until > max(now, deadline):
             return self._paused(now, "")
-        return RequestTimedOut(f"{self._host}: the poll's time ended before the request limits gave it a turn")
+        return RequestTimedOut(
+            f"{self._host}: the poll's time ended before the request limits gave it a turn, at {self._rate_in_words()}"
+        )
 
     def _paused(self, now: float, besides: str) -> Throttled:
         seconds = self._paused_until - now
-        return Throttled(f"{self._host} asked to wait {seconds:.1f} s{besides}, longer than this poll has left")
+        slow = "" if self._rate == self._configured else f"; {self._rate_in_words()}"
+        return Throttled(f"{self._host} asked to wait {seconds:.1f} s{besides}, longer than this poll has left{slow}")
+
+    def _rate_in_words(self) -> str:
+        text = f"{self._rate:.3g} requests a second"
+        return text if self._rate == self._configured else f"{text} (after throttling; else {self._configured:g})"

@@ -1,0 +1,29 @@
+"""What the providers of one account share: how much it may ask of each API, at once and in a month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainfleet_exporter.transport.budget import Budget
+from trainfleet_exporter.transport.calls import Limits
+from trainfleet_exporter.transport.limiter import Limiter
+
+
+class Account:
+    """One cloud account: a limiter for each API at each host, whichever provider calls it, and the monthly budgets.
+
+    `budgets` are by API; one without has no budget.
+    """
+
+    def __init__(self, name: str, limits: Limits, budgets: Mapping[str, Budget] | None = None) -> None:
+        self.name = name
+        self.budgets: Mapping[str, Budget] = budgets or {}
+        self._limits = limits
+        self._limiters: dict[tuple[str, str], Limiter] = {}
+
+    def limiter(self, host: str, api: str) -> Limiter:
+        """The limiter of one API at one host."""
+        key = (host, api)
+        if key not in self._limiters:
+            self._limiters[key] = Limiter(host, self._limits)
+        return self._limiters[key]

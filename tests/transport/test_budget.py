@@ -1,0 +1,254 @@
+"""Budgets of a month: never more attempts than they allow, whatever happens to the process, its file or its clock."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainfleet_exporter.errors import BudgetSpent
+from trainfleet_exporter.transport.budget import Budget
+from trainfleet_exporter.transport.calendar import Calendar, Month
+from trainfleet_exporter.transport.ledger import Holder, Ledger
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+JANUARY = Month(2026, 1)
+ACCOUNT = Holder("account", "main")
+
+
+class Clock:
+    """A wall clock that can be set, and a steady one that cannot."""
+
+    def __init__(self, wall: float) -> None:
+        self.wall = wall
+        self.steady = 0.0
+
+    def calendar(self) -> Calendar:
+        return Calendar(wall=lambda: self.wall, steady=lambda: self.steady)
+
+    def pass_(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+def spend(budget: Budget, calls: int) -> int:
+    """Try so many calls; how many were allowed."""
+    for made in range(calls):
+        try:
+            budget.take()
+        except BudgetSpent:
+            return made
+    return calls
+
+
+def test_a_month_is_the_calendar_month_of_china() -> None:
+    last = datetime(2026, 1, 31, 15, 59, 59, tzinfo=UTC).timestamp()
+    assert Month.at(last) == JANUARY
+    assert Month.at(last + 1) == Month(2026, 2)
+    assert JANUARY.ends == last + 1
+    assert JANUARY.seconds == 31 * DAY
+    assert (Month(2028, 2).seconds, Month(2025, 12).ends) == (29 * DAY, JANUARY.starts)
+
+
+@given(st.integers(min_value=0, max_value=4_000_000_000))
+def test_every_moment_is_in_its_month_and_months_read_back(moment: int) -> None:
+    month = Month.at(moment)
+    assert month.starts <= moment < month.ends
+    assert Month.parse(str(month)) == month
+
+
+@pytest.mark.parametrize("text", ["", "2026-00", "2026-13", "26-01", "2026-1", "2026-01 ", "0000-01", "٢026-01"])
+def test_what_is_no_month(text: str) -> None:
+    with pytest.raises(ValueError, match="not a month"):
+        Month.parse(text)
+
+
+def test_a_budget_counts_down_refuses_and_starts_afresh() -> None:
+    clock = Clock(JANUARY.starts)
+    budget = Budget("cloudmonitor", 100, calendar=clock.calendar())
+    assert (budget.calls, budget.remaining) == (100, 100)
+    assert budget.rate == pytest.approx(100 / (31 * DAY))
+    assert spend(budget, 30) == 30
+    assert budget.remaining == 70
+    clock.pass_(10 * DAY)
+    assert spend(budget, 1000) == 70
+    with pytest.raises(BudgetSpent) as caught:
+        budget.take()
+    assert str(caught.value) == (
+        "cloudmonitor: not tried: the month's 100 calls (limits.monthly_calls) are spent; "
+        "the month of 2026-01 ends in 21.0 days"
+    )
+    assert (caught.value.reason, caught.value.transient) == ("budget", False)
+    clock.pass_(21 * DAY - 1)
+    assert spend(budget, 1) == 0
+    clock.pass_(1)
+    assert budget.remaining == 100
+    assert spend(budget, 1000) == 100
+
+
+def test_what_was_spent_before_is_the_elapsed_share() -> None:
+    clock = Clock(JANUARY.starts + JANUARY.seconds / 4)
+    budget = Budget("dlc", 1001, calendar=clock.calendar())
+    assert budget.remaining == 750  # 250.25 are taken as 251
+    assert budget.rate <= budget.whole_rate
+    clock.pass_(JANUARY.seconds)  # a month that it saw begin
+    assert budget.remaining == 1001
+
+
+@given(
+    calls=st.integers(min_value=1, max_value=300),
+    start=st.integers(min_value=0, max_value=31 * 86400 - 1),
+    known=st.none() | st.integers(min_value=0, max_value=400),
+    steps=st.lists(st.tuples(st.floats(min_value=0, max_value=9 * DAY), st.integers(min_value=0, max_value=90))),
+)
+def test_no_month_has_more_attempts_than_the_budget(
+    calls: int, start: int, known: int | None, steps: list[tuple[float, int]]
+) -> None:
+    clock = Clock(JANUARY.starts + start)
+    budget = Budget("dlc", calls, calendar=clock.calendar(), known=None if known is None else {JANUARY: known})
+    spent: dict[Month, int] = {}
+    if known is None:
+        spent[JANUARY] = min(calls, math.ceil(calls * start / JANUARY.seconds))
+    else:
+        spent[JANUARY] = min(calls, known)
+    for gap, wanted in steps:
+        clock.pass_(gap)
+        month = Month.at(clock.wall)
+        spent[month] = spent.get(month, 0) + spend(budget, wanted)
+        assert spent[month] + budget.remaining == calls
+        assert budget.rate == pytest.approx(budget.remaining / budget.left)
+
+
+@settings(max_examples=200)
+@given(
+    calls=st.integers(min_value=1, max_value=200),
+    steps=st.lists(
+        st.tuples(
+            st.floats(min_value=0, max_value=3 * DAY),
+            st.integers(min_value=0, max_value=60),
+            st.sampled_from(["go on", "go on", "stop", "crash"]),
+        ),
+        max_size=25,
+    ),
+)
+def test_restarts_anywhere_never_let_a_month_exceed_its_budget(
+    tmp_path_factory: pytest.TempPathFactory, calls: int, steps: list[tuple[float, int, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("state") / "state.json"
+    clock = Clock(JANUARY.starts)
+    ledger = Ledger(path, calendar=clock.calendar())
+    budget = ledger.budget(ACCOUNT, "dlc", calls)
+    spent: dict[Month, int] = {}
+    for gap, wanted, then in steps:
+        clock.pass_(gap)
+        month = Month.at(clock.wall)
+        spent[month] = spent.get(month, 0) + spend(budget, wanted)
+        assert spent[month] <= calls
+        assert budget.remaining <= calls - spent[month]
+        if then != "go on":
+            exact = calls - budget.remaining
+            if then == "stop":
+                ledger.close()
+            ledger = Ledger(path, calendar=clock.calendar())
+            budget = ledger.budget(ACCOUNT, "dlc", calls)
+            assert calls - budget.remaining >= exact
+            if then == "stop":
+                assert calls - budget.remaining == exact
+
+
+@given(
+    calls=st.integers(min_value=1, max_value=200),
+    steps=st.lists(
+        st.tuples(
+            st.floats(min_value=0, max_value=6 * HOUR),
+            st.sampled_from([0.0, 0.0, -40 * DAY, -2 * HOUR, 90.0, 2 * HOUR, 20 * DAY, 40 * DAY]),
+            st.integers(min_value=0, max_value=60),
+        ),
+        max_size=12,
+    ),
+)
+def test_a_clock_that_is_set_refills_nothing(calls: int, steps: list[tuple[float, float, int]]) -> None:
+    """The true time stays within three days of one month, wherever the wall clock is set to meanwhile."""
+    clock = Clock(JANUARY.starts + 5 * DAY)
+    budget = Budget("dlc", calls, calendar=clock.calendar(), known={JANUARY: 0})
+    assert budget.remaining == calls
+    made = 0
+    for gap, error, wanted in steps:
+        clock.steady += min(gap, DAY / 13)
+        clock.wall = JANUARY.starts + 5 * DAY + clock.steady + error
+        made += spend(budget, wanted)
+        assert made <= calls
+
+
+def test_the_new_month_is_whole_after_a_visit_to_it_by_a_wrong_clock() -> None:
+    clock = Clock(JANUARY.ends - 2 * DAY)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 40})
+    assert spend(budget, 10) == 10
+    clock.wall += 5 * DAY
+    assert budget.remaining == 50  # of January's, although February has begun by the wall clock
+    assert spend(budget, 5) == 5
+    clock.wall -= 5 * DAY
+    assert budget.remaining == 45
+    clock.pass_(2 * DAY)
+    assert budget.remaining == 95  # what was made by February's date counts there too
+
+
+def test_a_clock_that_was_ahead_at_the_start_takes_its_calls_back_with_it() -> None:
+    clock = Clock(JANUARY.ends + HOUR)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 30, Month(2026, 2): 0})
+    assert spend(budget, 20) == 20
+    clock.wall -= 3 * HOUR
+    assert budget.remaining == 50
+
+
+def test_after_a_day_a_clock_that_was_set_is_believed() -> None:
+    clock = Clock(datetime(1970, 1, 20, tzinfo=UTC).timestamp())
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={Month(1970, 1): 99, JANUARY: 0})
+    clock.wall = JANUARY.starts + DAY  # the time service has answered
+    assert budget.remaining == 1
+    for _ in range(30):
+        clock.pass_(HOUR)
+        assert budget.remaining <= 100
+    assert budget.remaining == 100
+
+
+def test_small_corrections_of_the_clock_add_up_to_no_doubt() -> None:
+    clock = Clock(JANUARY.starts)
+    budget = Budget("dlc", 100, calendar=clock.calendar())
+    for _ in range(24 * 32):
+        clock.pass_(HOUR)
+        clock.wall += 20  # a very bad clock: 8 minutes a day
+        assert budget.remaining == 100
+
+
+def test_a_lower_budget_than_what_is_spent_is_spent() -> None:
+    clock = Clock(JANUARY.starts)
+    budget = Budget("dlc", 10, calendar=clock.calendar(), known={JANUARY: 25})
+    assert budget.remaining == 0
+    assert spend(budget, 1) == 0
+
+
+def test_writing_ahead_is_seldom_however_many_calls_there_are(tmp_path: Path) -> None:
+    writes: list[bool] = []
+    clock = Clock(JANUARY.starts)
+    budget = Budget("dlc", 1_000_000, calendar=clock.calendar(), known={JANUARY: 0}, save=lambda _: None)
+
+    def save(at_once: bool) -> None:
+        writes.append(at_once)
+        budget.promised(budget.promise(exact=False))
+
+    budget._save = save
+    spend(budget, 5000)  # a first cycle over many jobs, at once
+    assert len(writes) < 20
+    writes.clear()
+    for _ in range(6 * 60):  # six hours at what the budget allows, in bursts of a minute
+        clock.pass_(60)
+        spend(budget, 22)
+    assert len(writes) <= 6 * 60
+    assert writes.count(True) <= 3  # else in good time, so that the loop does not wait for the disk
+    assert budget.promise(exact=False)[JANUARY] - budget.promise(exact=True)[JANUARY] < 500  # 20 minutes' calls

@@ -1,0 +1,116 @@
+"""Calls whose credentials have to be had first, and answers that are text."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.support.clock import run_stepped
+from tests.transport.rig import Rig, Script
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, RequestRefused, Unreachable
+from trainfleet_exporter.transport import Call
+
+
+def test_credentials_are_prepared_once_a_call_however_many_attempts_it_makes() -> None:
+    async def main() -> None:
+        rig = Rig(Script(*[200] * 10, 503, 503, 200))
+        for _ in range(10):
+            await rig.call()
+        assert rig.dialect.prepared == 10
+        await rig.failure()  # two attempts: ten calls have saved up one retry
+        assert rig.outcomes[10:] == ["server", "server"]
+        assert rig.dialect.prepared == 11
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_call_whose_credentials_ended_goes_again_with_new_ones(status: int) -> None:
+    async def main() -> None:
+        rig = Rig(Script(status, 200))
+        rig.dialect.outdated.add(1)
+        assert await rig.call() == {"Jobs": []}
+        assert rig.dialect.prepared == 2
+        assert rig.outcomes == ["auth", "ok"]
+        assert rig.dialect.signed == ["signature-1", "signature-2"]
+
+    run_stepped(main)
+
+
+def test_credentials_that_are_refused_again_are_not_renewed_for_ever() -> None:
+    async def main() -> None:
+        rig = Rig(Script(403))
+        rig.dialect.outdated.update(range(100))
+        assert isinstance(await rig.failure(), AccessDenied)
+        assert (rig.dialect.prepared, rig.outcomes) == (2, ["auth", "auth"])
+
+    run_stepped(main)
+
+
+def test_credentials_that_are_still_good_are_not_renewed_for_a_refusal() -> None:
+    async def main() -> None:
+        rig = Rig(Script(403, 200))
+        assert isinstance(await rig.failure(), AccessDenied)
+        assert (rig.dialect.prepared, rig.outcomes) == (1, ["auth"])
+
+    run_stepped(main)
+
+
+def test_without_credentials_nothing_is_sent_and_the_error_names_the_operation() -> None:
+    async def main() -> None:
+        rig = Rig(Script(200))
+
+        async def prepare(call: Call, deadline: float) -> object:
+            raise Unreachable("no answer from the token service")
+
+        rig.dialect.prepare = prepare  # type: ignore[method-assign]  # a dialect whose token cannot be had
+        error = await rig.failure("GetJob")
+        assert str(error) == "GetJob: no answer from the token service"
+        assert rig.attempts == []
+
+    run_stepped(main)
+
+
+def test_preparing_knows_the_deadline() -> None:
+    async def main() -> None:
+        rig = Rig(Script(200))
+        seen: list[float] = []
+
+        async def prepare(call: Call, deadline: float) -> object:
+            seen.append(deadline - asyncio.get_running_loop().time())
+            return None
+
+        rig.dialect.prepare = prepare  # type: ignore[method-assign]  # as above
+        await rig.call(within=7)
+        assert seen == [7]
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("body", [b"ecs-role", b"", b'{"a": 1}', "Größe".encode(), b"\xff\xfe"])
+def test_plain_text_is_returned_as_it_is(body: bytes) -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(200, content=body))
+        assert await rig.call(plain_text=True) == body.decode("utf-8", errors="replace")
+        assert rig.outcomes == ["ok"]
+
+    run_stepped(main)
+
+
+def test_text_is_no_answer_where_json_is_expected() -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(200, content=b"ecs-role"))
+        assert isinstance(await rig.failure(), BadAnswer)
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("status", [302, 400])
+def test_plain_text_of_a_bad_answer_is_no_answer(status: int) -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(status, content=b"moved", headers={"location": "http://other.test/"}))
+        assert isinstance(await rig.failure(plain_text=True), RequestRefused)
+
+    run_stepped(main)
