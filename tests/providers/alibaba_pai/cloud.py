@@ -45,6 +45,28 @@ def job(job_id: str, status: str = "Running", **fields: Any) -> Row:
     }
 
 
+def metric(name: str, unit: str, **fields: Any) -> Row:
+    """A row of CloudMonitor's catalogue, with the dimensions that the beginning of its name tells."""
+    level = name.partition("_")[0]
+    further = {"JOB": "", "POD": ",pod", "CARD": ",pod,gpuId"}
+    of_job = f"userId,regionId,workspaceId,jobId{further.get(level, '')}"
+    return {
+        "Namespace": "acs_pai_dlc" if level in further else "acs_pai_quota",
+        "MetricName": name,
+        "Unit": unit,
+        "Dimensions": of_job if level in further else "userId,regionId,quotaId",
+        "Periods": "60,300,900",
+        "Statistics": "Value" if level == "CARD" else "Average,Minimum,Maximum",
+        **fields,
+    }
+
+
+def point(job_id: str, value: object, *, age: float = 60, **fields: Any) -> Row:
+    """A data point of a job, so many seconds old when stepped time begins."""
+    whose = {"userId": "1", "regionId": "cn-hangzhou", "jobId": job_id}
+    return {"timestamp": int((START - age) * 1000), **whose, "Average": value, **fields}
+
+
 class Cloud:
     """What the account holds; `answer` may answer first, `calls` notes what was asked."""
 
@@ -55,6 +77,12 @@ class Cloud:
         self.metrics: dict[tuple[str, str], Any] = {}
         self.quotas: list[Row] = []
         self.ecs_specs: list[Row] = []
+        self.queues: dict[str, list[Row]] = {}
+        self.running: dict[tuple[str, str], int] = {}
+        self.nodes: dict[str, list[Row]] = {}
+        self.catalogue: list[Row] = []
+        self.points: dict[str, list[Any]] = {}
+        self.point_page = 1440
         self.page_cap = 100
         self.answer: Answer = lambda operation, query: None
         self.calls: list[tuple[str, dict[str, str]]] = []
@@ -65,6 +93,11 @@ class Cloud:
             "ListJobs": self._list_jobs,
             "GetJob": self._get_job,
             "GetJobMetrics": self._get_job_metrics,
+            "GetMetrics": self._get_metrics,
+            "ListQuotaWorkloads": self._list_quota_workloads,
+            "ListNodes": lambda query: self._page(query, "Nodes", self.nodes.get(query["QuotaId"], [])),
+            "DescribeMetricMetaList": self._describe_metric_meta_list,
+            "DescribeMetricLast": self._describe_metric_last,
         }
 
     def called(self, operation: str) -> list[dict[str, str]]:
@@ -77,6 +110,8 @@ class Cloud:
             "path": request.url.path,
             "host": request.url.host,
             "nonce": request.headers["x-acs-signature-nonce"],
+            "method": request.method,
+            "version": request.headers["x-acs-version"],
         }
         self.calls.append((operation, query))
         prepared = self.answer(operation, query)
@@ -117,6 +152,38 @@ class Cloud:
     def _get_job_metrics(self, query: dict[str, str]) -> Row:
         job_id = query["path"].split("/")[-2]
         return {"JobId": job_id, "PodMetrics": self.metrics.get((job_id, query["MetricType"]), [])}
+
+    def _list_quota_workloads(self, query: dict[str, str]) -> Row:
+        quota_id = query["path"].split("/")[-2]
+        if query.get("Status") == "Enqueued":
+            return self._page(query, "Workloads", self.queues.get(quota_id, []))
+        count = self.running.get((quota_id, query["WorkloadType"]), 0)
+        return {"TotalCount": count, "Workloads": [{"WorkloadId": "w"}][:count], "RequestId": "r"}
+
+    def _describe_metric_meta_list(self, query: dict[str, str]) -> Row:
+        rows = [row for row in self.catalogue if row["Namespace"] == query["Namespace"]]
+        page = self._page(query, "Resource", rows)
+        resources = {"Resource": page["Resource"]}
+        return {"Code": "200", "Success": True, "TotalCount": str(page["TotalCount"]), "Resources": resources}
+
+    def _describe_metric_last(self, query: dict[str, str]) -> Row:
+        points = self.points.get(query["MetricName"], [])
+        if "Dimensions" in query:
+            named = json.loads(query["Dimensions"])
+            assert len(named) <= 50
+            points = [point for point in points if any(one.items() <= point.items() for one in named)]
+        return self._points(query, points, "Datapoints")
+
+    def _get_metrics(self, query: dict[str, str]) -> Row:
+        points = [p for p in self.points.get(query["MetricName"], []) if p.get("jobId") == query["JobId"]]
+        return self._points(query, points, "DataPoints")
+
+    def _points(self, query: dict[str, str], points: list[Any], key: str) -> Row:
+        start = int(query.get("NextToken", "0"))
+        end = start + min(self.point_page, int(query["Length"]))
+        following = {"NextToken": str(end)} if end < len(points) else {}
+        found = json.dumps(points[start:end])
+        return {"Code": "200", "Success": True, "Period": query["Period"], key: found, **following}
 
     def _page(self, query: dict[str, str], key: str, rows: list[Row]) -> Row:
         size, number = min(int(query["PageSize"]), self.page_cap), int(query["PageNumber"])

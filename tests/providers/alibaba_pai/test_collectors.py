@@ -17,6 +17,7 @@ from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
+from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 
 GOLDEN = Path(__file__).parent / "golden"
 MS = 1000
@@ -441,10 +442,10 @@ def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
         cloud.answer = lambda name, query: (
             httpx.Response(500, json={"Code": "InternalError"}) if query.get("MetricType") == "MemoryUsage" else None
         )
-        await fleet.runner("usage").tick()
+        await fleet.runner("job_metrics").tick()
         assert await fleet.lines("pod_cpu", "pod_memory") == before
         assert await fleet.value(memory) is not None
-        assert fleet.own("collector_parts_failed", collector="usage") == 1
+        assert fleet.own("collector_parts_failed", collector="job_metrics") == 1
 
     run(cloud, steps)
 
@@ -658,7 +659,7 @@ def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
             assert now >= shown, "a cycle may not lose what it has not come back to"
             shown = now
         assert shown == 400
-        interval = fleet.own("collector_interval_seconds", collector="usage")
+        interval = fleet.own("collector_interval_seconds", collector="job_metrics")
         assert interval is not None
         assert interval > 600
 
@@ -686,3 +687,8 @@ def test_the_log_tells_of_an_outage_once_and_of_its_end(run: Run) -> None:
         )
 
     run(cloud, steps)
+
+
+def test_each_operation_names_the_right_that_it_needs() -> None:
+    assert Cloud().operations.keys() <= PLATFORM.permissions.keys()
+    assert PLATFORM.free_calls == {"cloudmonitor": 1_000_000}

@@ -1,12 +1,13 @@
 """The traps of PAI's APIs that these collectors meet, one case each, by the API reference's section and number.
 
 Each case writes a cloud's answers, lets the exporter poll once or a few times in stepped time, and reads what is
-published. Traps of CloudMonitor (7.8, 7.18, parts of 6 and 8) are not met: nothing here calls it yet.
+published. Those of CloudMonitor are polled with `source: cloudmonitor`, all others with `source: job_metrics`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 TRAPS: dict[str, Check] = {}
+MONITORED = set[str]()
 DAY = 86400.0
 MS = 1000
 
@@ -34,6 +36,12 @@ def trap(name: str) -> Callable[[Check], Check]:
         return check
 
     return enter
+
+
+def monitored(name: str) -> Callable[[Check], Check]:
+    """Enter a case in which CloudMonitor serves the usage."""
+    MONITORED.add(name)
+    return trap(name)
 
 
 def _refuse(operation: str, response: httpx.Response) -> Callable[[str, dict[str, str]], httpx.Response | None]:
@@ -218,7 +226,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.answer = lambda *_: httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers=headers)
     await fleet.exporter.poll_once()
     text = " ".join(fleet.log)
-    assert "the clock of this machine is off: here it is 2026-01-02T03:04:05Z, there it is Fri, 02 Jan 2026" in text
+    assert "off by 36 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:40:05Z" in text
     assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
 
 
@@ -318,7 +326,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_accelerator_utilization_ratio{job_id="b",accelerator="gpu"}') == 1
     assert await fleet.value('job_accelerator_utilization_ratio{job_id="c",accelerator="gpu"}') is None
     assert await fleet.value('job_cpu_utilization_ratio{job_id="c"}') == 1.5
-    assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
+    assert fleet.own("dropped_readings_total", collector="job_metrics", reason="out_of_range") == 1
 
 
 @trap("7.6 an empty metric answer is no data, not zero")
@@ -327,7 +335,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.metrics[("b", "CpuCoreUsage")] = None
     assert await fleet.exporter.poll_once()
     assert await fleet.lines("job_cpu", "job_accelerator", "job_usage", "pod_cpu") == []
-    assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 2
+    assert fleet.own("dropped_readings_total", collector="job_metrics", reason="no_data") == 2
     assert fleet.own("api_requests_total", api="dlc", operation="GetJobMetrics", outcome="no_data") == 2
 
 
@@ -338,7 +346,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     await fleet.exporter.poll_once()
     assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
     assert await fleet.value('job_submitted_timestamp_seconds{job_id="a"}') == START - 590
-    assert fleet.own("dropped_readings_total", collector="usage", reason="stale") == 1
+    assert fleet.own("dropped_readings_total", collector="job_metrics", reason="stale") == 1
 
 
 @trap("7.9 ids are opaque")
@@ -461,8 +469,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 @trap("8 GpuMemoryUsage and MemoryUsage are percent, whatever 'usage' says")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]
-    for metric in ("CpuCoreUsage", "MemoryUsage", "GpuMemoryUsage"):
-        cloud.metrics[("a", metric)] = _points("a-worker-0", 40.0)
+    for name in ("CpuCoreUsage", "MemoryUsage", "GpuMemoryUsage"):
+        cloud.metrics[("a", name)] = _points("a-worker-0", 40.0)
     await fleet.exporter.poll_once()
     assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.4
     assert await fleet.value('job_accelerator_memory_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.4
@@ -478,11 +486,144 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     }
 
 
+def _monitor(cloud: Cloud, name: str = "JOB_CPU_UTIL", unit: str = "%") -> None:
+    """One running job, and one metric of the catalogue with a point of it."""
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [metric(name, unit)]
+    cloud.points[name] = [point("a", 50)]
+
+
+@trap("3.3 amounts in a queue are text, with their suffixes")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.quotas = [{"QuotaId": "q"}]
+    cloud.queues["q"] = [{"WorkloadId": "w", "Status": "Enqueued", "Resource": {"GPU": "8", "Memory": "512Gi"}}]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pool_queued_accelerators{pool_id="q",accelerator="gpu"}') == 8
+
+
+@monitored("4.1 every call is a POST to / with its parameters in the query, signed for version 2019-01-01")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    assert await fleet.exporter.poll_once()
+    for operation in ("DescribeMetricMetaList", "DescribeMetricLast"):
+        query = cloud.called(operation)[0]
+        assert (query["method"], query["path"], query["version"]) == ("POST", "/", "2019-01-01")
+        assert query["Namespace"] == "acs_pai_dlc"
+        assert "RegionId" not in query
+
+
+@monitored("4.1 HTTP 200 with Success false is an error, by its code")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    answers = {
+        "client": {"Code": "ParameterInvalid", "Success": False, "Message": "no such metric"},
+        "throttled": {"Code": "Throttling.User", "Success": False, "Message": "slow down"},
+        "auth": {"Code": "Forbidden.RAM", "Success": False, "Message": "no"},
+        "server": {"Code": "InternalError", "Success": "false"},
+        "not_found": {"Code": "404", "Success": False},
+        "bad_answer": {"Code": "200", "Success": True, "Datapoints": "not JSON"},
+    }
+    usage = fleet.runner("usage")
+    await fleet.exporter.poll_once()
+    for reason, answer in answers.items():
+        cloud.answer = _refuse("DescribeMetricLast", httpx.Response(200, json=answer))
+        await usage.tick()
+        assert fleet.own("collector_errors_total", collector="usage", reason=reason) == 1, reason
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5  # by its last good answer
+        await asyncio.sleep(60)
+
+
+@monitored("4.1 numbers come as text in the catalogue and in answers")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.points["JOB_CPU_UTIL"] = [{**point("a", "50"), "timestamp": str(int((START - 60) * MS))}]
+    answer = {"Code": 200, "Success": "true", "Period": 60, "NextToken": None}
+    cloud.answer = lambda operation, query: (
+        httpx.Response(200, json={**answer, "Datapoints": json.dumps(cloud.points["JOB_CPU_UTIL"])})
+        if operation == "DescribeMetricLast"
+        else None
+    )
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+
+
+@monitored("4.1 the newest point may be two hours old: it is dropped by its own time")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 50, age=7200)]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_cpu", "job_usage") == []
+    assert fleet.own("dropped_readings_total", collector="usage", reason="stale") == 1
+
+
+@monitored("4.4 misspellings are part of names, and the day they are mended is no outage")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud, "JOB_GPU_ACCELERATOR_DUTY_UTIL")
+    cloud.catalogue.append(metric("JOB_NETWORK_RECEVICE_RATE", "MB/s"))
+    cloud.points["JOB_NETWORK_RECEVICE_RATE"] = [point("a", 2)]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.5
+    assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 2e6
+
+
+@monitored("4.4 cumulative counters of nodes are not taken for rates")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue.append(metric("NODE_NETWORK_RECEVICE_BYTES_TOTAL", "Bytes", Dimensions="quotaId,nodeId"))
+    assert await fleet.exporter.poll_once()
+    assert {query["MetricName"] for query in cloud.called("DescribeMetricLast")} == {"JOB_CPU_UTIL"}
+
+
+@monitored("6 the month's calls are spent: no short retry")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    spent = {"Code": "Throttling.User", "Message": "Request was denied due to user api quota limit"}
+    cloud.answer = _refuse("DescribeMetricLast", httpx.Response(400, json=spent))
+    await fleet.exporter.poll_once()
+    for _ in range(10):
+        await asyncio.sleep(120)
+        await fleet.runner("usage").tick()
+    assert len(cloud.called("DescribeMetricLast")) == 1
+
+
+@monitored("7.8 Datapoints at CloudMonitor, DataPoints at DLC, both JSON in a text")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    wrong = {"Code": "200", "Success": True, "DataPoints": json.dumps([point("a", 50)])}
+    cloud.answer = _refuse("DescribeMetricLast", httpx.Response(200, json=wrong))
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_cpu") == []
+    cloud.answer = lambda *_: None
+    assert await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_cpu")) == 1
+
+
+@monitored("7.18 a page ends at 1440 points, and the cards beyond it are read as well")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%")]
+    cloud.points["CARD_GPU_DUTY_CYCLE"] = [
+        point("a", None, pod=f"a-worker-{node}", gpuId=str(card), Value=50) for node in range(181) for card in range(8)
+    ]
+    assert await fleet.exporter.poll_once()
+    assert len(await fleet.lines("device_utilization_ratio")) == 1448
+    assert len(cloud.called("DescribeMetricLast")) == 2
+
+
+@monitored("8 the period is one that the catalogue has for the metric")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue = [metric("JOB_CPU_UTIL", "%", Periods="15,300,900")]
+    assert await fleet.exporter.poll_once()
+    assert [query["Period"] for query in cloud.called("DescribeMetricLast")] == ["300"]
+
+
 @pytest.mark.parametrize("name", TRAPS)
 def test_trap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         cloud = Cloud()
-        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
+        config = CONFIG.replace("source: job_metrics", "source: cloudmonitor") if name in MONITORED else CONFIG
+        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
             await TRAPS[name](cloud, fleet)
 
     with caplog.at_level(logging.DEBUG):

@@ -14,7 +14,7 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, readings, usage
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, readings, usage
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()

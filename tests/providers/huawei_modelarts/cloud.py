@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,9 @@ providers:
 """
 Row = dict[str, Any]
 MS = 1000
+_QUERY = re.compile(
+    r"avg by \(([a-z_, ]+)\) \(last_over_time\((\w+)\{container_name=\"modelarts-training\"\}\[\d+[ms]\]\)\)"
+)
 
 
 def ms(offset: float) -> int:
@@ -51,6 +55,14 @@ class Cloud:
         self.pools: list[Row] = []
         self.runtime: list[Row] = []
         self.workloads: dict[str, Row] = {}
+        self.queued: dict[str, list[Row]] = {}
+        self.monitor: dict[str, list[Row]] = {}
+        self.nodes: dict[str, list[Row]] = {}
+        self.quotas: list[Row] = [{"resource": "job-num", "quota": 100, "used": 3}]
+        self.aom: dict[str, list[tuple[Row, object]]] | None = None
+        """By metric, the labels and values of its series; None where the region has no AOM."""
+        self.promql: dict[str, Any] = {}
+        """By query, the vector that answers it, whatever `aom` holds."""
         self.v1_jobs: list[Row] = []
         self.v1_versions: dict[str, list[Row]] = {}
         self.v1_files: dict[str, list[Any]] = {}
@@ -120,7 +132,48 @@ class Cloud:
                 return {"is_success": True, "log_file_list": self.v1_files.get(f"{job_id}/{version_id}", [])}
             case "v1", ["training-jobs", _, "versions", _, "pod", pod, "metric-statistic"]:
                 return {"metrics": self.v1_metrics.get((pod, query["statistic_type"]), []), "interval": 1}
+        return self._details(version, path, query)
+
+    def _details(self, version: str, path: list[str], query: Row) -> Any:
+        """What single pools tell, quotas, and AOM."""
+        match version, path:
+            case "v2", ["pools", pool, "monitor"]:
+                return {"metrics": self.monitor.get(pool, [])}
+            case "v2", ["pools", pool, "nodes"]:
+                return self._page_of_nodes(self.nodes.get(pool, []), query)
+            case "v2", ["pools", pool, "workloads"]:
+                assert query["status"] == "Queue"
+                start, size = int(query["offset"]), int(query["limit"])
+                rows = self.queued.get(pool, [])
+                return {"kind": "WorkloadList", "total": len(rows), "items": rows[start : start + size]}
+            case "v2", ["training-quotas"]:
+                return {"quotas": [row for row in self.quotas if row["resource"] == query["resource"]]}
+            case "v1", [*_, "aom", "api", "v1", "label", "__name__", "values"] if self.aom is not None:
+                return {"status": "success", "data": sorted(self.aom)}
+            case "v1", [*_, "aom", "api", "v1", "query"] if self.aom is not None:
+                return self._vector(query["query"])
         return httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "The API does not exist"})
+
+    def _page_of_nodes(self, rows: list[Row], query: Row) -> Row:
+        start = int(query.get("continue", "token-0").removeprefix("token-"))
+        end = start + min(int(query["limit"]), self.page)
+        more = {"continue": f"token-{end}"} if end < len(rows) else {}
+        return {"kind": "NodeList", "metadata": more, "items": rows[start:end]}
+
+    def _vector(self, promql: str) -> Row:
+        """The mean of each group of series, as Prometheus makes it; labels that no series has are left out."""
+        result = self.promql.get(promql)
+        if result is None:
+            match = _QUERY.fullmatch(promql)
+            assert match is not None, promql
+            groups: dict[tuple[tuple[str, str], ...], list[Any]] = {}
+            for labels, value in (self.aom or {}).get(match[2], []):
+                key = tuple((label, labels[label]) for label in match[1].split(", ") if label in labels)
+                groups.setdefault(key, []).append(value)
+            result = [
+                {"metric": dict(key), "value": [ms(0) // MS, str(_mean(values))]} for key, values in groups.items()
+            ]
+        return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
     def _search(self, body: Row) -> Row:
         here = body["workspace_id"]
@@ -137,6 +190,10 @@ class Cloud:
         size = min(body["limit"], self.page)
         page = rows[body["offset"] * body["limit"] : body["offset"] * body["limit"] + size]
         return {"total": len(rows), "count": len(page), "items": page}
+
+
+def _mean(values: list[Any]) -> object:
+    return sum(values) / len(values) if len(values) > 1 else values[0]
 
 
 def _workspace(pool: Any) -> str:

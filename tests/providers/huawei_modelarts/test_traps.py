@@ -20,6 +20,7 @@ TRAPS: dict[str, tuple[Check, str]] = {}
 PASSWORD = CONFIG.replace(
     "{access_key: ak, secret_key: sk}", "{username: exporter, password: hunter2, domain_name: account}"
 )
+NODES = CONFIG + "    collectors: {nodes: {enabled: true}}\n"
 V1 = CONFIG + "    collectors: {jobs_v1: {enabled: true, interval: 60s}}\n"
 
 
@@ -141,7 +142,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.answer = lambda path, request: empty if "/c/metrics" in path else None
     assert await fleet.exporter.poll_once()
     assert await fleet.lines("job_cpu", "job_usage") == []
-    assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 3
+    assert fleet.own("dropped_readings_total", collector="task_metrics", reason="no_data") == 3
     counted = {"api": "modelarts", "operation": "ShowTrainingJobMetrics"}
     assert fleet.own("api_requests_total", **counted, outcome="no_data") == 2
 
@@ -341,7 +342,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 1.5
     assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 1
     assert await fleet.lines("job_accelerator") == []
-    assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 2
+    assert fleet.own("dropped_readings_total", collector="task_metrics", reason="out_of_range") == 2
 
 
 @trap("8.4.8 node conditions are lists by flavor; a key that is left out is an empty one")
@@ -475,6 +476,102 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     await asyncio.sleep(200)
     assert await fleet.value('job_cpu_utilization_ratio{job_id="big"}') == 0.5
     assert len(await fleet.lines("pod_cpu")) == 300
+
+
+@trap("4.3 a queue: requirements are text with units, positions may be -1, and what waits is phase Pending")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+    cloud.jobs = [job(job_id, "Pending", resource={"pool_id": "pool-1"}) for job_id in "ab"]
+    cloud.workloads["pool-1"] = {"statics": {"items": [{"type": "train", "status": {"Queue": "2"}}]}}
+    asked = {"cpu": "1 Cores", "memory": "6.52 GiB", "huawei.com/ascend-1980": "8"}
+    cloud.queued["pool-1"] = [
+        {"uid": "1", "jobUUID": "a", "pendingPosition": 1, "resourceRequirement": asked},
+        {"uid": "2", "jobUUID": "b", "pendingPosition": -1, "resourceRequirement": {"cpu": "2 Cores"}},
+    ]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_queue_position{job_id="a"}') == 1
+    assert await fleet.value('job_queue_position{job_id="b"}') is None
+    assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="npu"}') == 8
+
+
+@trap("4.5 the monitor: its own name for memory, -1 and empty lists, averages by request, megabytes of 2^20")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+
+    def metric(name: str, unit: str, *values: float) -> dict[str, Any]:
+        points = [
+            {"timestamp": ms(60 * place - 180), "unit": unit, "statistics": [{"statistic": "average", "value": value}]}
+            for place, value in enumerate(values)
+        ]
+        return {"metric": {"metricName": name}, "dataPoints": points}
+
+    cloud.monitor["pool-1"] = [
+        metric("cpuUsage", "Percent"),
+        metric("memUsedRate", "Percent", 20, 25, -1),
+        metric("npuUtil", "", -1, -1, -1),
+        metric("diskCapacity", "Megabytes", 1000),
+    ]
+    assert await fleet.exporter.poll_once()
+    assert {about["statistics"] for about in cloud.called("/monitor")} == {"average"}
+    assert await fleet.lines("pool_cpu_utilization", "pool_accelerator") == []
+    assert await fleet.value('pool_memory_utilization_ratio{pool_id="pool-1"}') == 0.25
+    assert await fleet.value('pool_disk_capacity_bytes{pool_id="pool-1"}') == 1000 * 2**20
+
+
+@trap("4.6 what is allocated on a node is what is not available", NODES)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+    resources = {"cpu": "3920m", "memory": "6270Mi", "nvidia.com/gpu": "8", "huawei.com/ascend-snt9": 4}
+    left = {"cpu": "920m", "memory": "270Mi", "nvidia.com/gpu": "8"}
+    status = {"phase": "Available", "resources": resources, "availableResources": left}
+    cloud.nodes["pool-1"] = [{"metadata": {"name": "n"}, "status": status}]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('node_allocated_cpu_cores{pool_id="pool-1",node_name="n"}') == 3
+    assert await fleet.value('node_allocated_memory_bytes{pool_id="pool-1",node_name="n"}') == 6000 * 2**20
+    allocated = await fleet.lines("node_allocated_accelerators")
+    assert len(allocated) == 1  # of the other kind it is not said what is left
+    assert allocated[0].endswith('accelerator="gpu",accelerator_model="nvidia.com/gpu"} 0')
+
+
+@trap("7.1 AOM: parameters in the URL, percent, kilobytes of disks are a second's, other containers are no jobs")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    labels = {"service_id": "a", "pod_name": "worker-0"}
+    cloud.aom = {
+        "ma_container_cpu_util": [(labels, "12.5"), ({"service_id": "inference-1"}, "99")],
+        "ma_container_disk_read_kilobytes": [(labels, "4")],
+        "ma_container_memory_used_megabytes": [(labels, "1.5")],
+    }
+    assert await fleet.exporter.poll_once()
+    asked = [request for request in cloud.requests if request.url.path.endswith("/aom/api/v1/query")]
+    assert {(request.method, request.content) for request in asked} == {("POST", b"")}
+    assert all('container_name="modelarts-training"' in request.url.params["query"] for request in asked)
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.125
+    assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 4096
+    assert await fleet.value('job_memory_usage_bytes{job_id="a"}') == 1.5 * 2**20
+    assert len(await fleet.lines("job_cpu_utilization_ratio")) == 1
+
+
+@trap("8.1 AOM's errors are Prometheus' own, in words and kind")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    cloud.aom = {"ma_container_cpu_util": []}
+    answer = httpx.Response(422, json={"status": "error", "errorType": "execution", "error": "query timed out"})
+    cloud.answer = lambda path, request: answer if path.endswith("/query") else None
+    assert not await fleet.exporter.poll_once()
+    assert any("ListInstantQueryAomPromPost: HTTP 422 execution query timed out" in line for line in fleet.log)
+
+
+@trap("8.4.1 offset is a record's number in workloads, and nodes come by token", NODES)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+    cloud.workloads["pool-1"] = {"statistics": {"items": [{"type": "train", "status": {"Queue": 600}}]}}
+    cloud.queued["pool-1"] = [{"uid": str(number), "jobUUID": str(number)} for number in range(600)]
+    cloud.nodes["pool-1"] = [{"metadata": {"name": f"n{number}"}} for number in range(60)]
+    assert await fleet.exporter.poll_once()
+    assert [about["offset"] for about in cloud.called("/pools/pool-1/workloads") if about] == ["0", "500"]
+    assert [about.get("continue") for about in cloud.called("/nodes")] == [None, "token-50"]
+    assert len(await fleet.lines("node_info")) == 60
 
 
 @trap("v1: one workspace that is refused leaves the others; old jobs are outside the window", V1)

@@ -1,131 +1,23 @@
-"""PAI's APIs as this exporter calls them: signing, judging answers, and paging through lists until they are whole.
-
-DLC (version 2020-12-03), PaiStudio (2022-01-12) and AIWorkSpace (2021-02-04) are ROA APIs: GET, everything in the
-query, ACS3-HMAC-SHA256 signatures. What an answer means is told by its `Code` as much as by its HTTP status:
-throttling comes as 400 as well as 429.
-"""
+"""PAI's APIs as this exporter calls them, paging through lists until they are whole."""
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    BadAnswer,
-    CloudError,
-    NotFound,
-    RequestRefused,
-    ServerTrouble,
-    Throttled,
-)
-from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
-from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query, sign
+from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, Metric
+from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_pages
+from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.quantities import iso_time, printable, text, whole
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority, SignedRequest
+from trainfleet_exporter.quantities import iso_time, text, whole
+from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
-_BAD_CLOCK = "InvalidTimeStamp"
-_ACCESS_CODES = (
-    "InvalidAccessKeyId",
-    "InvalidSecurityToken",
-    "SignatureDoesNotMatch",
-    "IncompleteSignature",
-    "Forbidden",
-    "NoPermission",
-    "OperationForbidden",
-    "RAMForbidden",
-    _BAD_CLOCK,
-)
-_WRONG_ADDRESS_CODES = ("InvalidAction", "InvalidApi", "InvalidProduct", "InvalidVersion")
-
-
-@dataclass(frozen=True, slots=True)
-class PaiDialect:
-    """How one of PAI's APIs is signed and how its answers are judged (transport.Dialect)."""
-
-    api: str
-    version: str
-    credentials: Credentials
-
-    def sign(self, call: Call, host: str) -> SignedRequest:
-        """Sign one attempt, with a nonce and a date of its own: a repeated nonce is refused."""
-        keys = self.credentials.current()
-        headers = sign(
-            method=call.method,
-            path=call.path,
-            query=call.query,
-            host=host,
-            action=call.operation,
-            version=self.version,
-            access_key_id=keys.access_key_id,
-            access_key_secret=keys.access_key_secret,
-            security_token=keys.security_token,
-            now=time.time(),
-            nonce=uuid.uuid4().hex,
-            body=call.body,
-        )
-        # The canonical query itself goes on the wire, so that what was signed is what is sent.
-        query = canonical_query(call.query)
-        target = f"{call.path}?{query}" if query else call.path
-        return SignedRequest(call.method, target, headers, call.body)
-
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer; else what went wrong, by its code first and its HTTP status second."""
-        payload = answer.payload if isinstance(answer.payload, dict) else {}
-        if 200 <= answer.status < 300:
-            return None
-        code = text(payload, "Code") or text(payload, "code")
-        facts: dict[str, Any] = {
-            "status": answer.status,
-            "code": printable(code, 80),
-            "request_id": printable(text(payload, "RequestId") or text(payload, "requestId"), 64),
-            "retry_after": retry_after(answer.headers),
-        }
-        message = printable(text(payload, "Message") or text(payload, "message"), 300)
-        if code.startswith("Throttling") or answer.status == 429:
-            return Throttled(message or "too many requests", **facts)
-        if code.startswith(_BAD_CLOCK):
-            return AccessDenied(_clock_message(answer.headers), **facts)
-        if code.startswith("SignatureDoesNotMatch"):
-            # The service's own message quotes the string that it signed; the reason is nearly always this one.
-            return AccessDenied("the signature was refused: is the access key secret the right one?", **facts)
-        if code.startswith(_ACCESS_CODES) or answer.status in (401, 403):
-            return AccessDenied(message or "access denied", **facts)
-        if code.startswith(_WRONG_ADDRESS_CODES):
-            return RequestRefused(f"{message or 'unknown operation'} (is the endpoint right?)", **facts)
-        if answer.status == 404:
-            return NotFound(message or "not found", **facts)
-        if answer.status >= 500:
-            return ServerTrouble(message or "the service failed", **facts)
-        if answer.status >= 400:
-            return RequestRefused(message or "the request was refused", **facts)
-        return None  # a redirect: the transport says so
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The service's wait hint in seconds.
-
-    `x-acs-retry-after` is whole MILLISECONDS; the older `x-ratelimit-user-api` and `x-ratelimit-user` hold
-    `...,TimeLeft:2000,...`, milliseconds as well. Anything not positive or not readable is no hint.
-    """
-    hints = [headers.get("x-acs-retry-after", "")]
-    for name in ("x-ratelimit-user-api", "x-ratelimit-user"):
-        for item in headers.get(name, "").split(","):
-            key, _, value = item.partition(":")
-            if key.strip() == "TimeLeft":
-                hints.append(value)
-    for hint in hints:
-        milliseconds = whole({"hint": hint.strip()}, "hint")
-        if milliseconds:
-            return milliseconds / 1000
-    return None
 
 
 class PaiApi:
@@ -152,11 +44,7 @@ class PaiApi:
 
     async def count_jobs(self, query: Mapping[str, str], *, deadline: float) -> int:
         """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
-        call = Call(operation="ListJobs", path="/api/v1/jobs", query={**query, "PageNumber": "1", "PageSize": "1"})
-        total = whole(_object(await self._dlc.call(call, deadline=deadline), call), "TotalCount")
-        if total is None:
-            raise BadAnswer("the answer has no TotalCount", operation=call.operation)
-        return total
+        return await _total(self._dlc, Call(operation="ListJobs", path="/api/v1/jobs", query=query), deadline)
 
     async def list_ecs_specs(self, *, deadline: float) -> Listing:
         """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
@@ -189,10 +77,59 @@ class PaiApi:
         )
         return _object(await self._dlc.call(call, deadline=deadline), call)
 
+    async def get_metrics(
+        self, job_id: str, metric: Metric, *, start: float, end: float, deadline: float
+    ) -> AsyncIterator[Sequence[object]]:
+        """DLC GetMetrics: CloudMonitor's points of one metric of one job, page by page. Unix seconds in.
+
+        The job is named twice, because the documentation does not say which of the two counts.
+        """
+        query = {
+            "Namespace": DLC,
+            "MetricName": metric.name,
+            "JobId": job_id,
+            "Dimensions": json.dumps([{"jobId": job_id}], separators=(",", ":")),
+            "StartTime": iso_time(start),
+            "EndTime": iso_time(end),
+            "Period": str(metric.period or 60),
+            "Length": str(POINTS),
+        }
+        call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)
+        async for points in point_pages(self._dlc, call, "DataPoints", deadline=deadline):
+            yield points
+
     async def list_quotas(self, *, deadline: float) -> Listing:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""
         call = Call(operation="ListQuotas", path="/api/v1/quotas/", query={"Verbose": "true"})
         return await _whole_list(self._paistudio, call, "Quotas", "QuotaId", deadline)
+
+    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing:
+        """PaiStudio ListQuotaWorkloads: what waits in the queue of a quota and of its descendants, all products."""
+        call = _workloads(quota_id, {"Status": ENQUEUED})
+        return await _whole_list(self._paistudio, call, "Workloads", "WorkloadId", deadline)
+
+    async def count_running(self, quota_id: str, workload_type: str, *, deadline: float) -> int:
+        """PaiStudio ListQuotaWorkloads for its TotalCount alone: how much of one type runs in a quota."""
+        call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running"})
+        return await _total(self._paistudio, call, deadline)
+
+    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing:
+        """PaiStudio ListNodes of one quota, verbose: only so does it tell what is requested of a node."""
+        call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
+        return await _whole_list(self._paistudio, call, "Nodes", "NodeName", deadline)
+
+
+def _workloads(quota_id: str, query: Mapping[str, str]) -> Call:
+    return Call(operation="ListQuotaWorkloads", path=f"/api/v1/quotas/{_segment(quota_id)}/workloads", query=query)
+
+
+async def _total(client: ApiClient, call: Call, deadline: float) -> int:
+    """The TotalCount of a list: one call however long it is."""
+    call = replace(call, query={**call.query, "PageNumber": "1", "PageSize": "1"})
+    total = whole(_object(await client.call(call, deadline=deadline), call), "TotalCount")
+    if total is None:
+        raise BadAnswer("the answer has no TotalCount", operation=call.operation)
+    return total
 
 
 async def _whole_list(client: ApiClient, call: Call, items_key: str, id_key: str, deadline: float) -> Listing:
@@ -210,11 +147,6 @@ def _object(payload: object, call: Call) -> dict[str, Any]:
     return payload
 
 
-def _segment(job_id: str) -> str:
+def _segment(any_id: str) -> str:
     # Ids are opaque and come from the cloud: no slash, and no half of a surrogate pair, may reach the path as it is.
-    return quote(job_id, safe="", errors="replace")
-
-
-def _clock_message(headers: Mapping[str, str]) -> str:
-    theirs = headers.get("date", "")
-    return f"the clock of this machine is off: here it is {iso_time(time.time())}, there it is {theirs or 'unknown'}"
+    return quote(any_id, safe="", errors="replace")

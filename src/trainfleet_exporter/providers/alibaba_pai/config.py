@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, SecretText, choice, or_environment
-from trainfleet_exporter.providers.alibaba_pai import credentials as keys
-
-ENVIRONMENT = {
-    "access_key_id": "ALIBABA_CLOUD_ACCESS_KEY_ID",
-    "access_key_secret": "ALIBABA_CLOUD_ACCESS_KEY_SECRET",
-    "security_token": "ALIBABA_CLOUD_SECURITY_TOKEN",
-}
-"""Where credentials come from when the file has none: the first link of the vendor's own default chain."""
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, choice
+from trainfleet_exporter.providers.alibaba_pai.credentials_config import OR_CHAIN, Credentials
+from trainfleet_exporter.providers.alibaba_pai.usage_config import UsageMetrics
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
     "paistudio": "pai.{}.aliyuncs.com",
     "aiworkspace": "aiworkspace.{}.aliyuncs.com",
+    "cloudmonitor": "metrics.{}.aliyuncs.com",
+    "sts": "sts.{}.aliyuncs.com",
 }
-_USE_KEYS = "access_key_id and access_key_secret, or no credentials for those of the environment"
+_METADATA = "http://100.100.100.200"
 
-
-class Credentials(Section):
-    """An access key, perhaps a temporary one with its token."""
-
-    later = dict.fromkeys(("profile", "role_arn", "external_id", "oidc", "ecs_ram_role"), _USE_KEYS)
-
-    access_key_id: SecretText
-    access_key_secret: SecretText
-    security_token: SecretText | None = None
+_SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
 
 
 class Endpoints(Section):
     """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
 
-    later = MappingProxyType({"cloudmonitor": "leave it out, since this version does not ask CloudMonitor"})
-
     dlc: Endpoint | None = None
     paistudio: Endpoint | None = None
     aiworkspace: Endpoint | None = None
+    cloudmonitor: Endpoint | None = None
+    sts: Endpoint | None = None
+    metadata: Endpoint | None = None
+    """The machine's own metadata service, which is plain HTTP by nature."""
 
 
 class JobCounts(Collector):
@@ -62,20 +51,26 @@ class Pods(Collector):
 
 
 class Usage(Collector):
-    """How much jobs and pods use of what they have."""
-
-    later = MappingProxyType({"metrics": "leave it out, since this version does not ask CloudMonitor"})
+    """How much jobs, pods, their accelerators and pools use of what they have."""
 
     interval: Duration | None = 120.0
-    source: Annotated[
-        Literal["auto", "job_metrics"], choice(("auto", "job_metrics"), later=("cloudmonitor", "dlc_metrics"))
-    ] = "auto"
+    source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
+    metrics: UsageMetrics = UsageMetrics()
+    """What feeds which family, in place of or beyond the table of this platform."""
+    max_jobs: CountFrom0 = 500
+    """How many jobs at most are asked for one by one, newest first; CloudMonitor is asked for all together."""
+
+    @property
+    def by_cloudmonitor(self) -> bool:
+        """Whether CloudMonitor serves some jobs, and pools."""
+        return self.source in ("auto", "cloudmonitor")
 
 
 class Nodes(Collector):
-    """Off unless it is switched on, in later versions too."""
+    """The nodes of each pool; off unless it is switched on."""
 
     enabled: Flag = False
+    interval: Duration | None = 300.0
 
 
 class Collectors(Section):
@@ -86,20 +81,24 @@ class Collectors(Section):
     pods: Pods = Pods()
     usage: Usage = Usage()
     pools: Collector = Collector()
-    pool_workloads: Collector = Collector(enabled=False)
+    pool_workloads: Collector = Collector()
     nodes: Nodes = Nodes()
 
 
 class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
-    credentials: Annotated[Credentials, or_environment(ENVIRONMENT)] = Field(default=None, validate_default=True)
+    apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
+
+    credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
 
     def endpoint(self, api: str) -> str:
         """The base URL of one API: the configured one, or the public one of the region."""
         configured: str | None = getattr(self.endpoints, api)
+        if api == "metadata":
+            return configured or _METADATA
         return configured or f"https://{_HOSTS[api].format(self.region)}"
 
     def given_endpoints(self) -> Mapping[str, str]:
@@ -107,27 +106,18 @@ class AlibabaPaiConfig(ProviderConfig):
 
     def sweeps(self) -> Mapping[str, Collector]:
         chosen = self.collectors
-        return {"job_counts": chosen.job_counts, "jobs": chosen.jobs, "pools": chosen.pools}
+        sweeps = {
+            "job_counts": chosen.job_counts,
+            "jobs": chosen.jobs,
+            "pools": chosen.pools,
+            "pool_workloads": chosen.pool_workloads,
+            "nodes": chosen.nodes,
+        }
+        return sweeps | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         chosen = self.collectors
-        return {"jobs": (chosen.jobs, {"pods": chosen.pods, "usage": chosen.usage})}
-
-    def unserved(self) -> Mapping[str, Collector]:
-        return {"pool_workloads": self.collectors.pool_workloads, "nodes": self.collectors.nodes}
-
-    def credentials_source(self) -> keys.Credentials:
-        """The keys for signing, read anew from files that have changed (`AccessDenied` if one is unreadable)."""
-        given = self.credentials
-        parts = [given.access_key_id, given.access_key_secret, given.security_token]
-        origins = dict.fromkeys(part.source for part in parts if part is not None)
-
-        def current() -> keys.Keys:
-            token = given.security_token
-            return keys.Keys(
-                access_key_id=given.access_key_id.reveal(),
-                access_key_secret=given.access_key_secret.reveal(),
-                security_token=None if token is None else token.reveal(),
-            )
-
-        return keys.Credentials(origin=", ".join(origins), current=current)
+        return {
+            "jobs": (chosen.jobs, {"pods": chosen.pods, "usage": chosen.usage}),
+            "pools": (chosen.pools, {"pool_workloads": chosen.pool_workloads, "nodes": chosen.nodes}),
+        }

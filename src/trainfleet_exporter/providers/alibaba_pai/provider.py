@@ -3,47 +3,95 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from trainfleet_exporter.config import Global
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi, PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import job_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs
+from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import nodes
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
+from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import pool_workloads
 from trainfleet_exporter.providers.alibaba_pai.collectors.pools import pools
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage import job_metrics_usage
+from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmonitor_usage
+from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.identity import CONNECT_SECONDS, KEPT, REQUEST_SECONDS, Ways, open_source
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.filters import job_filter
-from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.way_out import open_direct_transport, open_transport
 
-_VERSIONS = {"dlc": "2020-12-03", "paistudio": "2022-01-12", "aiworkspace": "2021-02-04"}
+_VERSIONS = {
+    "dlc": "2020-12-03",
+    "paistudio": "2022-01-12",
+    "aiworkspace": "2021-02-04",
+    "cloudmonitor": "2019-01-01",
+}
+# Where there are two, the vendor's own pages disagree on which of them counts: both are to be granted.
+_PERMISSIONS = {
+    "ListWorkspaces": "paiworkspace:ListWorkspaces",
+    "ListJobs": "paidlc:ListJobs and pai:ListJobs",
+    "ListEcsSpecs": "paidlc:ListEcsSpecs and pai:ListEcsSpecs",
+    "GetJob": "paidlc:GetJob and pai:GetJob",
+    "GetJobMetrics": "paidlc:GetJobMetrics and pai:GetJobMetrics",
+    "GetMetrics": "paidlc:GetMetrics and pai:GetMetrics",
+    "ListQuotas": "pai:ListQuotas",
+    "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
+    "ListNodes": "pai:ListNodes",
+    "DescribeMetricLast": "cms:DescribeMetricLast and cms:QueryMetricLast",
+    "AssumeRole": "sts:AssumeRole",
+    "DescribeMetricMetaList": "cms:DescribeMetricMetaList and cms:QueryMetricMeta",
+}
+_FREE_CALLS = {"cloudmonitor": 1_000_000}
+"""DescribeMetricLast a month, shared by all that reads metrics in the account."""
 
 
 class AlibabaPai:
     """One account and region of PAI (providers.registry.Provider)."""
 
-    def __init__(self, config: AlibabaPaiConfig, settings: Global, observe: Callable[[Attempt], None]) -> None:
+    def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
-        self._settings = settings
-        self._transport = open_transport(config, observe)
-        credentials = config.credentials_source()
-        clients = {
-            api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credentials))
-            for api, version in _VERSIONS.items()
+        self._settings = context.settings
+        self._transport = open_transport(config, context)
+        self._ways = Ways(
+            config.name,
+            self._transport,
+            partial(open_direct_transport, context, connect_timeout=CONNECT_SECONDS, request_timeout=REQUEST_SECONDS),
+            sts_url=config.endpoint("sts"),
+            metadata_url=config.endpoint("metadata"),
+        )
+        self.identity = open_source(config.credentials.source, self._ways)
+        chosen = config.collectors.usage
+        asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
+        self.endpoints: Mapping[str, str] = {
+            api: config.endpoint(api) for api in _VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }
-        shared = Shared(api=PaiApi(**clients), book=JobBook(job_filter(config.jobs)))
-        self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared))
+        clients = {
+            api: self._transport.client(url, PaiDialect(api, _VERSIONS[api], self.identity))
+            for api, url in self.endpoints.items()
+        }
+        self.endpoints = {**self.endpoints, **self._ways.endpoints}
+        api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        shared = Shared(api=api, book=JobBook(job_filter(config.jobs)))
+        found = self._collectors(config, shared)
+        if chosen.enabled:
+            monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
+            found += self._usage_collectors(config, shared, monitor)
+        self.collectors: Sequence[Collector] = tuple(found)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._ways.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: AlibabaPaiConfig, shared: Shared) -> list[Collector]:
@@ -84,19 +132,71 @@ class AlibabaPai:
                     workers=workers,
                 )
             )
-        if chosen.usage.enabled:
+        if chosen.pools.enabled:
+            found.append(pools(shared, interval=chosen.pools.interval or every))
+        if chosen.pool_workloads.enabled:
+            found.append(pool_workloads(shared, interval=chosen.pool_workloads.interval or every, at_once=workers))
+        if chosen.nodes.enabled:
+            found.append(nodes(shared, interval=chosen.nodes.interval or every, at_once=workers))
+        return found
+
+    def _usage_collectors(
+        self, config: AlibabaPaiConfig, shared: Shared, monitor: CloudMonitor | None
+    ) -> list[Collector]:
+        """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""
+        chosen = config.collectors.usage
+        sources = Sources(chosen.source, shared.book)
+        interval = chosen.interval or self._settings.poll_interval
+        max_data_age, workers = self._settings.max_data_age, config.limits.concurrency
+        choices = chosen.metrics.choices()
+        found: list[Collector] = []
+        if monitor is not None and chosen.by_cloudmonitor:
             found.append(
-                job_metrics_usage(
+                cloudmonitor_usage(
                     shared,
-                    interval=chosen.usage.interval or every,
-                    max_data_age=self._settings.max_data_age,
-                    only_served=chosen.usage.source == "auto",
+                    monitor,
+                    interval=interval,
+                    max_data_age=max_data_age,
+                    serves=sources.serving("cloudmonitor"),
+                    choices=choices,
+                    deny=self._settings.metrics.deny,
+                    with_pools=config.collectors.pools.enabled,
+                    at_once=workers,
+                )
+            )
+        elif monitor is not None:
+            found.append(
+                dlc_metrics(
+                    shared,
+                    monitor,
+                    interval=interval,
+                    max_data_age=max_data_age,
+                    serves=sources.serving("dlc_metrics"),
+                    choices=choices,
+                    deny=self._settings.metrics.deny,
+                    max_jobs=chosen.max_jobs,
                     workers=workers,
                 )
             )
-        if chosen.pools.enabled:
-            found.append(pools(shared, interval=chosen.pools.interval or every))
+        if chosen.source in ("auto", "job_metrics"):
+            found.append(
+                job_metrics(
+                    shared,
+                    interval=interval,
+                    max_data_age=max_data_age,
+                    serves=sources.serving("job_metrics"),
+                    max_jobs=chosen.max_jobs,
+                    workers=workers,
+                )
+            )
         return found
 
 
-PLATFORM = Platform(name="alibaba_pai", config=AlibabaPaiConfig, build=AlibabaPai)
+PLATFORM = Platform(
+    name="alibaba_pai",
+    config=AlibabaPaiConfig,
+    build=AlibabaPai,
+    permissions=_PERMISSIONS,
+    kept=KEPT,
+    free_calls=_FREE_CALLS,
+)

@@ -1,6 +1,6 @@
 """From PAI's JSON to the model: pure functions, tolerant of everything but a missing identity.
 
-Shapes: DLC ListJobs (JobItem), GetJob, GetJobMetrics; PaiStudio ListQuotas; AIWorkSpace ListWorkspaces. The same
+Shapes: DLC ListJobs (JobItem), GetJob; AIWorkSpace ListWorkspaces. The same
 field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0,
 RestartTimes "1" and "1/10". A function answers None for an object that has no id: it loses itself only.
 """
@@ -18,15 +18,12 @@ from trainfleet_exporter.model import (
     Job,
     JobPods,
     Pod,
-    Pool,
-    PoolAmounts,
-    PoolStatus,
     RoleCount,
     RoleStatusCount,
     Status,
     Workspace,
 )
-from trainfleet_exporter.providers.states import POOL_STATUS
+from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
 from trainfleet_exporter.quantities import (
     GIB,
     mapping,
@@ -228,41 +225,6 @@ def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
     return detail, list(found.values()), dropped
 
 
-def pool(row: Row) -> Pool | None:
-    """What a row of ListQuotas (Verbose) says a quota is."""
-    pool_id = text(row, "QuotaId")
-    if not pool_id:
-        return None
-    nodes = mapping(mapping(row, "QuotaDetails"), "NodeStatistics")
-    return Pool(
-        pool_id=pool_id,
-        name=text(row, "QuotaName"),
-        resource_type=text(row, "ResourceType"),
-        parent_pool_id=text(row, "ParentQuotaId"),
-        status=POOL_STATUS.get(text(row, "Status"), PoolStatus.UNKNOWN),
-        allocated_nodes=whole(nodes, "AllocatedNodeNum"),
-        empty_nodes=whole(nodes, "EmptyNodeNum"),
-    )
-
-
-def pool_amounts(row: Row) -> PoolAmounts:
-    """What a row of ListQuotas says a quota has: ActualMinQuota, which is what is bound to it now."""
-    details = mapping(row, "QuotaDetails")
-    capacity = mapping(details, "ActualMinQuota")
-    # UsedQuota is being retired in favour of AllocatedQuota.
-    allocated = mapping(details, "AllocatedQuota") or mapping(details, "UsedQuota")
-    model = text(row, "GPUType")
-    return PoolAmounts(
-        pool_id=text(row, "QuotaId"),
-        capacity_cpu_cores=quantity(capacity, "CPU"),
-        capacity_memory_bytes=quantity(capacity, "Memory"),
-        capacity_accelerators=_gpus(quantity(capacity, "GPU"), model),
-        allocated_cpu_cores=quantity(allocated, "CPU"),
-        allocated_memory_bytes=quantity(allocated, "Memory"),
-        allocated_accelerators=_gpus(quantity(allocated, "GPU"), model),
-    )
-
-
 def _holds_resources(status: Status, platform_status: str) -> bool | None:
     if status is Status.UNKNOWN:
         return None
@@ -324,12 +286,7 @@ def _requested_accelerators(row: Row, roles: list[EcsSpec], pool_model: str) -> 
     # The total of a job whose roles run on different models cannot be split by what a list row says.
     model = models.pop() if len(models) == 1 else "" if models else pool_model
     count = _requested(quantity(row, "RequestGPU"), [role.gpus for role in roles])
-    return _gpus(count, model if count else "")
-
-
-def _gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
-    """PAI knows GPUs only: other accelerators would come under GPU, too, with a GPUType of their own."""
-    return () if count is None else (Accelerators("gpu", model, count),)
+    return gpus(count, model if count else "")
 
 
 def _tags(row: Row) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""ModelArts' and IAM's APIs as this exporter calls them: authenticating, judging answers, paging until lists are whole.
+"""ModelArts' API as this exporter calls it, paging through lists until they are whole.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0001.html
 """
@@ -6,85 +6,25 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0001.html
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    BadAnswer,
-    CloudError,
-    NotFound,
-    RequestRefused,
-    ServerTrouble,
-    Throttled,
-)
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
-from trainfleet_exporter.providers.huawei_modelarts.signing import canonical_query
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text, whole
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority, SignedRequest
+from trainfleet_exporter.quantities import mapping, text, whole
+from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
 _WORKSPACES_PAGE = 1000
-_JOB_NOT_FOUND = "ModelArts.2775"
-_TOKEN_REFUSED = (".0307", "ModelArts.0203", "ModelArts.2784")
+_POOL_PAGE = 500
+"""Nodes, and workloads, of a pool."""
+_MAX_NODE_PAGES = 1000
 
 Filter = tuple[str, str, Sequence[str]]
 """(key, operator, values) of a training-job search."""
-
-
-@dataclass(frozen=True, slots=True)
-class HuaweiDialect:
-    """How one of Huawei Cloud's APIs is authenticated and how its answers are judged (transport.Dialect)."""
-
-    api: str
-    identity: Identity
-
-    def sign(self, call: Call, host: str) -> SignedRequest:
-        """Authenticate one attempt. IAM's token call carries its password in the body and needs no more."""
-        content_type = "application/json" if call.body else None
-        if call.path == "/v3/auth/tokens":
-            headers = {"host": host, "content-type": "application/json"}
-        else:
-            headers = self.identity.headers(call, host, content_type=content_type)
-        # The canonical query itself goes on the wire, so that what was signed is what is sent.
-        query = canonical_query(call.query)
-        return SignedRequest(call.method, f"{call.path}?{query}" if query else call.path, headers, call.body)
-
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer; else what went wrong, by its HTTP status first and its code second."""
-        payload = answer.payload if isinstance(answer.payload, dict) else {}
-        if 200 <= answer.status < 300:
-            if payload.get("is_success") is False:  # v1 says so even with 200
-                code, message = _told(payload)
-                return RequestRefused(message or "the service says that it failed", status=answer.status, code=code)
-            return None
-        code, message = _told(payload)
-        facts: dict[str, Any] = {
-            "status": answer.status,
-            "code": code,
-            "request_id": printable(answer.headers.get("x-request-id", "") or text(payload, "request_id"), 64),
-            "retry_after": number({"s": answer.headers.get("retry-after", "")}, "s"),
-        }
-        if answer.status == 429 or code.endswith(".0308"):
-            return Throttled(message or "too many requests", **facts)
-        about_time = "timestamp" in message.lower() or "x-sdk-date" in message.lower()
-        if answer.status in (401, 403) and about_time:
-            here, there = iso_time(time.time()), printable(answer.headers.get("date", ""), 40) or "unknown"
-            return AccessDenied(f"the clock of this machine is off: here it is {here}, there it is {there}", **facts)
-        if answer.status in (401, 403):
-            return AccessDenied(message or "access denied", **facts)
-        if code == _JOB_NOT_FOUND or (answer.status == 404 and code.startswith("ModelArts.")):
-            return NotFound(message or "not found", **facts)
-        if answer.status == 404:
-            return RequestRefused(f"{message or 'unknown operation'} (is it served in this region?)", **facts)
-        if answer.status >= 500:
-            return ServerTrouble(message or "the service failed", **facts)
-        return RequestRefused(message or "the request was refused", **facts) if answer.status >= 400 else None
 
 
 class ModelArtsApi:
@@ -141,6 +81,57 @@ class ModelArtsApi:
         """GET /v2/{project}/statistics/pools/{pool}/workloads."""
         path = f"statistics/pools/{_segment(pool_id)}/workloads"
         return await self._get("ShowWorkloadStatistics", 2, path, deadline)
+
+    async def queued_workloads(self, pool_id: str, *, deadline: float) -> Listing:
+        """GET /v2/{project}/pools/{pool}/workloads?status=Queue, oldest first, all pages. `offset` counts records.
+
+        Whether `total` is there is contradicted: without it, a page that is full is not the last.
+        """
+        path = f"pools/{_segment(pool_id)}/workloads"
+
+        async def read_page(number: int) -> Page:
+            offset = number * _POOL_PAGE
+            query = {"status": "Queue", "sort": "create_time", "ascend": "true"}
+            query |= {"offset": str(offset), "limit": str(_POOL_PAGE)}
+            payload = await self._get("ListWorkloads", 2, path, deadline, query=query)
+            rows = _items(payload, "ListWorkloads")
+            total = whole(payload, "total")
+            known = offset + len(rows) + (len(rows) >= _POOL_PAGE)
+            return Page(known if total is None else total, rows)
+
+        def id_of(row: Mapping[str, Any]) -> str:
+            return text(row, "uid") or text(row, "name") or text(row, "jobUUID")
+
+        return await read_whole_list(read_page, id_of=id_of, operation="ListWorkloads")
+
+    async def pool_monitor(self, pool_id: str, *, minutes: int, deadline: float) -> dict[str, Any]:
+        """GET /v2/{project}/pools/{pool}/monitor: one-minute means of the last few minutes, as the server's clock has
+        them. Without `statistics` they would be maxima."""
+        path = f"pools/{_segment(pool_id)}/monitor"
+        query = {"time_range": f"-1.-1.{minutes}", "statistics": "average", "period": "60"}
+        return await self._get("ShowPoolMonitor", 2, path, deadline, query=query)
+
+    async def list_nodes(self, pool_id: str, *, deadline: float) -> list[Any]:
+        """GET /v2/{project}/pools/{pool}/nodes, page by page by the token that each answer has for the next."""
+        path = f"pools/{_segment(pool_id)}/nodes"
+        rows: list[Any] = []
+        token, seen = "", {""}
+        for _ in range(_MAX_NODE_PAGES):
+            query = {"limit": str(_POOL_PAGE), **({"continue": token} if token else {})}
+            payload = await self._get("ListPoolNodes", 2, path, deadline, query=query)
+            rows += _items(payload, "ListPoolNodes")
+            token = text(mapping(payload, "metadata"), "continue")
+            if not token:
+                return rows
+            if token in seen:
+                raise BadAnswer("the same page came twice", operation="ListPoolNodes")
+            seen.add(token)
+        raise BadAnswer("the list does not end", operation="ListPoolNodes")
+
+    async def training_quotas(self, *, deadline: float) -> dict[str, Any]:
+        """GET /v2/{project}/training-quotas?resource=job-num."""
+        query = {"resource": "job-num"}
+        return await self._get("ShowTrainingQuotas", 2, "training-quotas", deadline, query=query)
 
     async def list_jobs_v1(self, workspace_id: str, *, deadline: float) -> Listing:
         """GET /v1/{project}/training-jobs, all pages (counted from 1)."""
@@ -201,18 +192,9 @@ class ModelArtsApi:
         return await self._call(call, version, path, deadline)
 
     async def _call(self, call: Call, version: int, path: str, deadline: float) -> dict[str, Any]:
-        """One call in the project; with a token that the gateway no longer takes, once more with a new one."""
-        project = await self._identity.prepare(deadline)
-        whole_call = call.at(f"/v{version}/{_segment(project)}/{path}")
-        token = self._identity.token
-        try:
-            payload = await self._client.call(whole_call, deadline=deadline)
-        except AccessDenied as error:
-            refused = error.status == 401 or error.code.endswith(_TOKEN_REFUSED)
-            if not refused or not self._identity.reject(token):
-                raise
-            await self._identity.prepare(deadline)
-            payload = await self._client.call(whole_call, deadline=deadline)
+        """One call in the project."""
+        project = await self._identity.project(deadline)
+        payload = await self._client.call(call.at(f"/v{version}/{_segment(project)}/{path}"), deadline=deadline)
         if payload is None and call.may_be_empty:
             return {}
         if not isinstance(payload, dict):
@@ -231,14 +213,3 @@ def _items(payload: Mapping[str, Any], operation: str) -> list[Any]:
 
 def _segment(value: str) -> str:
     return quote(value, safe="", errors="replace")
-
-
-def _told(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Code and message of an error body, in any of the forms that ModelArts, the gateway and IAM have for it."""
-    inner = mapping(payload, "error")
-    code = text(payload, "error_code") or text(payload, "errorCode") or text(payload, "code") or text(inner, "code")
-    message = ""
-    for fields in (payload, inner):
-        for key in ("error_msg", "error_message", "errorMsg", "message"):
-            message = message or text(fields, key)
-    return printable(code, 80), printable(message, 300)

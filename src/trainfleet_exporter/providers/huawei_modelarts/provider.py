@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from trainfleet_exporter.config import Global
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.filters import job_filter
-from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, ModelArtsApi
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
+from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, AomApi, AomDialect
+from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1
+from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import nodes
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import pools_usage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import pool_workloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import pools
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import task_metrics_usage
+from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import task_metrics_usage
+from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomUsage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.registry import Platform
+from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
+from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
+from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
+from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.transport import Attempt
 
 
 class HuaweiModelArts:
     """One project of ModelArts (providers.registry.Provider)."""
 
-    def __init__(self, config: HuaweiModelArtsConfig, settings: Global, observe: Callable[[Attempt], None]) -> None:
+    def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         self.name = config.name
-        self.facts = ProviderFacts(platform=config.platform, region=config.region, project_id=config.project_id or "")
-        self._settings = settings
-        self._transport = open_transport(config, observe)
-        identity = Identity(config.current_credential, region=config.region, project_id=config.project_id)
-        identity.use(self._transport.client(config.endpoint("iam"), HuaweiDialect("iam", identity)))
-        client = self._transport.client(config.endpoint("modelarts"), HuaweiDialect("modelarts", identity))
-        shared = Shared(ModelArtsApi(client, identity), JobBook(job_filter(config.jobs)))
+        self._place = (config.platform, config.region)
+        self._settings = context.settings
+        self._transport = open_transport(config, context)
+        apis = ("modelarts", "iam", *(("aom",) if config.collectors.usage.asks_aom else ()))
+        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
+        self.identity = open_identity(config, self._transport, context)
+        self.endpoints = {**self.endpoints, **self.identity.endpoints}
+        clients = {
+            api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
+            for api in ("modelarts", "iam")
+        }
+        self.identity.use(clients["iam"])
+        shared = Shared(ModelArtsApi(clients["modelarts"], self.identity), JobBook(job_filter(config.jobs)))
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared))
+
+    @property
+    def facts(self) -> ProviderFacts:
+        """What is known of the provider now: its project may be told by IAM only."""
+        platform, region = self._place
+        return ProviderFacts(platform=platform, region=region, project_id=self.identity.project_id)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self.identity.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: Shared) -> list[Collector]:
@@ -57,17 +75,59 @@ class HuaweiModelArts:
             interval = chosen.job_counts.effective_interval(every)
             found.append(job_counts(shared, interval=interval, window=config.job_window, at_once=workers))
         if chosen.usage.enabled:
-            interval = chosen.usage.effective_interval(every)
-            found.append(task_metrics_usage(shared, interval=interval, workers=workers))
+            found += self._usage(config, shared)
         if chosen.pools.enabled:
             found.append(pools(shared, interval=chosen.pools.effective_interval(every), at_once=workers))
         if chosen.pool_workloads.enabled:
             interval = chosen.pool_workloads.effective_interval(every)
             found.append(pool_workloads(shared, interval=interval, at_once=workers))
+        if chosen.pool_usage.enabled:
+            interval, oldest = chosen.pool_usage.effective_interval(every), self._settings.max_data_age
+            found.append(pools_usage(shared, interval=interval, max_data_age=oldest, at_once=workers))
+        if chosen.nodes.enabled:
+            found.append(nodes(shared, interval=chosen.nodes.effective_interval(every), at_once=workers))
         if chosen.jobs_v1.enabled:
             interval = chosen.jobs_v1.effective_interval(every)
             found.append(JobsV1(shared, window=config.job_window).collector(interval=interval, workers=workers))
         return found
 
+    def _usage(self, config: HuaweiModelArtsConfig, shared: Shared) -> list[Collector]:
+        """The sweep over AOM, the cycle over task metrics, or both with a handover between them."""
+        chosen, workers = config.collectors.usage, config.limits.concurrency
+        interval = chosen.effective_interval(self._settings.poll_interval)
+        cycle = partial(task_metrics_usage, shared, interval=interval, max_jobs=chosen.max_jobs, workers=workers)
+        if not chosen.asks_aom:
+            return [cycle()]
+        client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
+        handover = Handover(interval=interval)
+        sweep = AomUsage(
+            shared,
+            AomApi(client, self.identity, instance=chosen.aom_instance),
+            handover,
+            chosen=chosen.metrics.choices(),
+            alone=chosen.source == "aom",
+            max_data_age=self._settings.max_data_age,
+            at_once=workers,
+        ).collector(interval=interval)
+        return [sweep] if chosen.source == "aom" else [sweep, cycle(handover=handover)]
 
-PLATFORM = Platform(name="huawei_modelarts", config=HuaweiModelArtsConfig, build=HuaweiModelArts)
+
+_SEARCH, _DETAILS = "modelarts:trainJob:list", "modelarts:trainJob:get"
+
+PLATFORM = Platform(
+    name="huawei_modelarts",
+    config=HuaweiModelArtsConfig,
+    build=HuaweiModelArts,
+    permissions={
+        "ListTrainingJobs": _SEARCH,
+        "ShowTrainingJobMetrics": _DETAILS,
+        "ShowTrainingQuotas": "modelarts:trainJob:getQuotas",
+        "ListPools": "modelarts:pool:list",
+        "ShowPoolMonitor": "modelarts:pool:get",
+        "ListTrainingJobsV1": _SEARCH,
+        "ListTrainingJobVersions": "modelarts:trainJobVersion:list",
+        "ListLogFileNames": "modelarts:trainJobLog:list",
+        QUERY: "aom:metric:list",
+        NAMES: "aom:metric:list",
+    },
+)

@@ -177,10 +177,10 @@ def pool_amounts(row: Row) -> PoolAmounts | None:
         pool_id=pool_id,
         capacity_cpu_cores=quantity(capacity, "cpu"),
         capacity_memory_bytes=quantity(capacity, "memory"),
-        capacity_accelerators=_devices(capacity),
+        capacity_accelerators=devices(capacity),
         allocated_cpu_cores=quantity(allocated, "cpu"),
         allocated_memory_bytes=quantity(allocated, "memory"),
-        allocated_accelerators=_devices(allocated),
+        allocated_accelerators=devices(allocated),
     )
 
 
@@ -309,8 +309,8 @@ def _gib(amount: float | None) -> float | None:
     return None if amount is None else amount * GIB
 
 
-def _devices(value: Row) -> tuple[Accelerators, ...]:
-    """Every accelerator key of a pool's resources, by its raw name."""
+def devices(value: Row) -> tuple[Accelerators, ...]:
+    """Every accelerator key of the resources of a pool or node, by its raw name."""
     found = []
     for key in value:
         kind, count = accelerator_kind(key), quantity(value, key)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageValues
+from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageSource, UsageValues
 from trainfleet_exporter.providers.readings import believable_ratio, mean
 from trainfleet_exporter.quantities import mappings, number, text
 
@@ -98,7 +98,7 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
     return list(found.values()), dropped
 
 
-def usage(job_id: str, source: str, pods: Mapping[str, UsageValues]) -> list[JobUsage | PodUsage]:
+def usage(job_id: str, source: str, pods: Mapping[str, UsageValues]) -> list[JobUsage | PodUsage | UsageSource]:
     """A job and its pods. The job's ratios are means over pods; its rates sums, where every pod has one."""
     if not pods:
         return []
@@ -114,7 +114,8 @@ def usage(job_id: str, source: str, pods: Mapping[str, UsageValues]) -> list[Job
     kinds = [values.accelerator for values in pods.values() if values.accelerator_utilization is not None]
     whole["accelerator"] = kinds[0] if kinds else "gpu"
     return [
-        JobUsage(job_id, source, None, UsageValues(**whole)),
+        JobUsage(job_id, UsageValues(**whole)),
+        UsageSource(job_id, source, None),
         *(PodUsage(job_id, pod_id, values) for pod_id, values in pods.items()),
     ]
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Rolling
 from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-
-log = logging.getLogger(__name__)
 
 
 def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
     """The collector. Beyond `max_jobs`, jobs that hold resources come before those that wait, new before old."""
-    left_out = 0
+    cap = Cap("pods", max_jobs)
 
     def units() -> list[str]:
-        nonlocal left_out
-        ordered = sorted(shared.live_jobs(), key=_need)
-        beyond = max(0, len(ordered) - max_jobs)
-        if beyond and not left_out:
-            log.warning("pods of %d jobs are not polled: there are more live jobs than max_jobs (%d)", beyond, max_jobs)
-        left_out = beyond
-        return [job.job_id for job in ordered[:max_jobs]]
+        return cap.ids(sorted(shared.live_jobs(), key=_need))
 
     async def read(part: Part) -> None:
         try:

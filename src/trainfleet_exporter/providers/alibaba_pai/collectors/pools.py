@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainfleet_exporter.polling import Poll, Sweep
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 
 
@@ -11,14 +11,18 @@ def pools(shared: Shared, *, interval: float) -> Sweep:
     """The collector. The list is one part: its pages make sense only together."""
 
     async def run(poll: Poll) -> None:
-        async with poll.part("quotas") as part:
-            listing = await shared.api.list_quotas(deadline=poll.deadline)
-            part.dropped("malformed", listing.malformed)
-            pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
-            amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
-            shared.pool_models = {
-                found.pool_id: found.capacity_accelerators[0].model for found in amounts if found.capacity_accelerators
-            }
-            await part.publish([*pools, *amounts])
+        known = False
+        try:
+            async with poll.part("quotas") as part:
+                listing = await shared.api.list_quotas(deadline=poll.deadline)
+                part.dropped("malformed", listing.malformed)
+                pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
+                amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
+                shared.learn_quotas({quota_id: translate.quota(row) for quota_id, row in listing.rows.items()})
+                known = True
+                await part.publish([*pools, *amounts])
+        finally:
+            shared.pools_known = known
+            shared.pools_polled.done()
 
     return Sweep(name="pools", interval=interval, run=run)

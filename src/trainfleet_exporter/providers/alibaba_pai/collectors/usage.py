@@ -1,84 +1,263 @@
-"""Usage by DLC GetJobMetrics: up to eight calls for each running job and cycle.
+"""Usage by CloudMonitor: each metric is asked for once, for all jobs together, and is a part of its own.
 
-The platform keeps this call up for pay-as-you-go jobs on general computing only; `auto` asks for no others.
+Cost a poll: one call for each metric and each 1,440 points of it, and nothing while there is no job that it serves. A
+metric of pods feeds the families of pods and, where there is none of jobs, those of jobs as well.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.errors import NotReady
+from trainfleet_exporter.model import Job, UsageSource
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.alibaba_pai.asking import Asking
+from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
+from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
+from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, Reading, readings, usage
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Dated, Owner, Point, usage
+from trainfleet_exporter.providers.alibaba_pai.metric_map import (
+    JOB_FAMILIES,
+    POOL_FAMILIES,
+    Choice,
+    Family,
+    Feed,
+    Unfed,
+    exposed,
+    feeds,
+    tell,
+)
+from trainfleet_exporter.quantities import text
 
-_MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_SOURCES = "sources"
+"""The part that tells for each job where its usage came from; metrics are in capitals."""
+_SURELY_REPORTING = 600.0
+"""A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
+_SLICE = 200
+_TOUCH = 0.001
+"""A reading goes so much later than its limit, so that it is surely beyond it then."""
 
 
-def job_metrics_usage(
-    shared: Shared, *, interval: float, max_data_age: float, only_served: bool, workers: int
-) -> Rolling:
-    """The collector. `only_served` leaves out the jobs that the platform no longer keeps this call up for."""
+def cloudmonitor_usage(
+    shared: Shared,
+    monitor: CloudMonitor,
+    *,
+    interval: float,
+    max_data_age: float,
+    serves: Callable[[Job | None], bool],
+    choices: Mapping[str, Choice],
+    deny: Sequence[str],
+    with_pools: bool,
+    at_once: int,
+) -> Sweep:
+    """The collector of the jobs that `serves` says are this source's, and of pools if they are known at all.
 
-    def measured(job: Job | None) -> bool:
-        return job is not None and job.status in _MEASURED and (not only_served or _is_served(job))
+    `choices` are the config's, by the name of the family after `trainfleet_`; nothing is asked for that only families
+    would show which `deny` keeps from being exposed.
+    """
+    spaces = [_Space(monitor, DLC, "jobId", exposed(JOB_FAMILIES, deny), choices)]
+    if with_pools:
+        spaces.append(_Space(monitor, QUOTA, "quotaId", exposed(POOL_FAMILIES, deny), choices))
+    collector = _Usage(shared, spaces, serves, max_data_age, at_once)
+    return Sweep(name="usage", interval=interval, run=collector.run, expired=collector.expired)
 
-    def units() -> list[str]:
-        live = [job for job in shared.live_jobs() if measured(job)]
-        return [job.job_id for job in sorted(live, key=lambda job: -(job.created or 0.0))]
 
-    async def read(part: Part) -> None:
-        now = time.time()
-        max_age = max(max_data_age, 2 * part.interval)
-        job = shared.book.live()[part.key]
-        without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
-        taken: list[Reading] = []
-        for metric in METRIC_TYPES:
-            if metric.needs_gpu and without_gpu:
-                continue
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Whose points are wanted in one poll: by name, by a test of points; and whether there must be some."""
+
+    names: Sequence[str]
+    owner: Owner
+    due: bool
+
+
+class _Space:
+    """A namespace of CloudMonitor: what of it feeds which families, and how it is asked."""
+
+    def __init__(
+        self,
+        monitor: CloudMonitor,
+        namespace: str,
+        key: str,
+        families: Sequence[Family],
+        choices: Mapping[str, Choice],
+    ) -> None:
+        self.namespace = namespace
+        self.catalogue = Catalogue(monitor, namespace)
+        self.asking = Asking(monitor, namespace, key)
+        self.feeds: Mapping[str, Feed] = {}
+        self.scope: _Scope | None = None
+        self.points = 0
+        """Seen in this poll, shown or not."""
+        self._families = families
+        self._choices = choices
+        self._told: set[Unfed] = set()
+
+    async def learn(self, part: Part) -> set[str]:
+        """Read the catalogue if it is time to; the metrics that feed other families than before."""
+        if not await self.catalogue.have(part):
+            return set()
+        before = self.feeds
+        self.feeds, unfed = feeds(self.catalogue.known or {}, self._families, self._choices)
+        tell("CloudMonitor", unfed, self._told)
+        part.dropped("malformed", len(unfed))
+        return {name for name, feed in before.items() if self.feeds.get(name) != feed}
+
+
+class _Usage:
+    def __init__(
+        self,
+        shared: Shared,
+        spaces: Sequence[_Space],
+        serves: Callable[[Job | None], bool],
+        max_data_age: float,
+        at_once: int,
+    ) -> None:
+        self._shared = shared
+        self._spaces = spaces
+        self._serves = serves
+        self._max_data_age = max_data_age
+        self._at_once = at_once
+        self._read_at: dict[str, dict[str, float]] = {}
+        """By metric, the newest reading of each job that is shown."""
+        self._done: set[str] = set()
+
+    async def run(self, poll: Poll) -> None:
+        """One poll (polling.Sweep)."""
+        await self._shared.jobs_first(poll)
+        await self._learn(poll)
+        for space in self._spaces:
+            space.points, space.scope = 0, None
             try:
-                payload = await shared.api.get_job_metrics(
-                    part.key, metric.name, start=now - max_age, end=now, deadline=part.deadline
-                )
-            except NotFound:
-                break  # the job went away meanwhile; the next sweep says what became of it
-            found, dropped = readings(payload, metric, job_id=part.key, now=now, max_age=max_age)
-            _tell(part, dropped)
-            taken += found
-            if not taken and dropped.keys() <= {"no_data"}:
-                break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        await _publish(part, part.key, taken, now=now, max_age=max_age)
+                space.scope = self._of_jobs() if space.namespace == DLC else await self._of_pools()
+            except NotReady as error:
+                poll.failed(space.namespace, error)
+        asked = {name: space for space in self._spaces if space.scope is not None for name in space.feeds}
+        # Those that the last poll did not come to are first.
+        ordered = sorted(asked, key=lambda name: name in self._done)
+        self._done = await poll.read_each(
+            ordered, lambda part: self._read(part, asked[part.key]), at_once=self._at_once
+        )
+        for space in self._spaces:
+            await self._ask_again(poll, space)
+        async with poll.part(_SOURCES) as part:
+            await self._publish_sources(part)
 
-    return Rolling(
-        name="usage",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: measured(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-    )
+    def expired(self, key: str) -> None:
+        """A metric's last good answer was kept long enough (polling.Sweep)."""
+        self._read_at.pop(key, None)
 
+    async def _learn(self, poll: Poll) -> None:
+        """Have the catalogues, and let go of the parts that are no more, or that show something else from now on."""
+        kept = {_SOURCES}
+        changed: set[str] = set()
+        for space in self._spaces:
+            key = f"catalogue of {space.namespace}"
+            async with poll.part(key) as part:
+                changed |= await space.learn(part)
+            if space.catalogue.known is None:
+                kept.add(key)
+            kept |= space.feeds.keys()
+        poll.keep_only(kept - changed)
+        self._read_at = {key: times for key, times in self._read_at.items() if key in kept - changed}
 
-async def _publish(part: Part, job_id: str, taken: Sequence[Reading], *, now: float, max_age: float) -> None:
-    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-        fresh = [reading for reading in taken if moment - reading.time <= max_age]
-        # A touch later than the limit, so that the reading is surely beyond it then.
-        stale_at = min((reading.time for reading in fresh), default=None)
-        return usage(job_id, fresh), None if stale_at is None else stale_at + max_age + 0.001
+    def _of_jobs(self) -> _Scope:
+        jobs = [job for job in self._shared.live_jobs() if self._serves(job)]
+        served = frozenset(job.job_id for job in jobs)
+        book = self._shared.book
 
-    objects, stale_at = rebuild(now)
-    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+        def owner(point: Point) -> str | None:
+            job_id = text(point, "jobId")
+            if job_id in served:
+                return job_id
+            # Jobs that others serve, that use nothing now or that the config leaves out are listed all the same.
+            return None if job_id in book.live() or book.owner(job_id) is not None else ""
 
+        now = time.time()
+        due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
+        return _Scope(sorted(served), owner, due)
 
-def _tell(part: Part, dropped: Counter[str]) -> None:
-    for reason, count in dropped.items():
-        part.dropped(reason, count)
+    async def _of_pools(self) -> _Scope:
+        quotas = await self._shared.listed_quotas()
+        named = Counter(quota.name for quota in quotas.values())
+        by_name = {quota.name: quota_id for quota_id, quota in quotas.items() if named[quota.name] == 1}
 
+        def owner(point: Point) -> str:
+            quota_id = text(point, "quotaId")
+            return (quota_id if quota_id in quotas else "") if quota_id else by_name.get(text(point, "quotaName"), "")
 
-def _is_served(job: Job) -> bool:
-    return job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
+        return _Scope(sorted(quotas), owner, due=bool(quotas))
+
+    async def _read(self, part: Part, space: _Space) -> None:
+        feed, scope = space.feeds[part.key], space.scope
+        assert scope is not None  # else no part of it is asked for
+        now = time.time()
+        max_age = max(self._max_data_age, 2 * part.interval)
+        collected = Collected(feed, scope.owner, now=now, max_age=max_age)
+        if scope.names:
+            await space.asking.read(feed, collected, names=scope.names, deadline=part.deadline)
+            space.points += collected.points
+            part.dropped("no_data", 0 if collected.points else 1)
+            for reason, count in collected.dropped.items():
+                part.dropped(reason, count)
+        shown: list[Dated] = []
+        for place, dated in enumerate(usage(feed, collected.found), start=1):
+            shown.append(dated)
+            if not place % _SLICE:
+                await asyncio.sleep(0)
+        await self._publish(part, shown, now=now, max_age=max_age, of_jobs=space.namespace == DLC)
+
+    async def _publish(self, part: Part, shown: Sequence[Dated], *, now: float, max_age: float, of_jobs: bool) -> None:
+        live = self._shared.book.live
+
+        def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+            listed = live()
+            fresh = [
+                dated for dated in shown if moment - dated.oldest <= max_age and (not of_jobs or dated.owner in listed)
+            ]
+            oldest = min((dated.oldest for dated in fresh), default=None)
+            return [dated.shown for dated in fresh], None if oldest is None else oldest + max_age + _TOUCH
+
+        objects, stale_at = rebuild(now)
+        await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+        if of_jobs:
+            times = self._read_at[part.key] = {}
+            for dated in shown:
+                times[dated.owner] = max(dated.newest, times.get(dated.owner, 0.0))
+
+    async def _ask_again(self, poll: Poll, space: _Space) -> None:
+        """Ask by name where nothing came although there must be something, and look whether that helps."""
+        names = list(space.feeds)
+        if space.scope is None or not space.scope.due or space.points or not names or not self._done.issuperset(names):
+            return
+        if space.asking.try_names(names):
+            self._done |= await poll.read_each(names, lambda part: self._read(part, space), at_once=self._at_once)
+            space.asking.names_helped(space.points > 0)
+
+    async def _publish_sources(self, part: Part) -> None:
+        max_age = max(self._max_data_age, 2 * part.interval)
+        newest: dict[str, float] = {}
+        for times in list(self._read_at.values()):
+            for job_id, read_at in times.items():
+                newest[job_id] = max(read_at, newest.get(job_id, 0.0))
+            await asyncio.sleep(0)
+        live = self._shared.book.live
+
+        def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+            listed = live()
+            fresh = {
+                job_id: read_at
+                for job_id, read_at in newest.items()
+                if moment - read_at <= max_age and job_id in listed
+            }
+            oldest = min(fresh.values(), default=None)
+            sources = [UsageSource(job_id, "cloudmonitor", read_at) for job_id, read_at in fresh.items()]
+            return sources, None if oldest is None else oldest + max_age + _TOUCH
+
+        objects, stale_at = rebuild(time.time())
+        await part.publish(objects, stale_at=stale_at, rebuild=rebuild)

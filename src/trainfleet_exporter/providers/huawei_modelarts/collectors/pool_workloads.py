@@ -1,24 +1,39 @@
-"""Workloads of each dedicated pool by type and status: one call a pool, however many workloads."""
+"""Workloads of each dedicated pool by type and status, and its queue.
+
+One call a pool, however many workloads; and where something is queued, one more for each 500 of what is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
-from trainfleet_exporter.errors import BadAnswer, NotFound, NotReady
-from trainfleet_exporter.polling import Part, Sweep
+from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.model import Status
+from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.sweeps import each_sweep
+from trainfleet_exporter.providers.huawei_modelarts.pool_details import pool_queue, queue_places
+
+_QUEUE = "queue of "
+"""What the parts begin with that show a pool's queue; the part of its counts is its id."""
 
 
 def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector: a part for each pool."""
+    """The collector: two parts for each pool."""
+    queued: dict[str, int] = {}
+    """By pool, how many workloads its latest counts have in the queue."""
+    done: set[str] = set()
 
-    async def pools() -> Sequence[str]:
-        await shared.pools_polled.wait()
-        if not shared.pools_known:
-            raise NotReady("the list of pools could not be read")
-        return shared.pool_ids
+    async def run(poll: Poll) -> None:
+        pool_ids = await shared.pools()
+        poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
+        # Those that the last poll did not come to are first.
+        ordered = sorted(pool_ids, key=lambda pool_id: pool_id in done)
+        queued.clear()
+        done.clear()
+        done.update(await poll.read_each(ordered, read, at_once=at_once))
+        counted = [_QUEUE + pool_id for pool_id in ordered if pool_id in queued]
+        await poll.read_each(counted, read_queue, at_once=at_once)
 
     async def read(part: Part) -> None:
         try:
@@ -32,6 +47,26 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         rows, dropped = translated
         for reason, count in dropped.items():
             part.dropped(reason, count)
+        queued[part.key] = sum(row.count for row in rows if row.status is Status.QUEUED)
         await part.publish(rows)
 
-    return each_sweep("pool_workloads", interval=interval, at_once=at_once, keys=pools, read=read)
+    async def read_queue(part: Part) -> None:
+        pool_id = part.key.removeprefix(_QUEUE)
+        kinds = shared.accelerators.get(pool_id, ())
+        if not queued[pool_id]:
+            await part.publish([pool_queue(pool_id, [], kinds)])
+            return
+        try:
+            listing = await shared.api.queued_workloads(pool_id, deadline=part.deadline)
+        except NotFound:
+            await part.publish([])
+            return
+        part.dropped("malformed", listing.malformed)
+        rows = list(listing.rows.values())
+        await part.publish([pool_queue(pool_id, rows, kinds), *queue_places(rows, jobs_of(pool_id))])
+
+    def jobs_of(pool_id: str) -> Collection[str]:
+        # A logical pool's workloads may be listed by the physical one, too: each job's place is shown by its own.
+        return {job.job_id for job in shared.book.live().values() if job.pool_id == pool_id}
+
+    return Sweep(name="pool_workloads", interval=interval, run=run)

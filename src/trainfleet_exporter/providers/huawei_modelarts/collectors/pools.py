@@ -62,6 +62,9 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
                 part.dropped("duplicate")
             else:
                 found[amount.pool_id] = amount
+        shared.accelerators = {
+            pool_id: frozenset(item.kind for item in amount.capacity_accelerators) for pool_id, amount in found.items()
+        }
         await part.publish(list(found.values()))
 
     def expired(part: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainfleet_exporter.errors import NotReady
+from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.knowledge import FirstPoll, Knowledge
@@ -24,6 +26,15 @@ class Shared(Knowledge):
         self.pools_known = False
         """Whether the latest poll of pools could read those of some workspace (or there is none)."""
         self.pools_polled = FirstPoll()
+        self.accelerators: dict[str, frozenset[Accelerator]] = {}
+        """By pool, the kinds of accelerators that it has, by the last answer that could be read."""
+
+    async def pools(self) -> tuple[str, ...]:
+        """The ids of the pools to poll. Raises NotReady where the latest poll of pools read none."""
+        await self.pools_polled.wait()
+        if not self.pools_known:
+            raise NotReady("the list of pools could not be read")
+        return self.pool_ids
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""

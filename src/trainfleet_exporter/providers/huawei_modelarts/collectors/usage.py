@@ -1,48 +1,243 @@
-"""Usage by v2 task metrics: one call for each task of each running job and cycle."""
+"""Usage by AOM: one query a metric for all jobs of the project, however many (and the metrics' names once a day).
+
+Each reading is a part of its own. All are read before any is shown, so that the jobs that AOM serves now can be taken
+away from task metrics first (see `handover`).
+"""
 
 from __future__ import annotations
 
-from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.model import Job, Status, UsageValues
-from trainfleet_exporter.polling import Part, Rolling
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+from trainfleet_exporter.errors import CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
+from trainfleet_exporter.model import Job, Status, UsageSource
+from trainfleet_exporter.polling import Poll, Sweep
+from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, JobParts
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.usage import pod_values, usage
+from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
+    ACCELERATORS,
+    Choice,
+    Level,
+    Plan,
+    Query,
+    Reading,
+    is_complete,
+    plans,
+)
 
-SOURCE = "task_metrics"
+SOURCE = "aom"
+_SOURCES = "sources"
+_DAY = 86400.0
+_HOUR = 3600.0
+_LONGEST = 600.0
+"""How far back a query looks for a sample, in seconds: samples come a minute apart, and some minutes late."""
+_READING = 0.9
+"""The share of a poll's time in which answers are read; the rest is for showing them."""
+_SLICE = 500
+"""How many rows are taken over before the loop has its turn."""
+_COARSER: Mapping[Level, Level] = {"device": "pod", "pod": "job"}
+
+log = logging.getLogger(__name__)
+Answers: TypeAlias = dict[str, Collected | CloudError]
 
 
-def task_metrics_usage(shared: Shared, *, interval: float, workers: int) -> Rolling:
-    """The collector. Only running jobs: the last value of any other is from its end."""
+class AomUsage:
+    """The state of the collector. `alone`: there are no task metrics to turn to."""
 
-    def measured(job: Job | None) -> bool:
-        return job is not None and job.status is Status.RUNNING
+    def __init__(
+        self,
+        shared: Shared,
+        aom: AomApi,
+        handover: Handover,
+        *,
+        chosen: Mapping[str, Choice],
+        alone: bool,
+        max_data_age: float,
+        at_once: int,
+    ) -> None:
+        self._shared = shared
+        self._aom = aom
+        self._handover = handover
+        self._chosen = chosen
+        self._alone = alone
+        self._max_data_age = max_data_age
+        self._at_once = at_once
+        self._plans: list[Plan] | None = None
+        self._renew_at = 0.0
+        """The loop time at which the metrics' names are asked for again."""
+        self._coarse: dict[str, Level] = {}
+        """Metrics whose answer was too large at a finer level."""
+        self._done: set[str] = set()
+        self._seen: dict[str, float] = {}
+        """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
+        self._closed = False
 
-    def units() -> list[str]:
-        running = [job for job in shared.live_jobs() if measured(job)]
-        return [job.job_id for job in sorted(running, key=lambda job: -(job.created or 0.0))]
+    def collector(self, *, interval: float) -> Sweep:
+        """The collector."""
+        return Sweep(name="usage", interval=interval, run=self._run, expired=self._handover.expired)
 
-    async def read(part: Part) -> None:
-        found: dict[str, UsageValues] = {}
-        for task in shared.tasks_of(part.key):
+    async def _run(self, poll: Poll) -> None:
+        running: dict[str, Job] | None = None
+        held: Collection[str] = ()
+        closed = False
+        try:
+            await self._shared.jobs_first(poll)
+            running = {job.job_id: job for job in self._shared.live_jobs() if job.status is Status.RUNNING}
+            parts = await self._parts(running)
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + _READING * (poll.deadline - loop.time())
             try:
-                payload = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
-            except NotFound:
-                continue  # the task, or the whole job, went away meanwhile
-            values, dropped = pod_values(payload)
-            for reason, count in dropped.items():
-                part.dropped(reason, count)
-            if values is not None:
-                found[task] = values
-        await part.publish(usage(part.key, SOURCE, found))
+                wanted = await self._wanted(poll, deadline)
+                answers = await self._read(poll, wanted, parts, deadline)
+            except TrainfleetError as error:
+                closed = isinstance(error, NotReady) or (isinstance(error, CloudError) and is_refusal(error))
+                if self._alone or not closed:
+                    raise
+                self._tell_closed(error)
+                return
+            self._tell_open()
+            withheld, held = self._sort_out(answers, running, parts)
+            await self._show(poll, wanted, answers, withheld)
+        finally:
+            self._handover.release(running, held, closed=closed)
 
-    return Rolling(
-        name="usage",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: measured(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-        calls=lambda job_id: len(shared.tasks_of(job_id)),
-    )
+    async def _parts(self, running: Mapping[str, Job]) -> dict[str, JobParts]:
+        found = {}
+        for some in _slices(running.items()):
+            found.update({job_id: JobParts.of(job, self._shared.tasks_of(job_id)) for job_id, job in some})
+            await asyncio.sleep(0)
+        return found
+
+    async def _wanted(self, poll: Poll, deadline: float) -> list[Plan]:
+        """What to ask for. Raises NotReady where AOM has no metric of training jobs."""
+        loop = asyncio.get_running_loop()
+        if self._plans is None or loop.time() >= self._renew_at:
+            try:
+                names: Collection[str] | None = await self._aom.metric_names(deadline=deadline)
+            except (RequestRefused, NotFound):
+                names = None  # lists of names are not served here; queries may be
+            except CloudError as error:
+                if self._plans is None or is_refusal(error):
+                    raise
+                poll.lacks("names of metrics", error)
+                return self._plans
+            found = plans(names, self._chosen)
+            if not found:
+                raise NotReady("AOM has no metric of training jobs")
+            self._plans = found
+            # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
+            self._renew_at = loop.time() + (_DAY if names is not None and is_complete(found) else _HOUR)
+            self._coarse.clear()
+        return self._plans
+
+    async def _read(self, poll: Poll, wanted: list[Plan], parts: Mapping[str, JobParts], deadline: float) -> Answers:
+        """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
+        now = asyncio.get_running_loop().time()
+        self._seen |= dict.fromkeys(self._shared.book.live(), now)
+        self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
+        window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
+        slots = asyncio.Semaphore(self._at_once)
+        answers: Answers = {}
+
+        async def read(plan: Plan) -> None:
+            collected = Collected(plan, parts, self._seen)
+            async with slots:
+                try:
+                    for query in plan.queries:
+                        rows = await self._rows(plan.reading, query, window, deadline)
+                        for some in _slices(rows):
+                            collected.add(query, some)
+                            await asyncio.sleep(0)
+                    answers[plan.key] = collected
+                except CloudError as error:
+                    answers[plan.key] = error
+
+        # Those that the last poll did not come to are first, and the very first shows whether AOM answers at all.
+        ordered = sorted(wanted, key=lambda plan: plan.key in self._done)
+        await read(ordered[0])
+        first = answers[ordered[0].key]
+        if isinstance(first, CloudError) and is_refusal(first):
+            raise first
+        async with asyncio.TaskGroup() as group:
+            for plan in ordered[1:]:
+                group.create_task(read(plan))
+        self._done = {key for key, answer in answers.items() if isinstance(answer, Collected)}
+        return answers
+
+    async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> list[Any]:
+        """The samples of one query, as finely as they fit into an answer."""
+        fineness: Level = self._coarse.get(query.metric, "device" if query.accelerator else "pod")
+        while True:
+            try:
+                return await self._aom.query(query.text(fineness, window), deadline=deadline)
+            except CloudError as error:
+                # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
+                if not is_too_large(error) or query.promql or not reading.is_ratio or fineness == "job":
+                    raise
+                fineness = self._coarse[query.metric] = _COARSER[fineness]
+                log.warning("%s is read by %s only: the finer answer was too large", query.metric, fineness)
+
+    def _sort_out(
+        self, answers: Answers, running: Mapping[str, Job], parts: Mapping[str, JobParts]
+    ) -> tuple[set[str], set[str]]:
+        """The jobs that are better served by task metrics, and those that AOM holds.
+
+        A job whose accelerators AOM does not know is one to leave, though not before AOM was waited for.
+        """
+        found = {job_id for answer in answers.values() if isinstance(answer, Collected) for job_id in answer.job_ids}
+        if self._alone:
+            return set(), found
+        answer = answers.get(ACCELERATORS)
+        if isinstance(answer, Collected):
+            with_accelerators: Collection[str] = answer.job_ids
+        elif answer is None:
+            with_accelerators = ()
+        else:  # not known this time: what was believed is believed on
+            with_accelerators = {job_id for job_id in found if self._handover.owns(job_id)}
+        lacking = {job_id for job_id in found if parts[job_id].cards and job_id not in with_accelerators}
+        return {job_id for job_id in lacking if self._handover.missed(running[job_id])}, found - lacking
+
+    async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: Collection[str]) -> None:
+        keys = [plan.key for plan in wanted]
+        poll.keep_only([*keys, _SOURCES])
+        self._handover.keep_only([*keys, _SOURCES])
+        good = {key: answer.job_ids - set(withheld) for key, answer in answers.items() if isinstance(answer, Collected)}
+        self._handover.claim(set().union(*good.values()))
+        for key in keys:
+            async with poll.part(key) as part:
+                answer = answers[key]
+                if isinstance(answer, CloudError):
+                    raise answer
+                for reason, count in answer.dropped.items():
+                    part.dropped(reason, count)
+                objects: list[object] = []
+                for some in _slices(answer.objects(withheld)):
+                    objects += some
+                    await asyncio.sleep(0)
+                await part.publish(objects)
+                self._handover.show(key, good[key])
+        shown = sorted(set().union(*(self._handover.shows(key) for key in keys)))
+        async with poll.part(_SOURCES) as part:
+            await part.publish([UsageSource(job_id, SOURCE, None) for job_id in shown])
+            self._handover.show(_SOURCES, shown)
+
+    def _tell_closed(self, error: Exception) -> None:
+        if not self._closed:
+            log.warning("AOM tells nothing of training jobs, their usage comes from task metrics: %s", error)
+        self._closed = True
+
+    def _tell_open(self) -> None:
+        if self._closed:
+            log.info("AOM tells of training jobs again")
+        self._closed = False
+
+
+def _slices(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    source = iter(rows)
+    while some := list(islice(source, _SLICE)):
+        yield some

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainfleet_exporter.model import JobUsage, PodUsage, UsageValues
+from trainfleet_exporter.model import JobUsage, PodUsage, UsageSource, UsageValues
 from trainfleet_exporter.providers.readings import believable_ratio, mean
 from trainfleet_exporter.quantities import mappings, text, whole
 
@@ -94,7 +94,7 @@ def readings(
     return list(found.values()), dropped
 
 
-def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage]:
+def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage | UsageSource]:
     """What a job and its pods use, from readings that may be shown. Nothing, where there is none.
 
     The job's ratios are the mean over pods. Its rates are sums, and only where every pod has one: a sum that lacks a
@@ -120,7 +120,8 @@ def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage]:
         elif len(values) == len(present):
             whole_job[field] = math.fsum(values)
     return [
-        JobUsage(job_id, SOURCE, newest, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES
+        JobUsage(job_id, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES
+        UsageSource(job_id, SOURCE, newest),
         *(PodUsage(job_id, pod_id, UsageValues(**values)) for pod_id, values in by_pod.items()),  # type: ignore[arg-type]  # likewise
     ]
 

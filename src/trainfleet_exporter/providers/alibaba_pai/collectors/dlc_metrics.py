@@ -1,0 +1,153 @@
+"""Usage by DLC GetMetrics: CloudMonitor's metrics for who has no right to CloudMonitor, job by job.
+
+Cost a cycle: one call for each job and metric, at most `max_jobs` jobs, the newest first. The catalogue is asked for
+once a day all the same, since nothing else tells units; where that is refused, only what counts percent by its name is
+read, and what the config names with its unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from trainfleet_exporter.errors import CloudError, NotFound
+from trainfleet_exporter.model import Job, UsageSource
+from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
+from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
+from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
+from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Dated, usage
+from trainfleet_exporter.providers.alibaba_pai.metric_map import (
+    JOB_FAMILIES,
+    Choice,
+    Family,
+    Feed,
+    Unfed,
+    assumed,
+    exposed,
+    feeds,
+    tell,
+)
+from trainfleet_exporter.quantities import text
+
+_AGAIN = 6 * 3600.0
+"""How long to wait after the catalogue was refused: who chose this source may well have no right to it."""
+
+
+class _Feeds:
+    """The metrics to ask for, as far as they are known."""
+
+    def __init__(self, monitor: CloudMonitor, families: Sequence[Family], choices: Mapping[str, Choice]) -> None:
+        self._catalogue = Catalogue(monitor, DLC)
+        self._families = families
+        self._choices = choices
+        self._reading = asyncio.Lock()
+        self._next_try = float("-inf")
+        self._told: set[Unfed] = set()
+        self.known: Mapping[str, Feed] = {}
+
+    async def have(self, part: Part) -> Mapping[str, Feed]:
+        """The feeds by metric. That the catalogue could not be read is told, and no failure of the part."""
+        async with self._reading:
+            now = asyncio.get_running_loop().time()
+            if now >= self._next_try:
+                try:
+                    if await self._catalogue.have(part):
+                        self._learn(part)
+                except CloudError as error:
+                    self._next_try = now + _AGAIN
+                    part.lacks("catalogue of metrics", error)
+                    self._learn(part)
+        return self.known
+
+    def _learn(self, part: Part) -> None:
+        catalogue = self._catalogue.known
+        if catalogue is None:
+            catalogue = assumed(self._families, self._choices)
+        self.known, unfed = feeds(catalogue, self._families, self._choices)
+        tell("GetMetrics", unfed, self._told)
+        part.dropped("malformed", len(unfed))
+
+
+def dlc_metrics(
+    shared: Shared,
+    monitor: CloudMonitor,
+    *,
+    interval: float,
+    max_data_age: float,
+    serves: Callable[[Job | None], bool],
+    choices: Mapping[str, Choice],
+    deny: Sequence[str],
+    max_jobs: int,
+    workers: int,
+) -> Rolling:
+    """The collector of the jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
+    cap = Cap("usage (GetMetrics)", max_jobs)
+    known = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
+
+    def units() -> list[str]:
+        live = [job for job in shared.live_jobs() if serves(job)]
+        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+
+    async def read(part: Part) -> None:
+        now = time.time()
+        max_age = max(max_data_age, 2 * part.interval)
+        job = shared.book.live()[part.key]
+        without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
+        shown: list[Dated] = []
+        for feed in (await known.have(part)).values():
+            if without_gpu and _is_of_accelerators(feed):
+                continue
+            collected = Collected(feed, _owner_of(part.key), now=now, max_age=max_age, series=True)
+            try:
+                pages = shared.api.get_metrics(
+                    part.key, feed.metric, start=now - max_age, end=now, deadline=part.deadline
+                )
+                async for points in pages:
+                    collected.take(points)
+            except NotFound:
+                break  # the job went away meanwhile; the next sweep says what became of it
+            part.dropped("no_data", 0 if collected.points else 1)
+            for reason, count in collected.dropped.items():
+                part.dropped(reason, count)
+            shown += usage(feed, collected.found)
+            if not shown and not collected.points:
+                break  # every running job uses some CPU: one without a CPU reading does not report yet
+        await _publish(part, part.key, shown, now=now, max_age=max_age)
+
+    return Rolling(
+        name="dlc_metrics",
+        interval=interval,
+        units=units,
+        read=read,
+        begin=shared.jobs_first,
+        alive=lambda job_id: serves(shared.book.live().get(job_id)),
+        watch=shared.book.watch,
+        workers=workers,
+        calls=lambda job_id: len(known.known),
+    )
+
+
+async def _publish(part: Part, job_id: str, shown: Sequence[Dated], *, now: float, max_age: float) -> None:
+    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        fresh = [dated for dated in shown if moment - dated.oldest <= max_age]
+        if not fresh:
+            return [], None
+        source = UsageSource(job_id, "dlc_metrics", max(dated.newest for dated in fresh))
+        # A touch later than the limit, so that the reading is surely beyond it then.
+        return [*(dated.shown for dated in fresh), source], min(dated.oldest for dated in fresh) + max_age + 0.001
+
+    objects, stale_at = rebuild(now)
+    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+
+
+def _owner_of(job_id: str) -> Callable[[Mapping[str, object]], str]:
+    """Points that do not say whose they are, are of the job that was asked for."""
+    return lambda point: job_id if text(point, "jobId") in ("", job_id) else ""
+
+
+def _is_of_accelerators(feed: Feed) -> bool:
+    return all(target.family.level == "device" or "accelerator" in target.family.field for target in feed.targets)

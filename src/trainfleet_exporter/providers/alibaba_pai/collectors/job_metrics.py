@@ -1,0 +1,85 @@
+"""Usage by DLC GetJobMetrics: up to eight calls for each running job and cycle.
+
+The platform keeps this call up for pay-as-you-go jobs on general computing only; `auto` asks for no others. At most
+`max_jobs` of them are asked for, the newest first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, Reading, readings, usage
+
+
+def job_metrics(
+    shared: Shared,
+    *,
+    interval: float,
+    max_data_age: float,
+    serves: Callable[[Job | None], bool],
+    max_jobs: int,
+    workers: int,
+) -> Rolling:
+    """The collector of the jobs that `serves` says are this source's."""
+    cap = Cap("usage (GetJobMetrics)", max_jobs)
+
+    def units() -> list[str]:
+        live = [job for job in shared.live_jobs() if serves(job)]
+        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+
+    async def read(part: Part) -> None:
+        now = time.time()
+        max_age = max(max_data_age, 2 * part.interval)
+        job = shared.book.live()[part.key]
+        without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
+        taken: list[Reading] = []
+        for metric in METRIC_TYPES:
+            if metric.needs_gpu and without_gpu:
+                continue
+            try:
+                payload = await shared.api.get_job_metrics(
+                    part.key, metric.name, start=now - max_age, end=now, deadline=part.deadline
+                )
+            except NotFound:
+                break  # the job went away meanwhile; the next sweep says what became of it
+            found, dropped = readings(payload, metric, job_id=part.key, now=now, max_age=max_age)
+            _tell(part, dropped)
+            taken += found
+            if not taken and dropped.keys() <= {"no_data"}:
+                break  # every running pod uses some CPU: a job without a CPU reading is not served at all
+        await _publish(part, part.key, taken, now=now, max_age=max_age)
+
+    return Rolling(
+        name="job_metrics",
+        interval=interval,
+        units=units,
+        read=read,
+        begin=shared.jobs_first,
+        alive=lambda job_id: serves(shared.book.live().get(job_id)),
+        watch=shared.book.watch,
+        workers=workers,
+        calls=lambda job_id: len(METRIC_TYPES),
+    )
+
+
+async def _publish(part: Part, job_id: str, taken: Sequence[Reading], *, now: float, max_age: float) -> None:
+    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        fresh = [reading for reading in taken if moment - reading.time <= max_age]
+        # A touch later than the limit, so that the reading is surely beyond it then.
+        stale_at = min((reading.time for reading in fresh), default=None)
+        return usage(job_id, fresh), None if stale_at is None else stale_at + max_age + 0.001
+
+    objects, stale_at = rebuild(now)
+    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+
+
+def _tell(part: Part, dropped: Counter[str]) -> None:
+    for reason, count in dropped.items():
+        part.dropped(reason, count)

@@ -1,0 +1,33 @@
+"""Nodes of dedicated pools, off by default: one call for each 500 nodes of a pool."""
+
+from __future__ import annotations
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Node
+from trainfleet_exporter.polling import Part, Sweep
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.pool_details import node
+from trainfleet_exporter.providers.sweeps import each_sweep
+
+
+def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
+    """The collector: a part for each pool."""
+
+    async def read(part: Part) -> None:
+        try:
+            rows = await shared.api.list_nodes(part.key, deadline=part.deadline)
+        except NotFound:
+            await part.publish([])  # gone since the list was read
+            return
+        found: dict[str, Node] = {}
+        for row in rows:
+            one = node(part.key, row) if isinstance(row, dict) else None
+            if one is None:
+                part.dropped("malformed")
+            elif one.node_name in found:
+                part.dropped("duplicate")
+            else:
+                found[one.node_name] = one
+        await part.publish(list(found.values()))
+
+    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.pools, read=read)

@@ -1,0 +1,80 @@
+"""Usage by v2 task metrics: one call for each task of each running job and cycle, of at most `max_jobs` jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Job, Status, UsageValues
+from trainfleet_exporter.polling import Part, Poll, Rolling
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
+from trainfleet_exporter.providers.huawei_modelarts.usage import pod_values, usage
+
+SOURCE = "task_metrics"
+log = logging.getLogger(__name__)
+
+
+def task_metrics_usage(
+    shared: Shared, *, interval: float, max_jobs: int, workers: int, handover: Handover | None = None
+) -> Rolling:
+    """The collector. Only running jobs: the last value of any other is from its end.
+
+    `handover` leaves out the jobs that AOM serves. Beyond `max_jobs`, new jobs come before old ones.
+    """
+    left_out = 0
+
+    def measured(job: Job | None) -> bool:
+        if job is None or job.status is not Status.RUNNING:
+            return False
+        return handover is None or handover.left(job)
+
+    async def begin(poll: Poll) -> None:
+        await shared.jobs_first(poll)
+        if handover is not None:
+            await handover.polled.wait()
+
+    def watch(callback: Callable[[], None]) -> None:
+        shared.book.watch(callback)
+        if handover is not None:
+            handover.watch(callback)
+
+    def units() -> list[str]:
+        nonlocal left_out
+        running = sorted((job for job in shared.live_jobs() if measured(job)), key=lambda job: -(job.created or 0.0))
+        beyond = max(0, len(running) - max_jobs)
+        if beyond and not left_out:
+            log.warning(
+                "task metrics of %d jobs are not polled: more running jobs need them than max_jobs (%d)",
+                beyond,
+                max_jobs,
+            )
+        left_out = beyond
+        return [job.job_id for job in running[:max_jobs]]
+
+    async def read(part: Part) -> None:
+        found: dict[str, UsageValues] = {}
+        for task in shared.tasks_of(part.key):
+            try:
+                payload = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
+            except NotFound:
+                continue  # the task, or the whole job, went away meanwhile
+            values, dropped = pod_values(payload)
+            for reason, count in dropped.items():
+                part.dropped(reason, count)
+            if values is not None:
+                found[task] = values
+        await part.publish(usage(part.key, SOURCE, found))
+
+    return Rolling(
+        name=SOURCE,
+        interval=interval,
+        units=units,
+        read=read,
+        begin=begin,
+        alive=lambda job_id: measured(shared.book.live().get(job_id)),
+        watch=watch,
+        workers=workers,
+        calls=lambda job_id: len(shared.tasks_of(job_id)),
+    )

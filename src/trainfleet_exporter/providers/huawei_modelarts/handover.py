@@ -1,0 +1,91 @@
+"""Which source serves which job, so that the usage of none stands on the page twice, not even between two parts.
+
+    AOM's new answer has a job   ► claim: task metrics let go of it at once  ► AOM's parts are published
+    AOM's new answer lacks a job ► AOM's parts are published without it      ► release: task metrics may have it
+
+What AOM's parts show counts, not what was asked: a part that failed shows its last good answer for a while, and the
+jobs in it stay AOM's for as long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.providers.knowledge import FirstPoll
+
+_PATIENCE = 2
+"""How many sweeps a job is waited for: AOM's samples are late, and a new job is not worth a call of its own each."""
+
+
+class Handover:
+    """Kept by the sweep over AOM (of that `interval`), asked by the cycle over task metrics."""
+
+    def __init__(self, *, interval: float) -> None:
+        self.polled = FirstPoll()
+        self._interval = interval
+        self._shown: dict[str, frozenset[str]] = {}
+        """By part, the jobs that it shows."""
+        self._claimed: frozenset[str] = frozenset()
+        self._owned: frozenset[str] = frozenset()
+        self._missed: dict[str, int] = {}
+        """How many sweeps did not find a job that runs."""
+        self._closed = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever AOM took jobs over."""
+        self._watchers.append(callback)
+
+    def shows(self, part: str) -> frozenset[str]:
+        """The jobs that a part of AOM's shows now."""
+        return self._shown.get(part, frozenset())
+
+    def owns(self, job_id: str) -> bool:
+        """Whether AOM's parts show the job, or are about to."""
+        return job_id in self._owned
+
+    def missed(self, job: Job) -> bool:
+        """Whether AOM was waited for long enough, for this job."""
+        sweeps = self._missed.get(job.job_id, 0)
+        ran = 0.0 if job.started is None else time.time() - job.started
+        return self._closed or sweeps >= _PATIENCE or (sweeps > 0 and ran >= _PATIENCE * self._interval)
+
+    def left(self, job: Job) -> bool:
+        """Whether the job is to be had from task metrics."""
+        return not self.owns(job.job_id) and self.missed(job)
+
+    def keep_only(self, parts: Collection[str]) -> None:
+        """Other parts are on the page no more."""
+        self._shown = {part: job_ids for part, job_ids in self._shown.items() if part in parts}
+        self._count()
+
+    def expired(self, part: str) -> None:
+        """A part is on the page no more: its last good answer was kept long enough (polling.Sweep.expired)."""
+        self._shown.pop(part, None)
+        self._count()
+
+    def claim(self, job_ids: Collection[str]) -> None:
+        """AOM's parts are about to show these jobs: from here on nobody else does."""
+        self._claimed = frozenset(job_ids)
+        self._count()
+        for callback in self._watchers:
+            callback()
+
+    def show(self, part: str, job_ids: Collection[str]) -> None:
+        """A part was published, and shows these jobs."""
+        self._shown[part] = frozenset(job_ids)
+
+    def release(self, running: Mapping[str, Job] | None, held: Collection[str], *, closed: bool) -> None:
+        """The sweep is over, well or badly. `held` are the running jobs that it found; `closed` says that AOM has
+        nothing for anybody; without `running`, nobody knew which jobs to look for."""
+        self._claimed = frozenset()
+        if running is not None:
+            self._closed = closed
+            self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in held}
+        self._count()
+        self.polled.done()
+
+    def _count(self) -> None:
+        self._owned = self._claimed.union(*self._shown.values())

@@ -1,0 +1,218 @@
+"""What ModelArts tells of single pools, to the model: monitor, nodes, queue, and the project's quota. Pure, tolerant.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html and its sister pages.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainfleet_exporter.model import (
+    Accelerator,
+    Accelerators,
+    Node,
+    PoolQueue,
+    PoolStatus,
+    PoolUsage,
+    ProviderQuota,
+    QueuePlace,
+    UsageValues,
+)
+from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
+from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.providers.states import POOL_STATUS
+from trainfleet_exporter.quantities import mapping, mappings, number, quantity, text, whole
+
+Row = Mapping[str, Any]
+
+_MIB = 2.0**20
+_PERCENT, _MEGABYTES = "Percent", "Megabytes"
+_METRICS = {
+    "cpuUsage": ("cpu", _PERCENT),
+    "memUsedRate": ("memory", _PERCENT),
+    "gpuUtil": ("accelerator_utilization", _PERCENT),
+    "gpuMemUsage": ("accelerator_memory", _PERCENT),
+    "npuUtil": ("accelerator_utilization", _PERCENT),
+    "npuMemUsage": ("accelerator_memory", _PERCENT),
+    "diskUsedRate": ("disk_utilization", _PERCENT),
+    "diskCapacity": ("disk_capacity_bytes", _MEGABYTES),
+    "diskAvailableCapacity": ("disk_available_bytes", _MEGABYTES),
+}
+"""By metric of the monitor, the field and the unit."""
+_AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReading:
+    """The newest value of one metric of a pool's monitor, in the model's units; `time` is Unix seconds."""
+
+    metric: str
+    time: float
+    value: float
+
+
+def pool_readings(payload: Row, *, now: float, max_age: float) -> tuple[list[PoolReading], Counter[str]] | None:
+    """What the monitor tells now, and what was dropped, by reason; None where the answer holds no list at all.
+
+    -1 is "no data", in a point as in a whole series (a kind of accelerator that the pool does not have).
+    """
+    if not isinstance(payload.get("metrics", ""), list | None):
+        return None
+    dropped: Counter[str] = Counter()
+    found: dict[str, PoolReading] = {}
+    for item in mappings(payload, "metrics"):
+        metric = text(mapping(item, "metric"), "metricName")
+        if metric not in _METRICS:
+            continue
+        newest = _newest(item)
+        if newest is None:
+            continue
+        time, raw, unit = newest
+        value = _monitored(metric, raw)
+        if unit != _METRICS[metric][1]:
+            dropped["malformed"] += 1
+        elif now - time > max_age:
+            dropped["stale"] += 1
+        elif value is None:
+            dropped["out_of_range"] += 1
+        elif metric in found:
+            dropped["duplicate"] += 1  # of another cluster
+        else:
+            found[metric] = PoolReading(metric, time, value)
+    return list(found.values()), dropped
+
+
+def pool_usage(pool_id: str, readings: Iterable[PoolReading]) -> list[PoolUsage]:
+    """The readings of a pool as one object; accelerators of a second kind are one of their own."""
+    plain: dict[str, Any] = {}
+    by_kind: dict[Accelerator, dict[str, Any]] = {}
+    for reading in readings:
+        field = _METRICS[reading.metric][0]
+        if field.startswith("accelerator"):
+            kind: Accelerator = "npu" if reading.metric.startswith("npu") else "gpu"
+            by_kind.setdefault(kind, {})[field] = reading.value
+        else:
+            plain[field] = reading.value
+    disks = {field: plain.pop(field) for field in list(plain) if field.startswith("disk")}
+    found = []
+    for one, values in (by_kind or {"gpu": {}}).items():
+        found.append(PoolUsage(pool_id=pool_id, values=UsageValues(accelerator=one, **plain, **values), **disks))
+        plain, disks = {}, {}
+    return found
+
+
+def node(pool_id: str, row: Row) -> Node | None:
+    """A row of a pool's nodes. What is not available is allocated."""
+    name = text(mapping(row, "metadata"), "name")
+    if not name:
+        return None
+    state = mapping(row, "status")
+    capacity, free = mapping(state, "resources"), mapping(state, "availableResources")
+    return Node(
+        pool_id=pool_id,
+        node_name=name,
+        node_type=text(mapping(row, "spec"), "flavor"),
+        node_ip=text(state, "privateIp"),
+        status=POOL_STATUS.get(text(state, "phase"), PoolStatus.UNKNOWN),
+        capacity_cpu_cores=quantity(capacity, "cpu"),
+        capacity_memory_bytes=quantity(capacity, "memory"),
+        capacity_accelerators=devices(capacity),
+        allocated_cpu_cores=_taken(capacity, free, "cpu"),
+        allocated_memory_bytes=_taken(capacity, free, "memory"),
+        allocated_accelerators=tuple(
+            Accelerators(item.kind, item.model, taken)
+            for item in devices(capacity)
+            if (taken := _taken(capacity, free, item.model)) is not None
+        ),
+    )
+
+
+def queue_places(rows: Iterable[Row], jobs: Collection[str]) -> list[QueuePlace]:
+    """The places of `jobs` in a pool's queue, given all of its rows.
+
+    Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
+    """
+    given = [(text(row, "jobUUID"), whole(row, "pendingPosition")) for row in rows]  # -1, "none", is no whole number
+    places = {job_id: position for job_id, position in given if job_id and position is not None}
+    first = min((position for _, position in given if position is not None), default=1)
+    shift = 1 if first == 0 else 0
+    return [QueuePlace(job_id, position + shift) for job_id, position in places.items() if job_id in jobs]
+
+
+def pool_queue(pool_id: str, rows: Iterable[Row], kinds: Collection[Accelerator]) -> PoolQueue:
+    """What the rows of a pool's queue ask for together; 0 of the `kinds` that the pool has and nobody asks for.
+
+    A kind of which one row's amount cannot be read is not told: a sum without it would be too low.
+    """
+    counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
+    unknown: set[Accelerator] = set()
+    for row in rows:
+        asked = mapping(row, "resourceRequirement")
+        for key in asked:
+            kind = accelerator_kind(key)
+            if kind is None:
+                continue
+            amount = _amount(asked, key)
+            if amount is None:
+                unknown.add(kind)
+            else:
+                counts[kind] = counts.get(kind, 0.0) + amount
+    return PoolQueue(
+        pool_id, tuple(Accelerators(kind, "", count) for kind, count in counts.items() if kind not in unknown)
+    )
+
+
+def training_quota(payload: Row) -> ProviderQuota | None:
+    """The quota of training jobs; None where the answer does not have it. -1 is "no limit", of which there is none."""
+    for row in mappings(payload, "quotas"):
+        if text(row, "resource") == "job-num":
+            return ProviderQuota(limit=whole(row, "quota"), used=whole(row, "used"))
+    return None
+
+
+def _newest(item: Row) -> tuple[float, float, str] | None:
+    """Unix seconds, value and unit of the newest point that is one; None where there is none."""
+    newest: tuple[float, float, str] | None = None
+    for point in mappings(item, "dataPoints"):
+        at = number(point, "timestamp")
+        raw = next((_raw(row) for row in mappings(point, "statistics") if text(row, "statistic") == "average"), None)
+        if at is not None and raw is not None and raw != -1 and (newest is None or at / 1000 > newest[0]):
+            newest = at / 1000, raw, text(point, "unit")
+    return newest
+
+
+def _raw(row: Row) -> float | None:
+    """A number of any sign, given as a number or as text."""
+    value = row.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 40:
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
+
+
+def _monitored(metric: str, raw: float) -> float | None:
+    if _METRICS[metric][1] == _PERCENT:
+        return believable_ratio(raw / 100, bounded=metric != "cpuUsage")
+    return raw * _MIB if 0 <= raw < math.inf else None
+
+
+def _taken(capacity: Row, free: Row, key: str) -> float | None:
+    whole_amount, left = quantity(capacity, key), quantity(free, key)
+    return None if whole_amount is None or left is None else max(0.0, whole_amount - left)
+
+
+def _amount(fields: Row, key: str) -> float | None:
+    """A number with or without its unit: `16`, `"16"`, `"2 Cores"`."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        match = _AMOUNT.fullmatch(value)
+        return float(match[1]) if match else None
+    return number(fields, key)

@@ -1,0 +1,69 @@
+"""Temporary keys of an agency, for the ID token of a workload (a Kubernetes service account's, as a rule).
+
+Not signed: the ID token is what proves who asks.
+
+https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys
+from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential
+from trainfleet_exporter.providers.huawei_modelarts.temporary import KEYS_MARGIN, leased_keys
+from trainfleet_exporter.providers.lease import Lease, Leased
+from trainfleet_exporter.quantities import mapping
+from trainfleet_exporter.transport import ApiClient, Call
+
+_OPERATION = "AssumeAgencyWithOIDC"
+_NAMES = ("access_key_id", "secret_access_key", "security_token", "expiration")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What is asked of STS beside the agency."""
+
+    name: str = "trainfleet-exporter"
+    seconds: int = 3600
+    """What the vendor's clients ask for as well."""
+    policy: str = ""
+    """Cuts the agency's rights down further; JSON."""
+    policy_ids: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, object]:
+        """As the request has them."""
+        asked: dict[str, object] = {"agency_session_name": self.name, "duration_seconds": self.seconds}
+        if self.policy:
+            asked["policy"] = self.policy
+        if self.policy_ids:
+            asked["policy_ids"] = list(self.policy_ids)
+        return asked
+
+
+def agency_keys(
+    provider_urn: str, agency_urn: str, read_token: Callable[[], str], sts: ApiClient, session: Session
+) -> RenewedCredential[AccessKeys]:
+    """Keys of the agency; `read_token` gives the ID token as it is now (`AccessDenied` where it is unreadable)."""
+
+    async def fetch(deadline: float) -> Leased[AccessKeys]:
+        asked = {
+            "provider_urn": provider_urn,
+            "agency_urn": agency_urn,
+            "id_token": read_token(),
+            **session.fields(),
+        }
+        call = Call(
+            operation=_OPERATION,
+            path="/v5/agencies/assume-with-oidc",
+            method="POST",
+            body=json.dumps(asked).encode(),
+        )
+        answer = await sts.call(call, deadline=deadline)
+        told = mapping(answer, "credentials") if isinstance(answer, dict) else {}
+        return leased_keys(told, _NAMES, operation=_OPERATION)
+
+    lease = Lease(f"temporary keys of OIDC agency {agency_urn}", fetch, margin=KEYS_MARGIN, basis=read_token)
+    return RenewedCredential(f"OIDC agency {agency_urn}", lease)

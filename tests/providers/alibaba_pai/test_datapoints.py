@@ -1,0 +1,232 @@
+"""Units and data points of CloudMonitor: this in, that out; and nothing in that breaks anything."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.providers.alibaba_pai.cloud import metric as row
+from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
+from trainfleet_exporter.model import DeviceUsage, UsageValues
+from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Key, points_of, usage
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
+from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert
+
+NOW = 1_767_323_045.0
+MIB = 2.0**20
+
+
+@pytest.mark.parametrize(
+    ("unit", "quantity", "factor"),
+    [
+        ("%", "ratio", 0.01),
+        ("Percent", "bounded_ratio", 0.01),
+        ("percentage", "ratio", 0.01),
+        ("ratio", "ratio", 1),
+        ("Bytes", "bytes", 1),
+        ("byte", "bytes", 1),
+        ("KB", "bytes", 1e3),
+        ("kB", "bytes", 1e3),
+        ("MB", "bytes", 1e6),
+        ("GB", "bytes", 1e9),
+        ("KiB", "bytes", 1024),
+        ("MiB", "bytes", MIB),
+        ("GiB", "bytes", 2**30),
+        ("Megabytes", "bytes", 1e6),
+        ("MB/s", "bytes_per_second", 1e6),
+        ("MiB/s", "bytes_per_second", MIB),
+        ("Bytes/s", "bytes_per_second", 1),
+        ("bytes/sec", "bytes_per_second", 1),
+        (" KB/Second ", "bytes_per_second", 1e3),
+        ("MBps", "bytes_per_second", 1e6),
+        ("bit/s", "bytes_per_second", 1 / 8),
+        ("bits/s", "bytes_per_second", 1 / 8),
+        ("bps", "bytes_per_second", 1 / 8),
+        ("Mbps", "bytes_per_second", 1e6 / 8),
+        ("Kbit/s", "bytes_per_second", 1e3 / 8),
+        ("Core", "cores", 1),
+        ("cores", "cores", 1),
+        ("mCore", "cores", 0.001),
+        ("W", "watts", 1),
+        ("Watts", "watts", 1),
+        ("mW", "watts", 0.001),
+    ],
+)
+def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: float) -> None:
+    assert base_units(unit, quantity) == factor
+    others = {"ratio", "bounded_ratio"} if "ratio" in quantity else {quantity}
+    for other in set(get_args(Quantity)) - others:
+        assert base_units(unit, other) is None
+
+
+@pytest.mark.parametrize(
+    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%"]
+)
+def test_what_is_not_certain_is_no_unit(unit: str) -> None:
+    assert [quantity for quantity in UNITS if base_units(unit, quantity) is not None] == []
+
+
+@given(st.text(max_size=12), st.sampled_from(sorted(UNITS)))
+def test_any_text_is_a_unit_or_is_not(unit: str, quantity: Quantity) -> None:
+    factor = base_units(unit, quantity)
+    assert factor is None or factor > 0
+
+
+@given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())
+def test_a_converted_value_is_finite_and_not_negative(raw: float, quantity: Quantity, data: st.DataObject) -> None:
+    unit = data.draw(st.sampled_from(sorted(UNITS[quantity])))
+    value = convert(raw, UNITS[quantity][unit], quantity)
+    assert value is None or (math.isfinite(value) and value >= 0)
+    if value is not None and quantity == "bounded_ratio":
+        assert value <= 1
+
+
+@given(st.floats(min_value=0, max_value=100))
+def test_percent_is_a_hundredth(percent: float) -> None:
+    assert convert(percent, UNITS["ratio"]["%"], "ratio") == pytest.approx(percent / 100, abs=1e-11)
+
+
+@pytest.mark.parametrize("given_", [None, "", "[]", [], " [ ] "])
+def test_no_points_are_no_error(given_: object) -> None:
+    assert points_of({"Datapoints": given_}, "Datapoints") == []
+    assert points_of({}, "Datapoints") == []
+
+
+@pytest.mark.parametrize("given_", ["[", "{}", "null", "1", {"a": 1}, 7, "[" * 100_000, "[" + "9" * 5000 + "]"])
+def test_what_is_no_list_of_points_is_a_bad_answer(given_: object) -> None:
+    with pytest.raises(BadAnswer):
+        points_of({"Datapoints": given_}, "Datapoints")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+POINT = st.fixed_dictionaries(
+    {},
+    optional={
+        "timestamp": JSON | st.floats(NOW * 1000 - 1e7, NOW * 1000 + 1e7).map(int),
+        "jobId": JSON | st.sampled_from(["a", "b"]),
+        "pod": JSON | st.sampled_from(["a-0", "a-1"]),
+        "gpuId": JSON | st.integers(0, 7),
+        "Average": JSON | st.floats(-10, 200),
+        "Value": JSON | st.floats(-10, 200),
+    },
+)
+
+
+def _feed(*names: str, choices: dict[str, Choice] | None = None) -> Feed:
+    catalogue = {name: metric(row(name, "%")) for name in names}
+    found, _ = feeds(catalogue, JOB_FAMILIES, choices or {})
+    return found[names[0]]
+
+
+@pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
+@given(points=st.lists(POINT | JSON, max_size=20), series=st.booleans())
+def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], series: bool) -> None:
+    collected = Collected(
+        _feed(name), lambda point: "a" if point.get("jobId") == "a" else "", now=NOW, max_age=900, series=series
+    )
+    collected.take(points_of({"Datapoints": json.dumps(points)}, "Datapoints"))
+    assert collected.points == len(points)
+    kept = sum(any(value is not None for value in reading.values) for reading in collected.found.values())
+    if not series:
+        assert kept + sum(collected.dropped.values()) == len(points)
+    for key, reading in collected.found.items():
+        assert key.owner == "a"
+        assert NOW - 900 <= reading.time <= NOW + 900
+    for dated in usage(_feed(name), collected.found):
+        values = dated.shown.utilization if isinstance(dated.shown, DeviceUsage) else dated.shown.values
+        for value in (values,) if not isinstance(values, UsageValues) else (values.cpu, values.accelerator_utilization):
+            assert value is None or 0 <= value < math.inf
+
+
+def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
+    ages = (60, 30, 45)
+    for series in (False, True):
+        collected = Collected(_feed("JOB_CPU_UTIL"), lambda point: "a", now=NOW, max_age=900, series=series)
+        collected.take([{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
+        assert collected.found[Key("a")].time == NOW - 30
+        assert collected.found[Key("a")].values == (0.3,)
+        assert collected.dropped == ({} if series else {"duplicate": 2})
+
+
+@pytest.mark.parametrize(
+    ("point", "value"),
+    [
+        ({"Average": 50}, 0.5),
+        ({"Value": 50}, 0.5),
+        ({"average": "50"}, 0.5),
+        ({"value": 50.0}, 0.5),
+        ({"Average": 50, "Value": 70, "Maximum": 90}, 0.5),
+        ({"Average": None, "Value": 70}, 0.7),
+        ({"Maximum": 90}, None),
+        ({"Average": "-1"}, None),
+        ({"Average": 10**400}, None),
+        ({"Average": True}, None),
+        ({"Average": math.nan}, None),
+    ],
+)
+def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value: float | None) -> None:
+    collected = Collected(_feed("JOB_CPU_UTIL"), lambda point: "a", now=NOW, max_age=900)
+    collected.take([{"timestamp": NOW * 1000, **point}])
+    found = [reading.values[0] for reading in collected.found.values()]
+    assert (found or [None]) == [value]
+
+
+def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None:
+    only = {"POD_CPU_USED": Metric("POD_CPU_USED", "Core", ("jobId", "pod"), (60,), ("Sum",))}
+    found, unfed = feeds(only, JOB_FAMILIES, {})
+    assert found == {}
+    assert [each.reason for each in unfed] == ["of Average and Value it has none"] * 2
+    found, unfed = feeds(only, JOB_FAMILIES, {"pod_cpu_usage_cores": Choice(statistic="Sum")})
+    assert [target.family.suffix for target in found["POD_CPU_USED"].targets] == ["pod_cpu_usage_cores"]
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "name", "level"),
+    [
+        ("userId,regionId,workspaceId,jobId", "X", "job"),
+        ("jobId,podId", "X", "pod"),
+        ("jobId, pod, gpu", "X", "device"),
+        ("jobId,nodeId,gpuId", "X", "device"),
+        ("quotaName,regionId", "X", "pool"),
+        ("quotaId,nodeId", "NODE_CPU_UTIL", None),
+        ("instanceId", "X", None),
+        ("", "CARD_X", "device"),
+        ("", "SOMETHING", None),
+    ],
+)
+def test_dimensions_tell_what_a_metric_is_of(dimensions: str, name: str, level: str | None) -> None:
+    assert metric({"MetricName": name, "Dimensions": dimensions}).level == level
+
+
+def test_what_tells_cards_apart() -> None:
+    keys = ["gpuId", "gpu", "cardIndex", "device", "NPU", "nodeGpuType", "gpuModel", "gpuCount", "jobId", "nodeId", "x"]
+    assert [key for key in keys if is_device_key(key)] == ["gpuId", "gpu", "cardIndex", "device", "NPU"]
+
+
+@pytest.mark.parametrize(
+    ("periods", "period"), [("60,300", 60), ("15,60", 60), ("300,900", 300), ("15", 15), ("", None), ("a, 60 ", 60)]
+)
+def test_the_period_is_a_minute_or_what_is_next_to_it(periods: str, period: int | None) -> None:
+    assert metric({"MetricName": "X", "Periods": periods}).period == period
+
+
+def test_every_family_of_the_table_is_one_that_is_exposed() -> None:
+    exposed = {family.name.removeprefix("trainfleet_") for family in USAGE_FAMILIES}
+    of_disks_or_sources = {"job_usage_info", "job_usage_timestamp_seconds"}
+    assert FAMILIES.keys() <= exposed
+    assert exposed - FAMILIES.keys() - of_disks_or_sources == {
+        "pool_disk_utilization_ratio",
+        "pool_disk_capacity_bytes",
+        "pool_disk_available_bytes",
+    }

@@ -1,0 +1,235 @@
+"""The queue, the workloads and the nodes of PAI's quotas, on scripted answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Row, job
+from tests.support.clock import run_stepped
+from tests.support.fleet import Fleet
+from tests.support.golden import check_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+POOLS = CONFIG.replace("{usage: {source: job_metrics}}", "{usage: {enabled: false}, nodes: {enabled: true}}")
+
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    """Run a test's steps on a fleet with the given config, in stepped time."""
+    caplog.set_level(logging.INFO)
+
+    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = POOLS) -> None:
+        async def main() -> None:
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                await steps(fleet)
+
+        run_stepped(main)
+
+    return run_steps
+
+
+def _waiting(workload_id: str, position: int, *, quota: str = "q1", **fields: object) -> Row:
+    return {
+        "WorkloadId": workload_id,
+        "WorkloadType": "DLC",
+        "WorkloadStatus": "Pending",
+        "Status": "Enqueued",
+        "Position": position,
+        "QuotaId": quota,
+        "Resource": {"CPU": "8", "GPU": "8", "Memory": "512Gi"},
+        **fields,
+    }
+
+
+def _node(name: str, **fields: object) -> Row:
+    return {
+        "NodeName": name,
+        "NodeType": "ml.gu8tf.8.46xlarge",
+        "NodeStatus": "Ready",
+        "GPUType": "GU8T",
+        "CPU": "184",
+        "GPU": "8",
+        "Memory": "1800",
+        "RequestCPU": "92",
+        "RequestGPU": "4",
+        "RequestMemory": "921600Mi",
+        **fields,
+    }
+
+
+def _world() -> Cloud:
+    """A parent with a child; what waits in the child is in the parent's queue as well."""
+    cloud = Cloud()
+    types = {"QuotaConfig": {"WorkloadTypes": ["DLC", "DSW"]}}
+    cloud.quotas = [
+        {"QuotaId": "q1", "QuotaName": "parent", "ParentQuotaId": "", **types},
+        {"QuotaId": "q2", "QuotaName": "child", "ParentQuotaId": "q1", **types},
+    ]
+    cloud.jobs = [job("a", "Queuing", ResourceId="q1"), job("b", "Queuing", ResourceId="q2")]
+    of_child = _waiting("b", 1, quota="q2", Resource={"CPU": "4", "Memory": "8Gi"})
+    cloud.queues = {
+        "q1": [_waiting("a", 2), of_child, _waiting("notebook", 3, WorkloadType="dsw")],
+        "q2": [of_child],
+    }
+    cloud.running = {("q1", "dlc"): 12, ("q2", "dlc"): 5, ("q1", "dsw"): 1}
+    cloud.nodes = {
+        "q1": [_node("n1"), _node("n2", NodeStatus="Abnormal"), _node("n3", NodeStatus="Cordoned", GPU=None)],
+        "q2": [_node("n1")],
+    }
+    return cloud
+
+
+def test_golden_exposition_of_queues_workloads_and_nodes(run: Run) -> None:
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        shown = await fleet.lines("pool_workloads", "pool_queued", "job_queue_position", "node_")
+        check_golden(GOLDEN / "pools.txt", "".join(f"{line}\n" for line in shown))
+
+    run(_world(), steps)
+
+
+def test_calls_are_one_for_the_queue_and_one_for_each_type(run: Run) -> None:
+    cloud = _world()
+    cloud.queues["q2"] = [_waiting(f"w{n}", n, quota="q2") for n in range(250)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        called = Counter(query["path"].split("/")[-2] for query in cloud.called("ListQuotaWorkloads"))
+        assert called == {"q1": 1 + 2, "q2": 3 + 2}
+        counted = [query for query in cloud.called("ListQuotaWorkloads") if "WorkloadStatuses" in query]
+        assert {(q["WorkloadType"], q["WorkloadStatuses"], q["PageSize"]) for q in counted} == {
+            ("dlc", "Running", "1"),
+            ("dsw", "Running", "1"),
+        }
+        assert Counter(query["QuotaId"] for query in cloud.called("ListNodes")) == {"q1": 1, "q2": 1}
+        assert {(q["Verbose"], q["PageSize"], q["path"]) for q in cloud.called("ListNodes")} == {
+            ("true", "100", "/api/v1/nodes")
+        }
+        assert await fleet.value('pool_queued_accelerators{pool_id="q2",accelerator="gpu"}') == 2000
+
+    run(cloud, steps)
+
+
+def test_a_queue_that_does_not_say_what_it_wants_has_no_sum(run: Run) -> None:
+    cloud = _world()
+    cloud.queues["q1"].append(_waiting("c", 4, Resource=None))
+    cloud.queues["q2"].append(_waiting("d", 4, Resource={"GPU": "many"}))
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.lines("pool_queued_accelerators") == []
+        labels = 'workload_type="dlc",status="queued",platform_status="Enqueued"'
+        assert await fleet.value(f'pool_workloads{{pool_id="q1",{labels}}}') == 3
+
+    run(cloud, steps)
+
+
+def test_places_are_told_of_listed_jobs_in_their_own_queue_only(run: Run) -> None:
+    cloud = _world()
+    cloud.queues["q1"] += [
+        _waiting("gone", 5),
+        _waiting("left out", 6),
+        _waiting("a", 9, WorkloadId="x", Position=None),
+        _waiting("running", 7, Status="Dequeued"),
+    ]
+    cloud.jobs += [job("left out", "Queuing"), job("running", "EnvPreparing")]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        before = fleet.own("dropped_readings_total", collector="pool_workloads", reason="unlisted")
+        await fleet.runner("pool_workloads").tick()  # by now the jobs are known for certain
+        places = await fleet.lines("job_queue_position")
+        assert len(places) == 2
+        assert await fleet.value('job_queue_position{job_id="a"}') == 2
+        assert await fleet.value('job_queue_position{job_id="b"}') == 1
+        after = fleet.own("dropped_readings_total", collector="pool_workloads", reason="unlisted")
+        assert (after or 0) - (before or 0) == 1  # the one that is gone; the one that the config leaves out is listed
+
+    run(cloud, steps, POOLS.replace("    limits", "    jobs: {exclude: {name: [name-left out]}}\n    limits"))
+
+
+def test_a_workload_type_that_no_config_names_is_counted_where_it_waits(run: Run) -> None:
+    cloud = _world()
+    del cloud.quotas[1]
+    cloud.quotas[0]["QuotaConfig"] = None
+    cloud.queues["q1"] = [_waiting("r", 1, WorkloadType="Ray")]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        labels = {
+            'workload_type="dlc",status="queued",platform_status="Enqueued"': 0,
+            'workload_type="ray",status="queued",platform_status="Enqueued"': 1,
+            'workload_type="dlc",status="running",platform_status="Running"': 12,
+        }
+        assert len(await fleet.lines("pool_workloads")) == len(labels)
+        for text, value in labels.items():
+            assert await fleet.value(f'pool_workloads{{pool_id="q1",{text}}}') == value
+
+    run(cloud, steps)
+
+
+def test_a_quota_that_fails_keeps_its_last_answer_and_one_that_is_gone_does_not(run: Run) -> None:
+    cloud = _world()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        cloud.answer = lambda name, query: (
+            httpx.Response(500, json={}) if name == "ListQuotaWorkloads" and "/q1/" in query["path"] else None
+        )
+        await fleet.runner("pool_workloads").tick()
+        assert len(await fleet.lines('pool_workloads{provider="p",pool_id="q1"')) == 4
+        assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1
+        cloud.answer = lambda *_: None
+        del cloud.quotas[1]
+        for collector in ("pools", "pool_workloads", "nodes"):
+            await fleet.runner(collector).tick()
+        assert (
+            await fleet.lines('pool_workloads{provider="p",pool_id="q2"', 'node_info{provider="p",pool_id="q2"') == []
+        )
+        assert await fleet.value('job_queue_position{job_id="b"}') is None
+
+    run(cloud, steps)
+
+
+def test_without_a_list_of_quotas_there_is_nothing_to_poll_and_that_is_a_failure(run: Run) -> None:
+    cloud = _world()
+    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None
+
+    async def steps(fleet: Fleet) -> None:
+        assert not await fleet.exporter.poll_once()
+        for collector in ("pool_workloads", "nodes"):
+            assert fleet.own("collector_errors_total", collector=collector, reason="not_ready") == 1
+        assert cloud.called("ListQuotaWorkloads") == []
+        cloud.answer = lambda *_: None
+        assert await fleet.exporter.poll_once()
+
+    run(cloud, steps)
+
+
+def test_an_account_without_quotas_is_no_failure(run: Run) -> None:
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.lines("pool_", "node_") == []
+
+    run(Cloud(), steps)
+
+
+def test_nodes_are_polled_only_where_they_are_switched_on(run: Run) -> None:
+    cloud = _world()
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(120)
+        assert cloud.called("ListNodes") == []
+        assert len(await fleet.lines("pool_workloads")) == 8
+
+    run(cloud, steps, POOLS.replace(", nodes: {enabled: true}", ""))

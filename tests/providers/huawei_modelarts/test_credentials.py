@@ -1,0 +1,512 @@
+"""The life of every kind of credentials: start, renewal, end, revocation; over loopback HTTP, in stepped time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.providers.huawei_modelarts.credentials_rig import Rig, rigged
+from tests.support.clock import START, run_stepped
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
+from trainfleet_exporter.simulator.modelarts.catalog import (
+    ACCESS_KEY,
+    DOMAIN_NAME,
+    PASSWORD,
+    PROJECT_ID,
+    SECRET_KEY,
+    USER_NAME,
+)
+
+HOUR = 3600.0
+SECURITY_TOKEN = "planted-security-token"
+KEYS = f"credentials: {{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}"
+USER = f"credentials: {{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}"
+OIDC = f'credentials: {{oidc: {{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token_file: id-token}}}}'
+MACHINE = "credentials: {ecs_agency: true}"
+PROFILE = "credentials: {profile: team}"
+
+Check = Callable[[Rig], Awaitable[None]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with a file of profiles, and an ID token beside the config."""
+    folder = tmp_path / ".huaweicloud"
+    folder.mkdir()
+    keys = f"ak = {ACCESS_KEY}\nsk = {SECRET_KEY}\n"
+    text = f"[basic]\n{keys}[team]\n{keys}project_id = {PROJECT_ID}\n"
+    (folder / "credentials").write_text(text, encoding="utf-8")
+    (tmp_path / "id-token").write_text(OIDC_TOKEN + "\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_in_any_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    issued: list[Simulator] = SIMULATORS
+    issued.clear()
+    with caplog.at_level(logging.DEBUG):
+        yield
+    secrets = {SECRET_KEY, PASSWORD, OIDC_TOKEN, SECURITY_TOKEN}
+    for simulator in issued:
+        for key in simulator.agency.issued:
+            secrets |= {key.access_key, key.secret_key, key.security_token}
+    records = caplog.get_records("call")
+    logged = "\n".join(f"{record.getMessage()} {record.__dict__.get('fields', '')}" for record in records)
+    assert logged
+    assert not [secret for secret in secrets if secret in logged]
+    assert "MIISIM" not in logged  # what every IAM token of the simulator begins with
+
+
+SIMULATORS: list[Simulator] = []
+
+
+def simulated(**settings: object) -> Simulator:
+    """A small ModelArts whose secrets are looked for in the log."""
+    simulator = Simulator(clouds=("modelarts",), population=1, **settings)  # type: ignore[arg-type]  # as given
+    SIMULATORS.append(simulator)
+    return simulator
+
+
+def stepped(
+    folder: Path,
+    credentials: str,
+    check: Check,
+    *,
+    environ: Mapping[str, str] | None = None,
+    simulator: Simulator | None = None,
+    more: str = f"project_id: {PROJECT_ID}",
+) -> None:
+    async def main() -> None:
+        made = simulator or simulated()
+        async with rigged(folder, credentials, environ=environ, simulator=made, more=more) as rig:
+            await check(rig)
+
+    run_stepped(main)
+
+
+KINDS: dict[str, tuple[str, dict[str, str], str, float | None]] = {
+    "keys": (KEYS, {}, "config file", None),
+    "keys by reference": (KEYS.replace(SECRET_KEY, "'${S}'"), {"S": SECRET_KEY}, "config file, environment", None),
+    "password": (USER, {}, f"IAM password of user {USER_NAME}", 24 * HOUR),
+    "oidc": (OIDC, {}, f"OIDC agency {AGENCY_URN}", HOUR),
+    "machine": (MACHINE, {}, "ECS metadata", 24 * HOUR),
+    "profile": (PROFILE, {"HOME": "."}, "profile team of ~/.huaweicloud/credentials", None),
+    "chain: oidc": (
+        "",
+        {
+            "HUAWEICLOUD_OIDC_PROVIDER_URN": PROVIDER_URN,
+            "HUAWEICLOUD_OIDC_AGENCY_URN": AGENCY_URN,
+            "HUAWEICLOUD_OIDC_ID_TOKEN": OIDC_TOKEN,
+            "HUAWEICLOUD_SDK_AK": "of-a-later-link",
+            "HUAWEICLOUD_SDK_SK": "of-a-later-link",
+        },
+        f"OIDC agency {AGENCY_URN}",
+        HOUR,
+    ),
+    "chain: variables": (
+        "",
+        {"HUAWEICLOUD_SDK_AK": ACCESS_KEY, "HUAWEICLOUD_SDK_SK": SECRET_KEY, "HOME": "."},
+        "environment",
+        None,
+    ),
+    "chain: profile": ("", {"HOME": "."}, "profile basic of ~/.huaweicloud/credentials", None),
+    "chain: machine": ("", {"HOME": "nowhere"}, "ECS metadata", 24 * HOUR),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_opens_the_cloud_says_where_it_comes_from_and_when_it_ends(kind: str, home: Path) -> None:
+    credentials, environ, origin, lifetime = KINDS[kind]
+    if "HOME" in environ:
+        environ = {**environ, "HOME": str(home / environ["HOME"])}
+
+    async def check(rig: Rig) -> None:
+        assert rig.left() is None
+        assert await rig.exporter.poll_once()
+        assert rig.identity.origin == origin
+        left = rig.left()
+        assert left == (None if lifetime is None else pytest.approx(lifetime, abs=1))
+        shown = rig.config_text + repr(rig.exporter.config) + repr(rig.identity) + repr(vars(rig.identity))
+        for secret in (SECRET_KEY, PASSWORD, OIDC_TOKEN):
+            assert secret not in shown
+
+    stepped(home, credentials, check, environ=environ)
+
+
+def test_temporary_keys_that_are_given_are_signed_with_their_token(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        assert await rig.exporter.poll_once()
+
+    (home / "security").write_text(SECURITY_TOKEN)
+    keys = KEYS.replace("}", ", security_token_file: security}")
+    stepped(home, keys, check, simulator=simulated(security_token=SECURITY_TOKEN))
+
+
+LIVES = {
+    "oidc": (OIDC, "AssumeAgencyWithOIDC", 1000, 6 * HOUR, 6 * HOUR - 2400),
+    "oidc of an hour": (OIDC, "AssumeAgencyWithOIDC", 100, HOUR, HOUR / 2),  # shorter than the margin allows
+    "machine": (MACHINE, "GetSecurityKey", 200, 2 * HOUR, 2 * HOUR - 2400),
+    "password": (USER, "KeystoneCreateUserTokenByPassword", 200, 2 * HOUR, 1.5 * HOUR),
+}
+
+
+@pytest.mark.parametrize("kind", LIVES)
+def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    credentials, operation, polls, lifetime, used = LIVES[kind]
+
+    async def check(rig: Rig) -> None:
+        rig.simulator.agency.lifetime = lifetime
+        rig.schedule.start()
+        shortest = lifetime
+        for _ in range(polls):
+            await asyncio.sleep(60)
+            shortest = min(shortest, rig.left() or 0.0)
+        assert rig.calls("ListWorkspaces") >= polls - 1
+        assert rig.calls("ListWorkspaces", "auth") == 0
+        lives = polls * 60 / used
+        assert lives - 1 <= rig.calls(operation) <= lives + 1
+        # What is about to be renewed is never nearer to its end than the margin (less the time to the next poll).
+        assert shortest >= lifetime - used - 61
+        told = [line for line in caplog.messages if "valid until" in line]
+        assert len(told) == rig.calls(operation)
+        assert " received, valid until " in told[0]
+        assert all(" renewed, valid until " in line for line in told[1:])
+
+    stepped(home, credentials, check, simulator=simulated(token_lifetime=lifetime))
+
+
+@pytest.mark.parametrize(
+    ("credentials", "api", "what"),
+    [
+        (OIDC, "sts", f"temporary keys of OIDC agency {AGENCY_URN}"),
+        (MACHINE, "metadata", "temporary keys of ECS metadata"),
+        (USER, "iam", f"IAM tokens of user {USER_NAME}"),
+    ],
+    ids=["oidc", "machine", "password"],
+)
+def test_what_cannot_be_renewed_is_used_to_its_end_and_had_again_after_it(
+    home: Path, credentials: str, api: str, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.agency.lifetime = HOUR
+        rig.schedule.start()
+        await asyncio.sleep(10)
+        rig.simulator.faults.add(Fault(match={"api": api}, status=500))
+        await asyncio.sleep(HOUR - 60)
+        assert rig.good()
+        assert rig.left() == pytest.approx(50, abs=1)
+        warnings = [line for line in caplog.messages if f"{what} could not be renewed and are used until" in line]
+        assert 5 <= len(warnings) <= 7  # every five minutes of the second half
+        assert "2026-01-02T04:04:05Z" in warnings[0]
+        await asyncio.sleep(180)
+        assert not rig.good()
+        left = rig.left()
+        assert left is not None
+        assert left < 0  # an alert on this gauge fires
+        rig.simulator.faults.clear()
+        await asyncio.sleep(120)
+        assert rig.good()
+        assert (rig.left() or 0) > HOUR / 2
+
+    stepped(home, credentials, check, simulator=simulated(token_lifetime=HOUR))
+
+
+@pytest.mark.parametrize("credentials", [OIDC, MACHINE, USER], ids=["oidc", "machine", "password"])
+def test_what_is_revoked_is_had_anew_by_the_next_poll_but_not_within_five_minutes(
+    home: Path, credentials: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(rig: Rig) -> None:
+        def revoke() -> None:
+            rig.simulator.agency.revoke()
+            rig.simulator.tokens.revoke_all()
+
+        rig.schedule.start()
+        await asyncio.sleep(310)
+        first = rig.left()
+        assert first is not None
+        revoke()
+        await asyncio.sleep(60)
+        assert rig.good()
+        assert rig.calls("ListWorkspaces", "auth") == 1
+        assert (rig.left() or 0) > first
+        assert len([line for line in caplog.messages if "renewed, valid until" in line]) == 1
+        revoke()
+        await asyncio.sleep(60)
+        assert not rig.good()  # it is too new to have been refused for its age
+        await asyncio.sleep(HOUR / 2)
+        assert rig.good()
+        assert len([line for line in caplog.messages if "renewed, valid until" in line]) == 2
+
+    stepped(home, credentials, check)
+
+
+def test_an_id_token_is_read_anew_at_each_renewal(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check(rig: Rig) -> None:
+        rig.schedule.start()
+        await asyncio.sleep(60)
+        rig.simulator.agency.oidc_token = "planted-second-token"
+        await asyncio.sleep(HOUR - 120)
+        assert rig.good()
+        refused = rig.calls("AssumeAgencyWithOIDC", "auth")
+        assert 5 <= refused <= 7  # every five minutes of the second half, not at every poll
+        assert any("the ID token is invalid or has expired" in line for line in caplog.messages)
+        (home / "id-token").write_text("planted-second-token")
+        await asyncio.sleep(300)
+        assert rig.good()
+        assert rig.calls("AssumeAgencyWithOIDC", "auth") == refused
+        assert rig.calls("AssumeAgencyWithOIDC") == 2
+        (home / "id-token").unlink()
+        await asyncio.sleep(HOUR)
+        assert not rig.good()
+        assert any("id-token cannot be used: No such file" in line for line in caplog.messages)
+        assert "planted-second-token" not in "".join(caplog.messages)
+
+    stepped(home, OIDC, check)
+
+
+FILES = "credentials: {access_key_file: access, secret_key_file: secret, security_token_file: token}"
+
+
+async def polled(rig: Rig, seconds: int = 10) -> bool:
+    """Whether every poll of so many seconds, one a second, succeeded."""
+    good = [bool(await rig.exporter.poll_once())]
+    for _ in range(seconds):
+        await asyncio.sleep(1)
+        good.append(bool(await rig.exporter.poll_once()))
+    return all(good)
+
+
+def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) -> None:
+    simulator = simulated()
+    first, second, third = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(3))
+    texts = {"access": "access_key", "secret": "secret_key", "token": "security_token"}
+
+    def put(key: TemporaryKey, *parts: str) -> None:
+        for part in parts:
+            (home / part).write_text(getattr(key, texts[part]))
+
+    async def check(rig: Rig) -> None:
+        assert await polled(rig)
+        for part in texts:
+            put(second, part)
+            assert await polled(rig)  # half a rotation changes nothing
+        simulator.agency.revoke(first.access_key)
+        assert await polled(rig)
+        simulator.agency.revoke(second.access_key)  # at once: what is refused is not waited for
+        put(third, *texts)
+        assert await polled(rig)
+        assert rig.calls("ListWorkspaces", "auth") == 1
+        assert rig.identity.origin == ", ".join(f"file {home / part}" for part in texts)
+
+    put(first, *texts)
+    stepped(home, FILES, check, simulator=simulator)
+
+
+def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
+    simulator = simulated()
+    first, second = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(2))
+    path = home / ".huaweicloud" / "credentials"
+
+    def text(key: TemporaryKey) -> str:
+        return f"[team]\nak = {key.access_key}\nsecurity_token = {key.security_token}\nsk = {key.secret_key}\n"
+
+    async def check(rig: Rig) -> None:
+        assert await polled(rig)
+        whole = text(second)
+        path.write_text(whole[: whole.index("sk =")])
+        assert await polled(rig, 30)
+        path.write_text(whole)
+        assert await polled(rig)
+        simulator.agency.revoke(first.access_key)
+        assert await polled(rig)
+        assert rig.calls("ListWorkspaces", "auth") == 0
+
+    path.write_text(text(first))
+    stepped(home, PROFILE, check, simulator=simulator, environ={"HOME": str(home)})
+
+
+def test_a_profile_that_goes_away_is_told_after_a_while(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check(rig: Rig) -> None:
+        assert await polled(rig)
+        (home / ".huaweicloud" / "credentials").unlink()
+        assert await polled(rig, 50)
+        assert not await polled(rig, 30)
+        told = (
+            "poll failed: ListWorkspaces: the file ~/.huaweicloud/credentials cannot be used: No such file or directory"
+        )
+        assert told in caplog.messages
+
+    stepped(home, PROFILE, check, environ={"HOME": str(home)})
+
+
+def test_a_metadata_service_without_sessions_is_asked_without_one(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.agency.metadata_tokens = False
+        assert await rig.exporter.poll_once()
+        assert rig.calls("GetMetadataToken", "client") == 1
+        assert rig.calls("GetSecurityKey") == 1
+
+    stepped(home, MACHINE, check)
+
+
+@pytest.mark.parametrize("status", [405, 503])
+def test_and_so_is_one_that_says_so_in_another_way(home: Path, status: int) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault(match={"operation": "GetMetadataToken"}, status=status, body=""))
+        rig.simulator.agency.metadata_tokens = False
+        assert await rig.exporter.poll_once()
+        assert rig.calls("GetMetadataToken", "client") == 1  # once: it is an answer, no failure
+
+    stepped(home, MACHINE, check)
+
+
+ENDED = {"access": "a", "secret": "b", "securitytoken": "c", "expires_at": "2026-01-02T03:04:04Z"}
+AMISS: dict[str, tuple[Fault, str]] = {
+    "no leave": (Fault({"operation": "GetMetadataToken"}, 403, ""), "GetMetadataToken: HTTP 403 access denied"),
+    "no session": (Fault({"operation": "GetMetadataToken"}, 200, "a\nb"), "GetMetadataToken: the answer is no token"),
+    "no luck": (Fault({"operation": "GetSecurityKey"}, 500, ""), "GetSecurityKey: HTTP 500 the service failed"),
+    "no JSON": (Fault({"operation": "GetSecurityKey"}, 200, "<html>"), "the answer is not JSON but 6 bytes"),
+    "half a key": (
+        Fault({"operation": "GetSecurityKey"}, 200, {"credential": {"access": "a"}}),
+        "GetSecurityKey: the answer has no whole temporary key, or does not say when it ends",
+    ),
+    "an old key": (
+        Fault({"operation": "GetSecurityKey"}, 200, {"credential": ENDED}),
+        "the temporary key that was issued ended at 2026-01-02T03:04:04Z, and here it is 2026-01-02T03:04:0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AMISS)
+def test_a_metadata_service_that_answers_amiss_is_told(case: str, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fault, told = AMISS[case]
+
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(fault)
+        assert not await rig.exporter.poll_once()
+        (line,) = [line for line in caplog.messages if "poll failed" in line]
+        assert told in line
+
+    stepped(home, MACHINE, check)
+
+
+def test_a_metadata_service_that_hangs_takes_three_seconds(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault(match={"api": "metadata"}, delay=100))
+        began = time.time()
+        assert not await rig.exporter.poll_once()
+        assert time.time() - began == pytest.approx(3, abs=0.1)
+        assert any("no whole answer after 3.0 s" in line for line in caplog.messages)
+
+    stepped(home, MACHINE, check)
+
+
+def test_metadata_is_never_asked_through_a_proxy(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        assert not await rig.exporter.poll_once()  # ModelArts is, and nothing listens there
+        assert rig.calls("GetSecurityKey") == 1
+
+    stepped(home, MACHINE, check, more=f'project_id: {PROJECT_ID}\n    http: {{proxy_url: "http://127.0.0.1:9"}}')
+
+
+def test_a_chain_without_any_link_names_them_all_and_asks_no_more_than_every_five_minutes(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.agency.name = None
+        rig.schedule.start()
+        await asyncio.sleep(30)
+        (line,) = {line for line in caplog.messages if "no credentials" in line}
+        assert line == (
+            "poll failed: ListWorkspaces: no credentials are configured, and none were found: "
+            "the environment sets no HUAWEICLOUD_OIDC_PROVIDER_URN; the environment sets no HUAWEICLOUD_SDK_AK; "
+            "the file ~/.huaweicloud/credentials cannot be used: No such file or directory; "
+            "ECS metadata: this server has no agency"
+        )
+        await asyncio.sleep(HOUR)
+        assert 12 <= rig.calls("GetSecurityKey", "client") <= 13
+        assert rig.left() is None
+        rig.simulator.agency.name = "now-it-has-one"
+        await asyncio.sleep(700)
+        assert rig.good()
+        # The chain stays with the link that answered: what fails now is that link.
+        rig.simulator.agency.revoke()
+        rig.simulator.agency.name = None
+        before = len(caplog.messages)
+        await asyncio.sleep(100)
+        assert not rig.good()
+        assert "poll failed: GetSecurityKey: HTTP 404 this server has no agency" in caplog.messages[before:]
+        assert not any("none were found" in line for line in caplog.messages[before:])
+
+    stepped(home, "", check, environ={"HOME": str(home / "nowhere")})
+
+
+def test_a_clock_that_is_off_is_told_in_words_with_both_times(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check(rig: Rig) -> None:
+        rig.schedule.start()
+        await asyncio.sleep(HOUR - 1)
+        (line, *_) = [line for line in caplog.messages if "poll failed" in line]
+        assert line.startswith(
+            "poll failed: ListWorkspaces: HTTP 401 APIGW.0301 the clock of this machine is off by 16 minutes: "
+            "here it is 2026-01-02T03:04:0"
+        )
+        assert "there it is 2026-01-02T03:20:0" in line
+        # Other keys would be refused just so: no more of them than their lifetime asks for.
+        assert rig.calls("AssumeAgencyWithOIDC") == 2
+
+    stepped(home, OIDC, check, simulator=simulated(clock=lambda: time.time() + 960))
+
+
+@pytest.mark.parametrize(
+    ("credentials", "environ", "asked"),
+    [
+        (KEYS, {}, 1),
+        (USER, {}, 0),  # the token tells it
+        (PROFILE, {"HOME": "."}, 0),
+        ("", {"HUAWEICLOUD_SDK_AK": ACCESS_KEY, "HUAWEICLOUD_SDK_SK": SECRET_KEY}, 1),
+        (
+            "",
+            {
+                "HUAWEICLOUD_SDK_AK": ACCESS_KEY,
+                "HUAWEICLOUD_SDK_SK": SECRET_KEY,
+                "HUAWEICLOUD_SDK_PROJECT_ID": PROJECT_ID,
+            },
+            0,
+        ),
+        (KEYS, {"HUAWEICLOUD_SDK_PROJECT_ID": "of-other-credentials"}, 1),
+    ],
+    ids=["keys", "password", "profile", "variables", "variables with a project", "a project of other credentials"],
+)
+def test_a_project_that_is_left_out_is_told_by_the_credentials_or_by_iam(
+    home: Path, credentials: str, environ: dict[str, str], asked: int
+) -> None:
+    if "HOME" in environ:
+        environ = {"HOME": str(home)}
+
+    async def check(rig: Rig) -> None:
+        for _ in range(3):
+            assert await rig.exporter.poll_once()
+        assert rig.calls("KeystoneListProjects") == asked
+        (provider,) = rig.exporter.providers
+        assert provider.facts.project_id == PROJECT_ID
+        text = (await rig.exporter.text()).decode()
+        (info,) = [line for line in text.splitlines() if line.startswith("trainfleet_provider_info{")]
+        assert f'project_id="{PROJECT_ID}"' in info
+
+    stepped(home, credentials, check, environ=environ, more="")
+
+
+def test_start_is_told_by_the_endpoints(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        (provider,) = rig.exporter.providers
+        assert set(provider.endpoints) == {"modelarts", "iam", "sts"}
+        assert time.time() >= START
+
+    stepped(home, OIDC, check)
