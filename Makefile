@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test lint bench cost lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ lint: $(VENV)/.dev ## ruff and mypy
 
 bench: $(VENV)/.dev ## measure (benchmarks are not tests: nothing here passes or fails)
 	$(BIN)/python -m benchmarks
+
+cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/cost.md (takes ten minutes)
+	$(BIN)/python -m benchmarks.cost
 
 lock: $(VENV)/.dev ## pin names, versions and hashes anew
 	$(BIN)/python -m pip install -q uv

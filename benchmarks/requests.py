@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import httpx
 
 from benchmarks.pairs import compare
-from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Keys
-from trainfleet_exporter.transport import Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
+from trainfleet_exporter.transport import Account, Call, HttpSettings, Limits, Transport
 
 _BATCH = 300
 _WORKERS = 4
@@ -32,7 +32,7 @@ async def rows() -> AsyncIterator[str]:
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     credentials = Credentials("benchmark", lambda: Keys("id", "secret"))
     transport = Transport(
-        limits=Limits(requests_per_second=1e6, concurrency=_WORKERS),
+        account=Account("benchmark", Limits(requests_per_second=1e6, concurrency=_WORKERS)),
         http=HttpSettings(proxy_url=None, ca_file=None),
         observe=lambda attempt: None,
     )

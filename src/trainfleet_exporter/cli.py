@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import platform as python_platform
@@ -30,6 +31,7 @@ commands:
   trainfleet-exporter --config.file=FILE          the daemon
   trainfleet-exporter demo                        the daemon beside simulated clouds on loopback; no account needed
   trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
+  trainfleet-exporter diagnose --config.file=FILE poll once and tell of rights, calls, limits, and what to change
   trainfleet-exporter simulate                    only the simulated clouds (for developers)
 """
 
@@ -87,6 +89,17 @@ def _run_once(options: argparse.Namespace) -> int:
         return succeeded
 
     return 0 if asyncio.run(run()) else 1
+
+
+def _run_diagnose(options: argparse.Namespace) -> int:
+    from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
+
+    reports = asyncio.run(examine(_load(options), installed_platforms()))
+    if options.json:
+        print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
+    else:
+        print("\n".join(map(show, reports)), end="")
+    return 0 if all(report.success for report in reports) else 1
 
 
 def _run_demo(options: argparse.Namespace) -> int:
@@ -203,6 +216,19 @@ def _once_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _diagnose_parser() -> argparse.ArgumentParser:
+    parser = _parser(
+        "diagnose",
+        "Polls every collector once and reports, for each provider: where the credentials came from, what each\n"
+        "endpoint answered, rights that are missing, series, calls against known limits, and what to change.\n"
+        "Exit code 1 if a collector failed.",
+    )
+    _add_config(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    parser.set_defaults(log_level="error")  # the report says it better
+    return parser
+
+
 def _demo_parser() -> argparse.ArgumentParser:
     parser = _parser("demo", "The daemon beside simulated clouds: real HTTP, real signatures, no account needed.")
     _add_web(parser, "127.0.0.1:10075")
@@ -227,6 +253,7 @@ def _add_seed(parser: argparse.ArgumentParser) -> None:
 _COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]]] = {
     "": (_daemon_parser, _run_daemon),
     "demo": (_demo_parser, _run_demo),
+    "diagnose": (_diagnose_parser, _run_diagnose),
     "once": (_once_parser, _run_once),
     "simulate": (_simulate_parser, _run_simulate),
 }

@@ -1,0 +1,210 @@
+"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites the tables of docs/cost.md.
+
+Each row is a world of so many live jobs, polled by the real exporter over loopback HTTP for some simulated minutes;
+the calls are those that the cloud's own log holds, and the exporter's counters are checked against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import httpx
+from tests.support.clock import run_stepped
+
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.transport import Attempt
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "cost.md"
+SIZES = (10, 1_000, 10_000)
+
+_SETTLE = 299.5
+"""Simulated seconds before counting begins, just before polls of every interval: first polls read catalogues and all at
+once."""
+_COUNTED = 600.0
+"""Simulated seconds that are counted: two cycles of the slowest collector."""
+_PATIENCE = 60
+"""Jobs live for hours here; the demo's live for minutes, and their endings would be most of the cost."""
+_PER_LIVE = 1.64
+"""How much larger than its live jobs a world's `population` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """One cloud as it is measured; `config` goes in place of the simulator's own collectors and limits."""
+
+    name: str
+    title: str
+    page: int
+    size: float
+    """How much of a simulator's population lives on this cloud."""
+    config: str
+
+
+_PAI = """\
+    collectors:
+      usage: {{source: cloudmonitor}}
+      nodes: {{enabled: true}}
+    limits: {{requests_per_second: {rate}, concurrency: 8}}
+"""
+_MODELARTS = """\
+    collectors:
+      usage: {{source: aom}}
+      nodes: {{enabled: true}}
+    limits: {{requests_per_second: {rate}, concurrency: 8}}
+"""
+CLOUDS = (
+    Cloud("pai", "Alibaba PAI", 100, 1.0, _PAI),
+    Cloud("modelarts", "Huawei ModelArts", 50, 0.6, _MODELARTS),
+)
+RATE = 20
+"""limits.requests_per_second of every row: what 10,000 jobs need to end their sweeps in half their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one world cost. `polls` is how many polls each collector made while counted; seconds are simulated."""
+
+    live: int
+    pods: int
+    calls: Mapping[str, int]
+    polls: Mapping[str, int]
+    seconds: Mapping[str, float]
+    intervals: Mapping[str, float]
+    parts: Mapping[str, int]
+
+    def each(self, collector: str) -> float:
+        """Calls of one poll."""
+        return self.calls.get(collector, 0) / max(self.polls.get(collector, 0), 1)
+
+
+def measure(cloud: Cloud, live: int) -> Measured:
+    """Poll a world of about so many live jobs, and count."""
+    return run_stepped(lambda: _measure(cloud, live))
+
+
+async def _measure(cloud: Cloud, live: int) -> Measured:
+    loop = asyncio.get_running_loop()
+    simulator = Simulator(
+        seed=7, clouds=(cloud.name,), population=max(round(live * _PER_LIVE / cloud.size), 8), patience=_PATIENCE
+    )
+    attempts: list[tuple[float, Attempt]] = []
+    async with simulator.serve() as url:
+        exporter = _exporter(simulator, url, cloud, lambda _, attempt: attempts.append((loop.time(), attempt)))
+        schedule = Schedule(exporter.runners)
+        try:
+            schedule.start()
+            await asyncio.sleep(_SETTLE + _COUNTED)
+        finally:
+            await schedule.stop()
+            await exporter.aclose()
+        failed = [runner.state.collector for runner in exporter.runners if not runner.state.success]
+        if failed:
+            raise SystemExit(f"{cloud.name}, {live} jobs: these collectors fail: {', '.join(failed)}")
+        async with httpx.AsyncClient(trust_env=False) as client:
+            _compare(exporter, (await client.get(f"{url}/truth")).json()["calls"])
+    jobs = simulator.worlds[cloud.name].live()
+    intervals = {runner.state.collector: runner.state.interval for runner in exporter.runners}
+    counted = Counter(attempt.caller for at, attempt in attempts if at >= _SETTLE)
+    return Measured(
+        live=len(jobs),
+        pods=sum(len(job.pods) for job in jobs),
+        calls=counted,
+        polls={name: round(_COUNTED / interval) for name, interval in intervals.items()},
+        seconds={runner.state.collector: runner.state.duration or 0.0 for runner in exporter.runners},
+        intervals=intervals,
+        parts={runner.state.collector: runner.state.parts for runner in exporter.runners},
+    )
+
+
+def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: object) -> Exporter:
+    text = simulator.config_yaml(url)
+    text = re.sub(r"global:\n(?:  .*\n)+", "", text)  # the intervals are the exporter's own
+    text = re.sub(r"    collectors:\n(?:      .*\n)+    limits:\n(?:      .*\n)+", cloud.config.format(rate=RATE), text)
+    platforms = installed_platforms()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.yaml")
+        path.write_text(text, encoding="utf-8")
+        config = load_config(
+            path, environ={}, platforms={name: platform.config for name, platform in platforms.items()}
+        )
+    return Exporter(config, platforms, observe=observe)  # type: ignore[arg-type]  # a lambda of the caller's
+
+
+def _compare(exporter: Exporter, told: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+    """Stop unless the exporter counted exactly the calls that the cloud answered."""
+    own: Counter[tuple[str, str, str]] = Counter()
+    for family in exporter.telemetry.registry.collect():
+        for sample in family.samples:
+            labels = sample.labels
+            # A kept connection that ends in the moment of its next use never carried the call to the cloud.
+            if sample.name == "trainfleet_exporter_api_requests_total" and labels["outcome"] != "network":
+                own[labels["api"], labels["operation"], labels["outcome"]] += int(sample.value)
+    theirs = Counter(
+        {
+            (api, operation, outcome): count
+            for api, operations in told.items()
+            for operation, outcomes in operations.items()
+            for outcome, count in outcomes.items()
+        }
+    )
+    if own != theirs:
+        raise SystemExit(f"the exporter's counters and the cloud's log differ: {own - theirs} / {theirs - own}")
+
+
+def table(cloud: Cloud, measured: Sequence[Measured]) -> str:
+    """One cloud's table: calls of a poll for each collector, by the number of live jobs."""
+    worlds = ", ".join(f"{found.live:,} live jobs with {found.pods:,} pods" for found in measured)
+    sizes = " | ".join(f"{size:,} jobs" for size in SIZES[: len(measured)])
+    lines = [
+        f"**{cloud.title}** ({RATE} requests a second; {worlds})",
+        "",
+        f"| collector | every | {sizes} | takes at most |",
+        "|---|---|" + "---|" * (len(measured) + 1),
+    ]
+    for collector in measured[0].intervals:
+        cells = [_number(found.each(collector)) for found in measured]
+        longest = max(found.seconds[collector] for found in measured)
+        interval = measured[0].intervals[collector]
+        lines.append(f"| `{collector}` | {interval:.0f} s | {' | '.join(cells)} | {longest:.0f} s |")
+    totals = [
+        sum(found.each(collector) * 60 / found.intervals[collector] for collector in found.intervals)
+        for found in measured
+    ]
+    lines.append("| calls a minute | | " + " | ".join(_number(total) for total in totals) + " | |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value - round(value)) < 0.05 else f"{value:,.1f}"
+
+
+def main() -> None:
+    """Measure everything and rewrite the document."""
+    rows: defaultdict[str, list[Measured]] = defaultdict(list)
+    for cloud in CLOUDS:
+        for live in SIZES:
+            began = perf_counter()
+            rows[cloud.name].append(measure(cloud, live))
+            print(f"{cloud.title}, {live:,} jobs: measured in {perf_counter() - began:.0f} s", file=sys.stderr)
+    made = "\n".join(table(cloud, rows[cloud.name]) for cloud in CLOUDS)
+    print(made)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    begin, end = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+    before, after = text.partition(begin)[0], text.partition(end)[2]
+    DOCUMENT.write_text(f"{before}{begin}\n{made}\n{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
