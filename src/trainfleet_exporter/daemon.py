@@ -12,10 +12,10 @@ import trainfleet_exporter
 from trainfleet_exporter.config import Config, ProviderConfig, redacted
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import Pacing, Runner, Schedule
+from trainfleet_exporter.polling import Pacing, Rolling, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.transport import Account, Attempt, Holder, Ledger, Limits
+from trainfleet_exporter.transport import Account, Attempt, Holder, Ledger, Limits, Ownership
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.server import WebServer, listen
 
@@ -49,7 +49,8 @@ class Exporter:
         self.providers: list[Provider] = []
         self.runners: list[Runner] = []
         self._pacing = Pacing()
-        self._ledger = Ledger(settings.state_file)
+        self._ownership = None if settings.state_file is None else Ownership(settings.state_file)
+        self._ledger = Ledger(settings.state_file, owned=self._ownership is None or self._ownership.had)
         self._accounts: dict[Holder, Account] = {}
         self._facts: dict[str, ProviderFacts] = {}
         """What is shown of each provider, by its name."""
@@ -88,6 +89,8 @@ class Exporter:
         for provider in self.providers:
             await provider.aclose()
         self._ledger.close()
+        if self._ownership is not None:
+            self._ownership.release()
 
     def _account(self, config: ProviderConfig) -> Account:
         """The account of a provider: the one it names, or one of its own."""
@@ -116,7 +119,13 @@ class Exporter:
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
-                pace=self._pacing.join(provider.name, collector.name, collector.interval, account.budgets),
+                pace=self._pacing.join(
+                    provider.name,
+                    collector.name,
+                    collector.interval,
+                    account.budgets,
+                    rolls=isinstance(collector, Rolling),
+                ),
             )
             for collector in provider.collectors
         ]

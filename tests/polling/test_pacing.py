@@ -81,6 +81,14 @@ def test_detail_stretches_first_and_counts_last() -> None:
     assert intervals(5) == pytest.approx((600 / 4, 600 / 0.5, 600 / 0.5))
 
 
+def test_what_rolls_over_the_jobs_is_detail_whatever_its_name() -> None:
+    pacing = Pacing()
+    sweep = pacing.join("p", "somebody-else-s", 60.0, {})
+    rolling = pacing.join("p", "dlc_metrics", 60.0, {}, rolls=True)
+    counts = pacing.join("p", "job_counts", 60.0, {})
+    assert counts.rank < sweep.rank < rolling.rank
+
+
 def test_collectors_of_one_rank_stretch_alike_whatever_they_cost() -> None:
     pacing, budget = Pacing(), _budget(round(JANUARY.seconds / 60 * 20))
     usage = pacing.join("p", "usage", 60.0, {"dlc": budget})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight
 
 _WORRY = 0.5
-"""A poll that needs more than this share of its time fails as soon as the cloud is a little slower."""
+"""A sweep that needs more than this share of its time fails as soon as the cloud is a little slower."""
 
 
 def advise(
@@ -48,14 +48,19 @@ def _answers(endpoints: Iterable[EndpointReport]) -> Iterator[str]:
 
 def _times(collectors: Iterable[CollectorReport], rate: float) -> Iterator[str]:
     for collector in collectors:
-        needs = max(collector.needs, collector.seconds)
-        if needs <= collector.allowed * _WORRY:
-            continue
-        yield (
-            f"{collector.collector} needs about {needs:.0f} s of the {collector.allowed:.0f} s that it has, at "
-            f"{rate:g} requests a second: give it a longer interval (sweeps also need a longer global.poll_timeout), "
-            f"poll fewer workspaces, or raise limits.requests_per_second if the cloud allows it"
-        )
+        name, needs, has = collector.collector, max(collector.needs, collector.seconds), collector.has
+        if collector.rolls and needs > has:
+            yield (
+                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s, at {rate:g} requests a second, and will "
+                f"stretch it: give it a longer interval or fewer jobs, or raise limits.requests_per_second if the "
+                f"cloud allows it"
+            )
+        elif not collector.rolls and needs > has * _WORRY:
+            yield (
+                f"{name} needs about {needs:.0f} s of the {has:.0f} s that global.poll_timeout gives it, at {rate:g} "
+                f"requests a second: give it a longer interval and all a longer poll_timeout, poll fewer workspaces, "
+                f"or raise limits.requests_per_second if the cloud allows it"
+            )
 
 
 def _months(calls: Iterable[CallsReport]) -> Iterator[str]:

@@ -137,9 +137,9 @@ class _Examined:
             success=bool(state.success),
             seconds=state.duration or 0.0,
             interval=runner.collector.interval,
+            rolls=rolls,
             needs=max(calls.values(), default=0) / self._config.limits.requests_per_second,
-            # A cycle over the jobs may take its whole interval, and stretches; a sweep must end in its time.
-            allowed=2 * runner.collector.interval if rolls else self._poll_timeout,
+            has=runner.collector.interval if rolls else self._poll_timeout,
             parts=state.parts,
             parts_failed=state.parts_failed,
             series=state.series,

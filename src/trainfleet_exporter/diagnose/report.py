@@ -21,15 +21,17 @@ class EndpointReport:
 class CollectorReport:
     """One poll of one collector. Durations are seconds; `calls` are the attempts of the poll by API.
 
-    `needs` is how long the poll takes at the configured rate if nothing else slows it; `allowed` how long it may take.
+    `needs` is how long the poll takes at the configured rate if nothing else slows it; `has` how long it may take:
+    poll_timeout for a sweep, its interval for one that rolls over the jobs one by one.
     """
 
     collector: str
     success: bool
     seconds: float
     interval: float
+    rolls: bool
     needs: float
-    allowed: float
+    has: float
     parts: int
     parts_failed: int
     series: int

@@ -39,7 +39,7 @@ def show(report: ProviderReport) -> str:
                     "yes" if row.success else "NO",
                     f"{row.seconds:.1f}s",
                     f"{row.needs:.1f}s",
-                    f"{row.allowed:.0f}s",
+                    f"{row.has:.0f}s",
                     format_duration(round(row.interval)),
                     _counts(row.calls) or "none",
                     str(row.parts),
@@ -49,6 +49,7 @@ def show(report: ProviderReport) -> str:
                 for row in report.collectors
             ),
         ),
+        "  NEEDS: for its calls at limits.requests_per_second; HAS: poll_timeout, or a cycle's interval.",
         "",
         *_table(
             ("API", "CALLS A MINUTE", "AT MOST", "CALLS A MONTH", "BUDGET", "FREE"),

@@ -32,9 +32,7 @@ class Rank(IntEnum):
     DETAIL = 2
 
 
-_RANKS = {"job_counts": Rank.COUNTS} | dict.fromkeys(
-    ("usage", "pods", "nodes", "job_metrics", "task_metrics", "jobs_v1"), Rank.DETAIL
-)
+_RANKS = {"job_counts": Rank.COUNTS} | dict.fromkeys(("usage", "pods", "nodes"), Rank.DETAIL)
 
 
 class Pace:
@@ -141,11 +139,16 @@ class Pacing:
         self._sharings: dict[Budget, Sharing] = {}
         self._paces: dict[tuple[str, str], Pace] = {}
 
-    def join(self, provider: str, collector: str, interval: float, budgets: Mapping[str, Budget]) -> Pace:
-        """The pace of one collector with its configured interval; `budgets` are its account's, by API."""
+    def join(
+        self, provider: str, collector: str, interval: float, budgets: Mapping[str, Budget], *, rolls: bool = False
+    ) -> Pace:
+        """The pace of one collector with its configured interval; `budgets` are its account's, by API.
+
+        What `rolls` over the jobs one by one is detail.
+        """
         shares = {api: self._sharings.setdefault(budget, Sharing(budget)) for api, budget in budgets.items()}
-        pace = Pace(interval, _RANKS.get(collector, Rank.LISTS), shares)
-        self._paces[provider, collector] = pace
+        usual = Rank.DETAIL if rolls else Rank.LISTS
+        pace = self._paces[provider, collector] = Pace(interval, _RANKS.get(collector, usual), shares)
         return pace
 
     def attempted(self, provider: str, collector: str, api: str) -> None:

@@ -21,6 +21,7 @@ from trainfleet_exporter.transport.calls import (
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
 from trainfleet_exporter.transport.ledger import Holder, Ledger
+from trainfleet_exporter.transport.ownership import Ownership
 
 __all__ = [
     "CALLER",
@@ -36,6 +37,7 @@ __all__ = [
     "HttpSettings",
     "Ledger",
     "Limits",
+    "Ownership",
     "Priority",
     "SignedRequest",
     "Transport",

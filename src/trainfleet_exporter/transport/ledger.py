@@ -1,7 +1,7 @@
 """All budgets, and the small file in which they survive a restart.
 
 The file says at least what was spent: it is written ahead of the calls, and exactly when the exporter stops. One
-exporter at a time may use it.
+process at a time keeps it; another that runs beside it (`once`, `diagnose`) only reads what was spent.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ Spent = dict[tuple[Holder, str], dict[Month, int]]
 
 
 class Ledger:
-    """The budgets of all accounts, kept at `path` where there is one.
+    """The budgets of all accounts, kept at `path` where there is one and it is `owned`, else only read from it.
 
     A file that cannot be read is one warning, and then as if there were none; so is one that cannot be written.
     """
 
-    def __init__(self, path: Path | None, *, calendar: Calendar | None = None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, *, owned: bool = True, calendar: Calendar | None = None) -> None:
+        self._path = path if owned else None
         self._calendar = Calendar() if calendar is None else calendar
         self._budgets: dict[tuple[Holder, str], Budget] = {}
         self._known = {} if path is None else _read(path)
+        if path is not None and not owned:
+            log.warning("another exporter keeps the state file: calls of this one are not added to what was spent")
         self._writing = threading.Lock()
         self._number = 0
         self._written = 0
