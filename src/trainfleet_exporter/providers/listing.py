@@ -32,27 +32,50 @@ async def read_whole_list(
 ) -> Listing:
     """Every page, counted from 0, or BadAnswer.
 
-    Rows move between pages while they are read, so ids repeat; each answer tells the total anew. The list is whole
-    when at least as many rows came as the smallest total that was told on the way.
+    Rows move between pages while they are read, so that ids repeat and others are passed over; each answer tells the
+    total anew. The list is whole when at least as many rows came as the smallest total that was told on the way. One
+    that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
+    tells: who must not lose a row that was there before asks for it by its id.
     """
-    rows: dict[str, dict[str, Any]] = {}
-    malformed = read = 0
-    smallest: int | None = None
-    for number in range(_MAX_PAGES):
-        page = await read_page(number)
-        items = [] if page.rows is None and page.total == 0 else page.rows
-        if page.total is None or not isinstance(items, list):
-            raise BadAnswer("the answer has no list, or does not say how long it is", operation=operation)
-        smallest = page.total if smallest is None else min(smallest, page.total)
-        for item in items:
-            row_id = id_of(item) if isinstance(item, dict) else ""
-            if row_id:
-                rows[row_id] = item
-            else:
-                malformed += 1
-        read += len(items)
-        if not items or read >= page.total:
-            break
-    if len(rows) + malformed < (smallest or 0):
-        raise BadAnswer(f"the list is incomplete: {len(rows) + malformed} rows of {smallest}", operation=operation)
-    return Listing(rows, malformed)
+    reading = _Reading(read_page, id_of, operation)
+    missing = await reading.all_pages()
+    if missing:
+        missing = await reading.all_pages()
+    if missing:
+        total = len(reading.rows) + reading.malformed
+        raise BadAnswer(f"the list is incomplete: {total} rows of {total + missing}", operation=operation)
+    return Listing(reading.rows, reading.malformed)
+
+
+class _Reading:
+    """The rows of a list, from one or more readings of its pages."""
+
+    def __init__(
+        self, read_page: Callable[[int], Awaitable[Page]], id_of: Callable[[Mapping[str, Any]], str], operation: str
+    ) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.malformed = 0
+        self._read_page = read_page
+        self._id_of = id_of
+        self._operation = operation
+
+    async def all_pages(self) -> int:
+        """Read from the first page to the last; how many rows are missing."""
+        self.malformed = read = 0
+        smallest: int | None = None
+        for number in range(_MAX_PAGES):
+            page = await self._read_page(number)
+            items = [] if page.rows is None and page.total == 0 else page.rows
+            if page.total is None or not isinstance(items, list):
+                raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)
+            smallest = page.total if smallest is None else min(smallest, page.total)
+            for item in items:
+                row_id = self._id_of(item) if isinstance(item, dict) else ""
+                if row_id:
+                    self.rows[row_id] = item
+                else:
+                    self.malformed += 1
+            read += len(items)
+            if not items or read >= page.total:
+                break
+        return max(0, (smallest or 0) - len(self.rows) - self.malformed)

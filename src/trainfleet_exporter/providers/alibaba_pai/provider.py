@@ -197,6 +197,6 @@ PLATFORM = Platform(
     config=AlibabaPaiConfig,
     build=AlibabaPai,
     permissions=_PERMISSIONS,
-    kept=KEPT,
+    kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
 )

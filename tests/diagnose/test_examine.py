@@ -1,0 +1,154 @@
+"""A diagnosis of the simulated clouds, over real HTTP in stepped time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.cli import main
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.diagnose import ProviderReport, examine, show
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Fault, Simulator
+
+Change = Callable[[str], str]
+
+
+def diagnosed(
+    folder: Path,
+    *faults: Fault,
+    clouds: tuple[str, ...] = ("pai",),
+    change: Change = lambda text: text,
+) -> list[ProviderReport]:
+    """What is found, with these faults and this change of the simulator's own config."""
+
+    async def run() -> list[ProviderReport]:
+        simulator = Simulator(seed=3, clouds=clouds)
+        for fault in faults:
+            simulator.faults.add(fault)
+        async with simulator.serve() as url:
+            path = folder / "config.yaml"
+            path.write_text(change(simulator.config_yaml(url)), encoding="utf-8")
+            platforms = installed_platforms()
+            configs = {name: platform.config for name, platform in platforms.items()}
+            reports = await examine(load_config(path, environ={}, platforms=configs), platforms)
+            async with httpx.AsyncClient(trust_env=False) as client:
+                told = (await client.get(f"{url}/truth")).json()["calls"]
+        if not faults:
+            for report in reports:
+                for endpoint in report.endpoints:
+                    answered = sum(sum(outcomes.values()) for outcomes in told.get(endpoint.api, {}).values())
+                    reached = sum(count for word, count in endpoint.outcomes.items() if word != "network")
+                    assert reached == answered
+        return reports
+
+    return run_stepped(run)
+
+
+def test_a_healthy_account(tmp_path: Path) -> None:
+    pai, modelarts = diagnosed(
+        tmp_path, clouds=("pai", "modelarts"), change=lambda text: text.replace("interval: 15s", "interval: 2m")
+    )
+    assert pai.success
+    assert modelarts.success
+    assert (pai.credentials, pai.credentials_expire) == ("config file", None)
+    assert pai.missing_rights == ()
+    assert all(endpoint.outcomes.keys() <= {"ok", "no_data"} for endpoint in (*pai.endpoints, *modelarts.endpoints))
+    assert pai.series["trainfleet_workspace_info"] == 3
+    assert sum(pai.series.values()) == sum(row.series for row in pai.collectors) + 2  # provider_info and provider_up
+    (usage,) = [row for row in pai.collectors if row.collector == "usage"]
+    (months,) = [row for row in pai.calls if row.api == "cloudmonitor"]
+    # Every two minutes what the first poll took but the two catalogues, which are kept for a day.
+    assert months.month == pytest.approx((usage.calls["cloudmonitor"] - 2) * 30 * 720 + 2 * 30)
+    assert months.free == 1_000_000
+    told = show(pai)
+    assert "  jobs " in told
+    assert "poll_timeout" in told
+    assert all(len(line) < 400 for line in told.splitlines())
+
+
+def test_rights_that_are_missing_are_named_with_their_action(tmp_path: Path) -> None:
+    pai, modelarts = diagnosed(
+        tmp_path,
+        Fault({"operation": "ListQuotas"}, status=403),
+        Fault({"operation": "DescribeMetricLast"}, status=403),
+        Fault({"operation": "ListPools"}, status=403),
+        clouds=("pai", "modelarts"),
+    )
+    assert {row.operation for row in pai.missing_rights} == {"ListQuotas", "DescribeMetricLast"}
+    rights = {row.operation: row.right for row in pai.missing_rights}
+    assert "pai:ListQuotas" in rights["ListQuotas"]
+    assert "cms:DescribeMetricLast" in rights["DescribeMetricLast"]
+    assert [row.operation for row in modelarts.missing_rights] == ["ListPools"]
+    assert not pai.success
+    told = show(pai)
+    assert f"grant the identity {rights['ListQuotas']}" in told
+    (failed,) = [row for row in pai.collectors if row.collector == "pools"]
+    assert not failed.success
+    assert "403" in failed.problems[0]
+
+
+def test_wrong_keys_are_no_missing_right(tmp_path: Path) -> None:
+    (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("access_key_secret: ", "access_key_secret: planted-"))
+    assert not pai.success
+    assert pai.missing_rights == ()
+    told = show(pai) + json.dumps(pai.as_json())
+    assert "is the access key secret the right one?" in told
+    assert "planted" not in told
+
+
+def test_an_endpoint_that_nobody_serves(tmp_path: Path) -> None:
+    (pai,) = diagnosed(
+        tmp_path,
+        change=lambda text: text.replace("      paistudio: http", "      paistudio: http://127.0.0.1:9 # http"),
+    )
+    (paistudio,) = [row for row in pai.endpoints if row.api == "paistudio"]
+    assert paistudio.outcomes.keys() == {"network"}
+    assert "127.0.0.1:9" in paistudio.problem
+    assert any(line.startswith("paistudio cannot be reached at http://127.0.0.1:9") for line in pai.advice)
+
+
+def test_a_sweep_that_is_too_long_is_told_before_it_hurts(tmp_path: Path) -> None:
+    (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("requests_per_second: 200", "requests_per_second: 6"))
+    (jobs,) = [row for row in pai.collectors if row.collector == "jobs"]
+    assert jobs.success
+    assert jobs.needs > jobs.has / 2
+    assert any(line.startswith("jobs needs about ") for line in pai.advice)
+
+
+def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
+    (pai,) = diagnosed(
+        tmp_path,
+        change=lambda text: text.replace(
+            "      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 400000}\n"
+        ),
+    )
+    (months,) = [row for row in pai.calls if row.api == "cloudmonitor"]
+    assert months.budget == 400_000
+    assert months.month > months.budget
+    assert any("of a budget of 400,000" in line for line in pai.advice)
+
+
+def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a thread, because the command has a loop of its own."""
+
+    async def run(*more: str) -> int:
+        simulator = Simulator(seed=3)
+        async with simulator.serve() as url:
+            path = tmp_path / "config.yaml"
+            path.write_text(simulator.config_yaml(url), encoding="utf-8")
+            return await asyncio.to_thread(main, ["diagnose", f"--config.file={path}", *more])
+
+    assert asyncio.run(run()) == 0
+    assert "sim-pai-hangzhou: alibaba_pai in cn-hangzhou" in capsys.readouterr().out
+    assert asyncio.run(run("--json")) == 0
+    (report,) = json.loads(capsys.readouterr().out)["providers"]
+    assert report["provider"] == "sim-pai-hangzhou"
+    assert report["success"] is True
+    assert {row["collector"] for row in report["collectors"]} >= {"jobs", "usage", "pods"}

@@ -1,0 +1,65 @@
+"""Lists that move while they are read: whole, or an error; a row that moved is found by reading once more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+
+SIZE = 3
+
+
+class Service:
+    """A list in pages of three. `after` changes it when so many pages have been answered."""
+
+    def __init__(self, rows: Sequence[str], after: dict[int, Callable[[list[str]], None]] | None = None) -> None:
+        self.rows = list(rows)
+        self.hidden = 0
+        self.answered = 0
+        self._after = after or {}
+
+    async def page(self, number: int) -> Page:
+        rows = [{"id": row} for row in self.rows[number * SIZE : (number + 1) * SIZE]]
+        page = Page(len(self.rows) + self.hidden, rows)
+        self.answered += 1
+        self._after.get(self.answered, lambda _: None)(self.rows)
+        return page
+
+
+def read(service: Service) -> Listing:
+    def id_of(row: Any) -> str:
+        return str(row["id"])
+
+    return asyncio.run(read_whole_list(service.page, id_of=id_of, operation="ListThings"))
+
+
+@pytest.mark.parametrize(("count", "pages"), [(0, 1), (1, 1), (3, 1), (4, 2), (9, 3), (10, 4)])
+def test_a_list_that_stays_is_read_once(count: int, pages: int) -> None:
+    service = Service([f"row {number}" for number in range(count)])
+    assert list(read(service).rows) == service.rows
+    assert service.answered == pages
+
+
+def test_a_row_that_came_on_a_page_that_was_read_is_found_by_reading_once_more() -> None:
+    service = Service("abcdef", {1: lambda rows: rows.insert(0, "x")})
+    assert sorted(read(service).rows) == list("abcdefx")
+    assert service.answered == 6
+
+
+def test_a_list_that_is_short_of_its_own_total_is_no_list() -> None:
+    service = Service("abcdef")
+    service.hidden = 1
+    with pytest.raises(BadAnswer, match="incomplete: 6 rows of 7"):
+        read(service)
+    assert service.answered == 6  # twice: two pages, and the one that would hold the missing row
+
+
+def test_rows_that_go_leave_a_smaller_list_that_is_whole() -> None:
+    service = Service("abcdefg", {1: lambda rows: rows.remove("g")})
+    assert sorted(read(service).rows) == list("abcdef")
+    assert service.answered == 2
