@@ -45,9 +45,15 @@ def test_a_list_that_stays_is_read_once(count: int, pages: int) -> None:
     assert service.answered == pages
 
 
-def test_a_row_that_came_on_a_page_that_was_read_is_found_by_reading_once_more() -> None:
-    service = Service("abcdef", {1: lambda rows: rows.insert(0, "x")})
-    assert sorted(read(service).rows) == list("abcdefx")
+def test_what_moved_while_it_was_read_is_found_by_reading_once_more() -> None:
+    def one_leaves_and_one_comes(rows: list[str]) -> None:
+        rows[:] = [*rows[1:], "j"]
+
+    def and_again(rows: list[str]) -> None:
+        rows[:] = ["x", *rows[:-1]]
+
+    service = Service("abcdefghi", {1: one_leaves_and_one_comes, 2: and_again})  # `d` slips by, `x` comes too late
+    assert sorted(read(service).rows) == list("abcdefghix")
     assert service.answered == 6
 
 
