@@ -106,11 +106,12 @@ job_accelerator_memory_usage_bytes       POD_GPU_MEMORY_USED ma_container_gpu_me
                                          ma_container_npu_memory_used_megabytes
 job_accelerator_memory_capacity_bytes    POD_GPU_MEMORY_TOTAL ma_container_gpu_mem_total_megabytes \
                                          ma_container_npu_memory_total_megabytes
-job_accelerator_power_watts              ma_container_npu_power_usage_watts
+job_accelerator_power_watts              ma_container_gpu_power_usage_watts ma_container_npu_power_usage_watts
 pod_cpu_utilization_ratio                POD_CPU_UTIL ma_container_cpu_util
 pod_memory_utilization_ratio             POD_MEMORY_UTIL ma_container_memory_util
 pod_accelerator_utilization_ratio        POD_GPU_ACCELERATOR_DUTTY_UTIL ma_container_gpu_util ma_container_npu_util
-pod_accelerator_memory_utilization_ratio ma_container_gpu_mem_util ma_container_npu_memory_util
+pod_accelerator_memory_utilization_ratio POD_GPU_ACCELERATOR_MEMORY_UTIL ma_container_gpu_mem_util \
+                                         ma_container_npu_memory_util
 pod_network_receive_bytes_per_second     POD_NETWORK_RECEVICE_RATE ma_container_network_receive_bytes
 pod_network_transmit_bytes_per_second    POD_NETWORK_TRANSMIT_RATE ma_container_network_transmit_bytes
 pod_disk_read_bytes_per_second           POD_DISK_READ_RATE ma_container_disk_read_kilobytes
@@ -121,7 +122,7 @@ pod_accelerator_memory_usage_bytes       POD_GPU_MEMORY_USED ma_container_gpu_me
                                          ma_container_npu_memory_used_megabytes
 pod_accelerator_memory_capacity_bytes    POD_GPU_MEMORY_TOTAL ma_container_gpu_mem_total_megabytes \
                                          ma_container_npu_memory_total_megabytes
-pod_accelerator_power_watts              ma_container_npu_power_usage_watts
+pod_accelerator_power_watts              ma_container_gpu_power_usage_watts ma_container_npu_power_usage_watts
 pool_cpu_utilization_ratio               QUOTA_CPU_UTIL cpuUsage
 pool_memory_utilization_ratio            QUOTA_MEMORY_UTIL memUsedRate
 pool_accelerator_utilization_ratio       QUOTA_GPU_ACCELERATOR_DUTTY_UTIL gpuUtil npuUtil
@@ -130,9 +131,10 @@ pool_accelerator_power_watts             QUOTA_GPU_POWER_USAGE
 pool_disk_utilization_ratio              diskUsedRate
 pool_disk_capacity_bytes                 diskCapacity
 pool_disk_available_bytes                diskAvailableCapacity
-device_utilization_ratio                 CARD_GPU_DUTY_CYCLE
-device_memory_utilization_ratio          CARD_GPU_MEMORY_UTIL
-device_power_watts                       CARD_GPU_POWER_USAGE
+device_utilization_ratio                 CARD_GPU_DUTY_CYCLE ma_container_gpu_util ma_container_npu_util
+device_memory_utilization_ratio          CARD_GPU_MEMORY_UTIL ma_container_gpu_mem_util ma_container_npu_memory_util
+device_power_watts                       CARD_GPU_POWER_USAGE ma_container_gpu_power_usage_watts \
+                                         ma_container_npu_power_usage_watts
 """
 
 

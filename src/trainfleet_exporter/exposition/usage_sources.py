@@ -79,6 +79,7 @@ NAMES: dict[str, Names] = {
     "accelerator_memory_utilization_ratio": Names(
         job_metrics="GpuMemoryUsage",
         catalogue_job="JOB_GPU_ACCELERATOR_MEMORY_UTIL",
+        catalogue_pod="POD_GPU_ACCELERATOR_MEMORY_UTIL",
         tasks="gpuMemUsage, npuMemUsage",
         aom="ma_container_gpu_mem_util, ma_container_npu_memory_util",
         v1="GpuMemUsage",
@@ -123,6 +124,8 @@ NAMES: dict[str, Names] = {
         catalogue_pod="POD_GPU_MEMORY_TOTAL",
         aom="ma_container_gpu_mem_total_megabytes, ma_container_npu_memory_total_megabytes",
     ),
-    "accelerator_power_watts": Names(aom="ma_container_npu_power_usage_watts", quota="QUOTA_GPU_POWER_USAGE"),
+    "accelerator_power_watts": Names(
+        aom="ma_container_gpu_power_usage_watts, ma_container_npu_power_usage_watts", quota="QUOTA_GPU_POWER_USAGE"
+    ),
 }
 """By what follows the level in the name of a family."""

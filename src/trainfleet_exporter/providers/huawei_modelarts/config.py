@@ -44,9 +44,10 @@ class JobCounts(Collector):
 
 
 class OptionalCollector(Collector):
-    """Off unless it is switched on."""
+    """Off unless it is switched on, and slow."""
 
     enabled: Flag = False
+    interval: Duration | None = 300.0
 
 
 class Collectors(Section):
@@ -57,9 +58,9 @@ class Collectors(Section):
     usage: Usage = Usage()
     pools: Collector = Collector()
     pool_workloads: Collector = Collector()
-    jobs_v1: OptionalCollector = OptionalCollector(interval=300.0)
+    jobs_v1: OptionalCollector = OptionalCollector()
     pool_usage: Collector = Collector()
-    nodes: OptionalCollector = OptionalCollector(interval=300.0)
+    nodes: OptionalCollector = OptionalCollector()
 
 
 class HuaweiModelArtsConfig(ProviderConfig):
