@@ -94,7 +94,10 @@ def _run_once(options: argparse.Namespace) -> int:
 def _run_diagnose(options: argparse.Namespace) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    reports = asyncio.run(examine(_load(options), installed_platforms()))
+    def tell(text: str) -> None:
+        print(f"diagnose: {text}", file=sys.stderr, flush=True)
+
+    reports = asyncio.run(examine(_load(options), installed_platforms(), tell=tell))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:

@@ -12,7 +12,7 @@ import trainfleet_exporter
 from trainfleet_exporter.config import Config, ProviderConfig, redacted
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import Pacing, Rolling, Runner, Schedule
+from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.transport import Account, Attempt, Holder, Ledger, Limits, Ownership
@@ -28,7 +28,8 @@ _STOP_SECONDS = 4.0
 class Exporter:
     """The providers of one config, what they are polled by, and what they publish to.
 
-    `observe` is told of each attempt to call an API, and whose it was, beside the metrics.
+    `observe` is told of each attempt to call an API, and whose it was, beside the metrics. `adapt` may put another
+    collector in the place of one of a provider's.
     """
 
     def __init__(
@@ -37,11 +38,14 @@ class Exporter:
         platforms: Mapping[str, Platform],
         *,
         observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
+        board: Board | None = None,
+        adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
     ) -> None:
         self.config = config
         self._observe = observe
         self.telemetry = Telemetry()
-        self.board = Board()
+        self.board = Board() if board is None else board
+        self._adapt = adapt
         settings = config.global_
         self._renderer = Renderer(
             RenderSettings(deny=tuple(settings.metrics.deny), job_labels=tuple(settings.metrics.job_labels))
@@ -127,7 +131,7 @@ class Exporter:
                     rolls=isinstance(collector, Rolling),
                 ),
             )
-            for collector in provider.collectors
+            for collector in (self._adapt(provider.name, given) for given in provider.collectors)
         ]
 
     def _show_facts(self, provider: Provider) -> None:

@@ -7,30 +7,42 @@ from dataclasses import replace
 import pytest
 
 from trainfleet_exporter.diagnose.advice import advise
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
 
 FINE = CollectorReport(
     collector="jobs",
     success=True,
-    seconds=2.0,
     interval=60.0,
     rolls=False,
+    units=0,
+    tried=0,
     needs=6.0,
     has=50.0,
-    parts=1,
+    slow_cloud=False,
     parts_failed=0,
     series=10,
     calls={"dlc": 30},
-    problems=(),
 )
-ANSWERED = EndpointReport("dlc", "https://pai-dlc.test", {"ok": 30}, "")
-CHEAP = CallsReport("cloudmonitor", 1.0, 300.0, 43_200.0, None, 1_000_000)
+ANSWERED = EndpointReport("dlc", "https://pai-dlc.test", {"ok": 30}, 0.1)
+CHEAP = CallsReport(
+    api="cloudmonitor",
+    minute=1.0,
+    minute_of_account=1.0,
+    minute_limit=300.0,
+    month=43_200.0,
+    of_account=43_200.0,
+    budget=None,
+    free=1_000_000,
+    at_least=False,
+)
 
 
 def advised(**facts: object) -> list[str]:
     given = {
+        "origin": "environment",
         "endpoints": [ANSWERED],
         "missing": [],
+        "problems": [],
         "collectors": [FINE],
         "calls": [CHEAP],
         "rate": 5.0,
@@ -39,20 +51,59 @@ def advised(**facts: object) -> list[str]:
     return list(advise(**given))  # type: ignore[arg-type]  # a mixed bag on purpose
 
 
+def problem(reason: str, message: str, operation: str = "ListJobs") -> Problem:
+    return Problem(reason, operation, message, ("jobs",), 3)
+
+
 def test_nothing_where_all_is_well() -> None:
     assert advised() == []
 
 
 def test_a_right_is_named_once_however_many_operations_want_it() -> None:
     missing = [MissingRight(name, "paidlc:ListJobs", "403") for name in ("ListJobs", "GetJob")]
-    assert advised(missing=missing) == ["grant the identity paidlc:ListJobs"]
+    problems = [problem("auth", "403 NoPermission"), problem("auth", "403 NoPermission", "GetJob")]
+    assert advised(missing=missing, problems=problems) == ["grant the identity paidlc:ListJobs"]
 
 
-@pytest.mark.parametrize(("seconds", "needs", "told"), [(2.0, 25.0, False), (2.0, 25.1, True), (26.0, 1.0, True)])
-def test_a_sweep_that_cannot_end_in_half_its_time(seconds: float, needs: float, *, told: bool) -> None:
-    found = advised(collectors=[replace(FINE, seconds=seconds, needs=needs)])
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (problem("auth", "wrong secret"), "mend the credentials (from environment): wrong secret"),
+        (
+            problem("auth", "401 the clock of this machine is off by 16 minutes"),
+            "set the clock: 401 the clock of this machine is off by 16 minutes",
+        ),
+        (problem("budget", "400 calls are spent"), "raise limits.monthly_calls, or wait for the new month: 400 calls"),
+        (problem("bad_answer", "not JSON"), "look into jobs: not JSON"),
+        (problem("server", "HTTP 503"), "look into jobs: HTTP 503"),
+        (problem("internal", "a fault of the exporter's own: KeyError"), "look into jobs: a fault of the exporter's"),
+        (problem("deadline", "did not end in its time"), "look into jobs: did not end in its time"),
+        (problem("not_ready", "the list of jobs could not be read"), "look into jobs: the list of jobs"),
+        (problem("network", "one reset"), "look into jobs: one reset"),
+    ],
+    ids=lambda value: value.reason if isinstance(value, Problem) else "",
+)
+def test_whatever_went_wrong_is_never_nothing(found: Problem, told: str) -> None:
+    (line,) = advised(problems=[found])
+    assert line.startswith(told)
+
+
+def test_what_only_follows_from_something_else_is_left_out() -> None:
+    problems = [problem("auth", "wrong secret"), problem("not_ready", "the list of workspaces could not be read")]
+    assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
+
+
+@pytest.mark.parametrize(("needs", "told"), [(25.0, False), (25.1, True)])
+def test_a_sweep_that_cannot_end_in_half_its_time(needs: float, *, told: bool) -> None:
+    found = advised(collectors=[replace(FINE, needs=needs)])
     assert bool(found) is told
-    assert all(line.startswith("jobs needs about 2") and "global.poll_timeout" in line for line in found)
+    assert all(line.startswith("jobs needs about 25 s") and "global.poll_timeout" in line for line in found)
+
+
+def test_a_slow_cloud_is_not_mended_by_a_higher_rate() -> None:
+    (line,) = advised(collectors=[replace(FINE, needs=40.0, slow_cloud=True)])
+    assert "as slowly as the cloud answers" in line
+    assert "requests_per_second" not in line
 
 
 @pytest.mark.parametrize(("needs", "told"), [(300.0, False), (301.0, True)])
@@ -63,37 +114,46 @@ def test_a_cycle_may_take_its_whole_interval(needs: float, *, told: bool) -> Non
     assert all(line.startswith("pods needs about 301 s for a cycle of 300 s") for line in found)
 
 
+@pytest.mark.parametrize(("minute", "told"), [(240.0, False), (241.0, True)])
+def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, told: bool) -> None:
+    found = advised(calls=[replace(CHEAP, minute_of_account=minute)])
+    assert bool(found) is told
+    assert all("241 calls a minute of the 300" in line for line in found)
+
+
 @pytest.mark.parametrize(
     ("month", "budget", "told"),
     [
         (499_000.0, None, []),
         (501_000.0, None, ["set limits.monthly_calls: {cloudmonitor: N}"]),
         (400_000.0, 400_000, []),
-        (800_000.0, 400_000, ["a budget of 400,000", "about 2.0 times"]),
+        (800_000.0, 400_000, ["a budget of 400,000", "about 2.0 times", "with the other providers of the account"]),
     ],
 )
-def test_a_month_s_calls_against_what_is_free_and_what_is_allowed(
+def test_an_account_s_month_against_what_is_free_and_what_is_allowed(
     month: float, budget: int | None, told: list[str]
 ) -> None:
-    found = "".join(advised(calls=[replace(CHEAP, month=month, budget=budget)]))
+    found = "".join(advised(calls=[replace(CHEAP, of_account=month, budget=budget)]))
     assert all(part in found for part in told)
     assert bool(found) is bool(told)
 
 
 def test_an_api_that_cannot_be_reached_is_not_one_that_answers_now_and_then() -> None:
     dead = replace(ANSWERED, outcomes={"network": 3, "timeout": 1})
-    assert advised(endpoints=[dead]) == [
+    assert advised(endpoints=[dead], problems=[problem("network", "refused")]) == [
         "dlc cannot be reached at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the way there"
     ]
     assert advised(endpoints=[replace(dead, outcomes={"network": 3, "ok": 1})]) == []
 
 
 def test_throttling_is_told() -> None:
-    (line,) = advised(endpoints=[replace(ANSWERED, outcomes={"ok": 5, "throttled": 1})])
+    (line,) = advised(
+        endpoints=[replace(ANSWERED, outcomes={"ok": 5, "throttled": 1})], problems=[problem("throttled", "429")]
+    )
     assert line.startswith("dlc throttles: set limits.requests_per_second lower")
 
 
 def test_no_workspace_at_all_is_lacking_membership_unless_something_failed() -> None:
     (line,) = advised(workspaces=0)
     assert line.startswith("no workspace is visible")
-    assert advised(workspaces=0, collectors=[replace(FINE, success=False)]) == []
+    assert len(advised(workspaces=0, problems=[problem("server", "HTTP 503")])) == 1

@@ -4,75 +4,115 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
 
 _WORRY = 0.5
 """A sweep that needs more than this share of its time fails as soon as the cloud is a little slower."""
+_FULL = 0.8
+"""An API that is asked at more than this share of the allowed rate makes polls wait for each other."""
 
 
 def advise(
     *,
+    origin: str,
     endpoints: Sequence[EndpointReport],
     missing: Sequence[MissingRight],
+    problems: Sequence[Problem],
     collectors: Sequence[CollectorReport],
     calls: Sequence[CallsReport],
     rate: float,
     workspaces: int,
 ) -> Iterator[str]:
-    """What to change, most urgent first. `rate` is limits.requests_per_second; `workspaces` how many are shown."""
-    yield from _rights(missing)
-    yield from _answers(endpoints)
-    if not workspaces and not missing and all(collector.success for collector in collectors):
+    """What to change, most urgent first. `origin` is where the credentials came from; `rate` is
+    limits.requests_per_second; `workspaces` is how many are shown."""
+    dead = {row.api: row for row in endpoints if _is_dead(row)}
+    for right in dict.fromkeys(found.right for found in missing):
+        yield f"grant the identity {right}"
+    lacking = {found.operation for found in missing}
+    others = [problem for problem in problems if problem.operation not in lacking]
+    yield from _refusals(origin, others)
+    for api, row in dead.items():
+        yield f"{api} cannot be reached at {row.url}: check endpoints.{api}, http.proxy_url and the way there"
+    for row in endpoints:
+        if row.outcomes.get("throttled"):
+            yield f"{row.api} throttles: set limits.requests_per_second lower, or intervals longer"
+    yield from _rest(others, anything_said=bool(missing or dead))
+    if not workspaces and not problems:
         yield "no workspace is visible: make the identity a member of those whose jobs it shall see"
     yield from _times(collectors, rate)
+    yield from _rates(calls)
     yield from _months(calls)
 
 
-def _rights(missing: Iterable[MissingRight]) -> Iterator[str]:
-    for right in dict.fromkeys(found.right for found in missing):
-        yield f"grant the identity {right}"
+def _is_dead(row: EndpointReport) -> bool:
+    unreached = row.outcomes.get("network", 0) + row.outcomes.get("timeout", 0)
+    return unreached > 0 and unreached == sum(row.outcomes.values())
 
 
-def _answers(endpoints: Iterable[EndpointReport]) -> Iterator[str]:
-    for endpoint in endpoints:
-        outcomes = endpoint.outcomes
-        if outcomes.get("throttled"):
-            yield f"{endpoint.api} throttles: set limits.requests_per_second lower, or intervals longer"
-        unreached = outcomes.get("network", 0) + outcomes.get("timeout", 0)
-        if unreached and unreached == sum(outcomes.values()):
-            yield (
-                f"{endpoint.api} cannot be reached at {endpoint.url}: check endpoints.{endpoint.api}, http.proxy_url "
-                f"and the way there"
-            )
+def _refusals(origin: str, problems: Iterable[Problem]) -> Iterator[str]:
+    """Who asks is not believed: each of these texts says why, once."""
+    for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "auth"):
+        if "the clock of this machine is off" in message:
+            yield f"set the clock: {message}"
+        else:
+            yield f"mend the credentials (from {origin}): {message}"
+    for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "budget"):
+        yield f"raise limits.monthly_calls, or wait for the new month: {message}"
+
+
+def _rest(problems: Iterable[Problem], *, anything_said: bool) -> Iterator[str]:
+    """What no other sentence explains; what only follows from something else is left out where that has been said."""
+    said = anything_said
+    for problem in problems:
+        if problem.reason in ("auth", "budget"):
+            said = True
+        elif problem.reason not in ("not_ready", "circuit_open", "network", "timeout", "throttled", "deadline"):
+            said = True
+            yield f"look into {', '.join(problem.collectors)}: {problem.message}"
+    if not said:
+        for problem in problems:
+            if problem.reason != "throttled":
+                yield f"look into {', '.join(problem.collectors)}: {problem.message}"
 
 
 def _times(collectors: Iterable[CollectorReport], rate: float) -> Iterator[str]:
     for collector in collectors:
-        name, needs, has = collector.collector, max(collector.needs, collector.seconds), collector.has
+        name, needs, has = collector.collector, collector.needs, collector.has
+        limit = "as slowly as the cloud answers" if collector.slow_cloud else f"at {rate:g} requests a second"
+        faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
         if collector.rolls and needs > has:
             yield (
-                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s, at {rate:g} requests a second, and will "
-                f"stretch it: give it a longer interval or fewer jobs, or raise limits.requests_per_second if the "
-                f"cloud allows it"
+                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s, {limit}, and will stretch it: give it a "
+                f"longer interval or fewer jobs{faster}"
             )
         elif not collector.rolls and needs > has * _WORRY:
             yield (
-                f"{name} needs about {needs:.0f} s of the {has:.0f} s that global.poll_timeout gives it, at {rate:g} "
-                f"requests a second: give it a longer interval and all a longer poll_timeout, poll fewer workspaces, "
-                f"or raise limits.requests_per_second if the cloud allows it"
+                f"{name} needs about {needs:.0f} s of the {has:.0f} s that global.poll_timeout gives it, {limit}: give "
+                f"it a longer interval and all a longer poll_timeout, poll fewer workspaces{faster}"
+            )
+
+
+def _rates(calls: Iterable[CallsReport]) -> Iterator[str]:
+    for found in calls:
+        if found.minute_of_account > found.minute_limit * _FULL:
+            yield (
+                f"{found.api} takes {found.minute_of_account:.0f} calls a minute of the {found.minute_limit:.0f} that "
+                f"limits.requests_per_second lets through: polls will wait for each other; give longer intervals, or "
+                f"raise the limit if the cloud allows it"
             )
 
 
 def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
     for found in calls:
-        if found.budget is not None and found.month > found.budget:
-            times = found.month / found.budget
+        month, more = found.of_account, "at least " if found.at_least else ""
+        whose = "" if month == found.month else " (with the other providers of the account)"
+        if found.budget is not None and month > found.budget:
             yield (
-                f"{found.api} takes {found.month:,.0f} calls a month of a budget of {found.budget:,}: polls will be "
-                f"stretched to about {times:.1f} times their intervals"
+                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of a budget of {found.budget:,}: polls "
+                f"will be stretched to about {month / found.budget:.1f} times their intervals"
             )
-        elif found.budget is None and found.free is not None and found.month > found.free / 2:
+        elif found.budget is None and found.free is not None and month > found.free / 2:
             yield (
-                f"{found.api} takes {found.month:,.0f} calls a month of the {found.free:,} that the whole account has "
-                f"free: set limits.monthly_calls: {{{found.api}: N}}, or a longer interval"
+                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of the {found.free:,} that the whole "
+                f"account has free: set limits.monthly_calls: {{{found.api}: N}}, or a longer interval"
             )

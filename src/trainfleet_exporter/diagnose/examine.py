@@ -1,99 +1,102 @@
-"""Polls every collector once, watches each call, and makes a report of it."""
+"""Polls every collector once, and makes a report of each provider of what was seen."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from trainfleet_exporter.config import Config, ProviderConfig
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.diagnose.advice import advise
 from trainfleet_exporter.diagnose.report import (
     CallsReport,
     CollectorReport,
     EndpointReport,
     MissingRight,
+    Problem,
     ProviderReport,
 )
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.diagnose.trial import Trial
+from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
 from trainfleet_exporter.polling import Rolling, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
 from trainfleet_exporter.transport import Attempt
 
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
+_NO_RIGHT = ("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
+"""What the codes of a lacking right begin with, where the HTTP status does not say 403."""
 
 
-async def examine(config: Config, platforms: Mapping[str, Platform]) -> list[ProviderReport]:
-    """Poll once and report. Raises StartError where a provider cannot be built."""
-    watched: list[tuple[str, Attempt]] = []
-    exporter = Exporter(config, platforms, observe=lambda provider, attempt: watched.append((provider, attempt)))
+async def examine(
+    config: Config, platforms: Mapping[str, Platform], *, tell: Callable[[str], None] = lambda text: None
+) -> list[ProviderReport]:
+    """Poll once and report; `tell` hears how far it is. Raises StartError where a provider cannot be built.
+
+    Cancelled (by Ctrl-C), it reports what it has seen until then.
+    """
+    trial = Trial(config, platforms, tell)
     try:
-        await exporter.poll_once()
-        series = _series((await exporter.text()).decode())
-        return [
-            _Examined(
-                provider=provider,
-                config=provider_config,
-                platform=platforms[provider_config.platform],
-                runners=[runner for runner in exporter.runners if runner.state.provider == provider.name],
-                attempts=[attempt for name, attempt in watched if name == provider.name],
-                series=series.get(provider.name, {}),
-                poll_timeout=config.global_.poll_timeout,
-            ).report()
-            for provider, provider_config in zip(exporter.providers, config.providers, strict=True)
+        await trial.run()
+        seen = [
+            _Seen(trial, provider, provider_config, platforms[provider_config.platform], config.global_.poll_timeout)
+            for provider, provider_config in zip(trial.exporter.providers, config.providers, strict=True)
         ]
+        calls = [each.calls() for each in seen]
+        return [each.report(_with_account(each, calls, seen)) for each in seen]
     finally:
-        await exporter.aclose()
+        await trial.exporter.aclose()
 
 
-def _series(text: str) -> dict[str, dict[str, int]]:
-    """How many samples of what clouds report each provider has, by family."""
-    found: dict[str, Counter[str]] = {}
-    for line in text.splitlines():
-        family, brace, labels = line.partition('{provider="')
-        if brace and not family.startswith("trainfleet_exporter_"):
-            # A quote within a name is escaped, so that the first one that is not ends it.
-            name = labels.replace('\\"', "\0").partition('"')[0].replace("\0", '"')
-            found.setdefault(name.replace("\\n", "\n").replace("\\\\", "\\"), Counter())[family] += 1
-    return {name: dict(counts) for name, counts in found.items()}
+def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen: Sequence[_Seen]) -> list[CallsReport]:
+    """One provider's calls beside those of the others that share its account's limits."""
+    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.holder == this.holder]
+    found = []
+    for api, row in next(rows for each, rows in family if each is this).items():
+        same = [rows[api] for _, rows in family if api in rows]
+        near = [rows[api] for each, rows in family if api in rows and each.urls[api] == this.urls[api]]
+        found.append(
+            replace(
+                row,
+                of_account=math.fsum(other.month for other in same),
+                minute_of_account=math.fsum(other.minute for other in near),
+                at_least=any(other.at_least for other in same),
+            )
+        )
+    return found
 
 
-class _Examined:
+class _Seen:
     """One provider after its poll."""
 
     def __init__(
-        self,
-        *,
-        provider: Provider,
-        config: ProviderConfig,
-        platform: Platform,
-        runners: Sequence[Runner],
-        attempts: Sequence[Attempt],
-        series: Mapping[str, int],
-        poll_timeout: float,
+        self, trial: Trial, provider: Provider, config: ProviderConfig, platform: Platform, poll_timeout: float
     ) -> None:
+        self.urls = provider.endpoints
+        self.holder = ("provider", config.name) if config.account is None else ("account", config.account)
+        self._trial = trial
         self._provider = provider
         self._config = config
         self._platform = platform
-        self._runners = runners
-        self._attempts = attempts
-        self._series = series
         self._poll_timeout = poll_timeout
-        self._errors = [error for runner in runners for error in runner.errors if isinstance(error, CloudError)]
+        self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
+        self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
-    def report(self) -> ProviderReport:
-        """The whole report."""
-        endpoints, missing = tuple(self._endpoints()), tuple(self._missing())
-        collectors, calls = tuple(map(self._collector, self._runners)), tuple(self._calls())
+    def report(self, calls: Sequence[CallsReport]) -> ProviderReport:
+        """The whole report, with its calls as they are against the account's limits."""
+        endpoints, missing, problems = self._endpoints(), self._missing(), self._problems()
+        collectors = [self._collector(runner) for runner in self._runners]
+        series = self._trial.series(self._provider.name)
         advice = advise(
+            origin=self._provider.identity.origin,
             endpoints=endpoints,
             missing=missing,
+            problems=problems,
             collectors=collectors,
             calls=calls,
             rate=self._config.limits.requests_per_second,
-            workspaces=self._series.get("trainfleet_workspace_info", 0),
+            workspaces=series.get("trainfleet_workspace_info", 0),
         )
         facts = self._provider.facts
         return ProviderReport(
@@ -102,67 +105,104 @@ class _Examined:
             region=facts.region,
             credentials=self._provider.identity.origin,
             credentials_expire=self._provider.identity.expires,
-            endpoints=endpoints,
-            missing_rights=missing,
-            collectors=collectors,
-            calls=calls,
-            series=dict(self._series),
+            endpoints=tuple(endpoints),
+            missing_rights=tuple(missing),
+            problems=tuple(problems),
+            collectors=tuple(collectors),
+            calls=tuple(calls),
+            series=series,
             advice=tuple(advice),
         )
 
+    def calls(self) -> dict[str, CallsReport]:
+        """By API, what the polls come to once what is kept for hours is there; the account's is not known yet."""
+        rates: dict[str, float] = dict.fromkeys(self.urls, 0.0)
+        intervals = {runner.state.collector: runner.collector.interval for runner in self._runners}
+        failed = {runner.state.collector for runner in self._runners if not runner.state.success}
+        short: set[str] = set()
+        for attempt in self._attempts:
+            interval = intervals.get(attempt.caller, math.inf)
+            every = max(interval, self._platform.kept.get(attempt.operation, interval))
+            scale = self._trial.scale(self._provider.name, attempt.caller)
+            rates[attempt.api] = rates.get(attempt.api, 0.0) + scale / every
+            if attempt.caller in failed:
+                short.add(attempt.api)
+        limits = self._config.limits
+        return {
+            api: CallsReport(
+                api=api,
+                minute=rate * _MINUTE,
+                minute_of_account=rate * _MINUTE,
+                minute_limit=limits.requests_per_second * _MINUTE,
+                month=rate * _MONTH,
+                of_account=rate * _MONTH,
+                budget=limits.monthly_calls.get(api),
+                free=self._platform.free_calls.get(api),
+                at_least=api in short,
+            )
+            for api, rate in rates.items()
+        }
+
     def _endpoints(self) -> list[EndpointReport]:
-        api_of = {attempt.operation: attempt.api for attempt in self._attempts}
         found = []
-        for api, url in self._provider.endpoints.items():
-            outcomes = Counter(attempt.outcome for attempt in self._attempts if attempt.api == api)
-            problems = [str(error) for error in self._errors if api_of.get(error.operation) == api]
-            found.append(EndpointReport(api, url, dict(outcomes), problems[0] if problems else ""))
+        for api, url in self.urls.items():
+            here = [attempt for attempt in self._attempts if attempt.api == api]
+            outcomes = Counter(attempt.outcome for attempt in here)
+            average = math.fsum(attempt.seconds for attempt in here) / len(here) if here else 0.0
+            found.append(EndpointReport(api, url, dict(outcomes), average))
         return found
 
     def _missing(self) -> list[MissingRight]:
         found: dict[str, MissingRight] = {}
-        for error in self._errors:
-            right = self._platform.permissions.get(error.operation)
+        for error in (error for runner in self._runners for error in runner.errors):
             # 401, a bad signature and a wrong clock are about who asks; a right is lacking where it is a 403.
-            if isinstance(error, AccessDenied) and right is not None and error.status == 403:
-                found.setdefault(error.operation, MissingRight(error.operation, right, str(error)))
+            if isinstance(error, AccessDenied) and (error.status == 403 or error.code.startswith(_NO_RIGHT)):
+                right = self._platform.permissions.get(error.operation, f"the right to call {error.operation}")
+                found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
         return list(found.values())
 
+    def _problems(self) -> list[Problem]:
+        """What went wrong, alike things once."""
+        found: dict[tuple[str, str, str], tuple[dict[str, None], int]] = {}
+        for runner in self._runners:
+            for error in runner.errors:
+                reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+                operation = error.operation if isinstance(error, CloudError) else ""
+                collectors, count = found.get((reason, operation, _text(error)), ({}, 0))
+                found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
+        return [Problem(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
+
     def _collector(self, runner: Runner) -> CollectorReport:
-        state = runner.state
-        calls = Counter(attempt.api for attempt in self._attempts if attempt.caller == state.collector)
-        rolls = isinstance(runner.collector, Rolling)
+        name, limits = runner.state.collector, self._config.limits
+        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, Rolling)
+        own: Mapping[str, Sequence[Attempt]] = {
+            api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
+            for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
+        }
+        by_limit = max((len(here) / limits.requests_per_second for here in own.values()), default=0.0)
+        by_speed = math.fsum(attempt.seconds for here in own.values() for attempt in here) / limits.concurrency
+        units = self._trial.units.get((self._provider.name, name), 0)
         return CollectorReport(
-            collector=state.collector,
-            success=bool(state.success),
-            seconds=state.duration or 0.0,
+            collector=name,
+            success=runner.state.success,
             interval=runner.collector.interval,
             rolls=rolls,
-            needs=max(calls.values(), default=0) / self._config.limits.requests_per_second,
+            units=units,
+            tried=self._trial.tried(self._provider.name, name),
+            needs=max(by_limit, by_speed) * scale,
             has=runner.collector.interval if rolls else self._poll_timeout,
-            parts=state.parts,
-            parts_failed=state.parts_failed,
-            series=state.series,
-            calls=dict(calls),
-            problems=tuple(dict.fromkeys(str(error) for error in runner.errors)),
+            slow_cloud=by_speed > by_limit,
+            parts_failed=runner.state.parts_failed,
+            series=round(runner.state.series * scale),
+            calls={api: round(len(here) * scale) for api, here in own.items()},
         )
 
-    def _calls(self) -> list[CallsReport]:
-        """By API, what the polls come to, once what is kept for hours is there."""
-        rates: dict[str, float] = dict.fromkeys(self._provider.endpoints, 0.0)
-        intervals = {runner.state.collector: runner.collector.interval for runner in self._runners}
-        for attempt in self._attempts:
-            every = self._platform.kept.get(attempt.operation, intervals.get(attempt.caller, math.inf))
-            rates[attempt.api] = rates.get(attempt.api, 0.0) + 1 / max(every, intervals.get(attempt.caller, 0.0))
-        limits = self._config.limits
-        return [
-            CallsReport(
-                api=api,
-                minute=rate * _MINUTE,
-                minute_limit=limits.requests_per_second * _MINUTE,
-                month=rate * _MONTH,
-                budget=limits.monthly_calls.get(api),
-                free=self._platform.free_calls.get(api),
-            )
-            for api, rate in rates.items()
-        ]
+
+def _text(error: Exception) -> str:
+    """An error in words, without the request's id, which tells alike ones apart."""
+    if not isinstance(error, TrainfleetError):
+        return f"a fault of the exporter's own: {type(error).__name__}"
+    text = str(error)
+    if isinstance(error, CloudError) and error.request_id:
+        text = text.removesuffix(f" (request {error.request_id})")
+    return text

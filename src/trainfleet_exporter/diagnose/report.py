@@ -9,50 +9,57 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EndpointReport:
-    """What one API answered: how many attempts ended how, and what the first that failed said."""
+    """What one API answered: how many attempts ended how, and how long they took on average (seconds)."""
 
     api: str
     url: str
     outcomes: Mapping[str, int]
-    problem: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorReport:
-    """One poll of one collector. Durations are seconds; `calls` are the attempts of the poll by API.
+    """One poll of one collector. Durations are seconds; `calls` are those of a poll by API.
 
-    `needs` is how long the poll takes at the configured rate if nothing else slows it; `has` how long it may take:
-    poll_timeout for a sweep, its interval for one that rolls over the jobs one by one.
+    One that rolls over the jobs one by one may have been tried on some of them only: `units` is how many it polls,
+    `tried` how many were; calls and series are told for all. `needs` is how long a poll takes at the configured limits
+    and the cloud's own speed; `has` how long it may take: poll_timeout for a sweep, its interval for one that rolls.
     """
 
     collector: str
-    success: bool
-    seconds: float
+    success: bool | None
+    """None where it did not come to an end."""
     interval: float
     rolls: bool
+    units: int
+    tried: int
     needs: float
     has: float
-    parts: int
+    slow_cloud: bool
+    """Whether it is the cloud's speed rather than the limits that takes the time."""
     parts_failed: int
     series: int
     calls: Mapping[str, int]
-    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CallsReport:
-    """What the provider asks of one API when it has settled, against what is known of its limits.
+    """What is asked of one API once things have settled, against what is known of its limits. `month` is 30 days.
 
-    `month` is 30 days. `budget` is what the config sets for a month, `free` what the cloud gives without paying; None
-    where neither is known.
+    `of_account` is the month of all providers of the same account together, which share `budget` (what the config
+    sets) and `free` (what the cloud gives without paying); None where those are not known. `minute_of_account` is
+    that of all of them at the same endpoint. `at_least`: some poll failed, and would have made more calls.
     """
 
     api: str
     minute: float
+    minute_of_account: float
     minute_limit: float
     month: float
+    of_account: float
     budget: int | None
     free: int | None
+    at_least: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,17 @@ class MissingRight:
     operation: str
     right: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that went wrong, `count` times alike, in these collectors. `reason` is the word of the metrics."""
+
+    reason: str
+    operation: str
+    message: str
+    collectors: tuple[str, ...]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,7 @@ class ProviderReport:
     """Unix seconds; None for those that do not, or that could not be had."""
     endpoints: tuple[EndpointReport, ...]
     missing_rights: tuple[MissingRight, ...]
+    problems: tuple[Problem, ...]
     collectors: tuple[CollectorReport, ...]
     calls: tuple[CallsReport, ...]
     series: Mapping[str, int]

@@ -1,11 +1,11 @@
-"""The report for people: one screen a provider."""
+"""The report for people: one screen a provider, what to change last, where the eye is then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainfleet_exporter.config.durations import format_duration
-from trainfleet_exporter.diagnose.report import ProviderReport
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, ProviderReport
 from trainfleet_exporter.quantities import iso_time, printable
 
 _WIDEST = 90
@@ -19,68 +19,63 @@ def show(report: ProviderReport) -> str:
         f"{report.provider}: {report.platform} in {report.region}",
         f"  credentials from: {report.credentials}{until}",
         "",
+        *_table(("FAMILY", "SERIES"), ((family, f"{count:,}") for family, count in sorted(report.series.items()))),
+        f"  {'in all':<{max(map(len, report.series), default=6)}}  {sum(report.series.values()):,}",
+        "",
         *_table(
-            ("API", "ANSWERED", "ENDPOINT"),
+            ("API", "SECONDS", "ANSWERED", "ENDPOINT"),
             (
-                (
-                    row.api,
-                    _counts(row.outcomes) or "not called",
-                    row.url + (f"  ({row.problem})" if row.problem else ""),
-                )
+                (row.api, f"{row.seconds:.2f}" if row.outcomes else "", _counts(row.outcomes) or "not called", row.url)
                 for row in report.endpoints
             ),
         ),
         "",
         *_table(
-            ("COLLECTOR", "OK", "TOOK", "NEEDS", "HAS", "EVERY", "CALLS", "PARTS", "FAILED", "SERIES"),
-            (
-                (
-                    row.collector,
-                    "yes" if row.success else "NO",
-                    f"{row.seconds:.1f}s",
-                    f"{row.needs:.1f}s",
-                    f"{row.has:.0f}s",
-                    format_duration(round(row.interval)),
-                    _counts(row.calls) or "none",
-                    str(row.parts),
-                    str(row.parts_failed),
-                    f"{row.series:,}",
-                )
-                for row in report.collectors
-            ),
+            ("COLLECTOR", "OK", "EVERY", "NEEDS", "HAS", "FAILED PARTS", "SERIES", "CALLS A POLL"),
+            map(_collector, report.collectors),
         ),
-        "  NEEDS: for its calls at limits.requests_per_second; HAS: poll_timeout, or a cycle's interval.",
+        "  NEEDS: for its calls, at the limits and the cloud's speed; HAS: poll_timeout, or a cycle's interval.",
         "",
-        *_table(
-            ("API", "CALLS A MINUTE", "AT MOST", "CALLS A MONTH", "BUDGET", "FREE"),
-            (
-                (
-                    row.api,
-                    f"{row.minute:.1f}",
-                    f"{row.minute_limit:.0f}",
-                    f"{row.month:,.0f}",
-                    "" if row.budget is None else f"{row.budget:,}",
-                    "" if row.free is None else f"{row.free:,}",
-                )
-                for row in report.calls
-            ),
-        ),
-        "",
-        *_table(("FAMILY", "SERIES"), ((family, f"{count:,}") for family, count in sorted(report.series.items()))),
-        f"  {'in all':<{max(map(len, report.series), default=6)}}  {sum(report.series.values()):,}",
+        *_table(("API", "CALLS A MINUTE", "AT MOST", "CALLS A MONTH", "BUDGET", "FREE"), map(_calls, report.calls)),
     ]
     if report.missing_rights:
         rights = ((row.right, row.operation, row.message) for row in report.missing_rights)
         lines += ["", *_table(("MISSING RIGHT", "FOR", "TOLD"), rights)]
-    problems = [(row.collector, problem) for row in report.collectors for problem in row.problems]
-    if problems:
-        lines += ["", *_table(("COLLECTOR", "PROBLEM"), problems)]
-    lines += ["", "  what to change:", *(f"  - {sentence}" for sentence in report.advice or ("nothing",))]
+    if report.problems:
+        problems = ((row.reason, ", ".join(row.collectors), str(row.count), row.message) for row in report.problems)
+        lines += ["", *_table(("PROBLEM", "COLLECTORS", "TIMES", "TOLD"), problems)]
+    lines += ["", "  what to change:", *(f"  - {printable(line, 600)}" for line in report.advice or ("nothing",))]
     return "\n".join(lines) + "\n"
 
 
-def _counts(counts: object) -> str:
-    assert isinstance(counts, dict)
+def _collector(row: CollectorReport) -> tuple[str, ...]:
+    sampled = f" ({row.tried} of {row.units} jobs tried)" if row.tried < row.units else ""
+    return (
+        row.collector,
+        {True: "yes", False: "NO", None: "not ended"}[row.success],
+        format_duration(round(row.interval)),
+        f"{row.needs:.1f}s",
+        f"{row.has:.0f}s",
+        str(row.parts_failed),
+        f"{row.series:,}",
+        (_counts(row.calls) or "none") + sampled,
+    )
+
+
+def _calls(row: CallsReport) -> tuple[str, ...]:
+    more = "at least " if row.at_least else ""
+    shared = "" if row.of_account == row.month else f" (account {row.of_account:,.0f})"
+    return (
+        row.api,
+        f"{row.minute:.1f}",
+        f"{row.minute_limit:.0f}",
+        f"{more}{row.month:,.0f}{shared}",
+        "" if row.budget is None else f"{row.budget:,}",
+        "" if row.free is None else f"{row.free:,}",
+    )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
     return " ".join(f"{count} {word}" for word, count in sorted(counts.items()))
 
 

@@ -1,0 +1,104 @@
+"""One poll of everything, watched: each call, each sample, and of large cycles over jobs only the first few."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+
+from trainfleet_exporter.config import Config
+from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.exposition import Board
+from trainfleet_exporter.polling import Collector, Rolling
+from trainfleet_exporter.providers.registry import Platform
+from trainfleet_exporter.transport import Attempt
+
+_TRIED = 20
+"""So many jobs tell what a cycle over all of them will cost; asking about each would take a quarter of an hour."""
+_TELL_EVERY = 3.0
+
+
+class CountingBoard(Board):
+    """A board that remembers how many samples each part has, by family."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples: dict[Hashable, dict[str, int]] = {}
+
+    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes]]) -> None:
+        """Count, and put (exposition.Board)."""
+        super().put(part, rendered)
+        self.samples[part] = {
+            family: sum(text.count(b"\n") for text in texts) for family, texts in rendered.items() if texts
+        }
+
+
+class Trial:
+    """The exporter of a config, polled once. `tell` is told what goes on, for a person who waits."""
+
+    def __init__(self, config: Config, platforms: Mapping[str, Platform], tell: Callable[[str], None]) -> None:
+        self.attempts: list[tuple[str, Attempt]] = []
+        self.board = CountingBoard()
+        self.units: dict[tuple[str, str], int] = {}
+        """By provider and collector, how many jobs one that rolls over them polls in a cycle."""
+        self._tell = tell
+        self.exporter = Exporter(
+            config,
+            platforms,
+            observe=lambda provider, attempt: self.attempts.append((provider, attempt)),
+            board=self.board,
+            adapt=self._sampled,
+        )
+
+    async def run(self) -> None:
+        """Poll everything once; or until it is interrupted, which is no error here."""
+        telling = asyncio.create_task(self._tell_on())
+        try:
+            await self.exporter.poll_once()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            self._tell("interrupted: the report is of what was polled until now")
+        finally:
+            telling.cancel()
+
+    def scale(self, provider: str, collector: str) -> float:
+        """By how much what was tried of a collector is to be multiplied."""
+        units = self.units.get((provider, collector), 0)
+        return max(1.0, units / _TRIED)
+
+    def tried(self, provider: str, collector: str) -> int:
+        """How many of a collector's units were polled."""
+        return min(_TRIED, self.units.get((provider, collector), 0))
+
+    def series(self, provider: str) -> dict[str, int]:
+        """How many series each family of a provider will have."""
+        found: Counter[str] = Counter()
+        for part, families in self.board.samples.items():
+            assert isinstance(part, tuple)
+            whose, collector, _ = part
+            if whose == provider:
+                factor = self.scale(provider, collector)
+                for family, count in families.items():
+                    found[family] += round(count * factor)
+        return dict(found)
+
+    def _sampled(self, provider: str, collector: Collector) -> Collector:
+        if not isinstance(collector, Rolling):
+            return collector
+        all_units = collector.units
+
+        def some() -> Sequence[str]:
+            units = list(all_units())
+            self.units[provider, collector.name] = len(units)
+            return units[:_TRIED]
+
+        return replace(collector, units=some)
+
+    async def _tell_on(self) -> None:
+        while True:
+            await asyncio.sleep(_TELL_EVERY)
+            waiting = ", ".join(self.exporter.waiting_for()) or "the last answers"
+            self._tell(f"{len(self.attempts)} calls made; waiting for {waiting}")
