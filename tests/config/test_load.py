@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,22 @@ def test_the_example_shows_the_endpoints_that_apply_anyway() -> None:
         assert f"{api}: {pai.endpoint(api)}\n" in text
     for api in type(modelarts.endpoints).model_fields:
         assert f"{api}: {modelarts.endpoint(api)}" in text
+
+
+def test_the_endpoints_of_the_example_are_good_once_they_are_uncommented(tmp_path: Path) -> None:
+    text, count = re.subn(
+        r"^    # (endpoints: .*\n)((?:    #   .*\n)+)",
+        lambda found: f"    {found[1]}" + found[2].replace("    # ", "    "),
+        EXAMPLE.read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    assert count == 2
+    plain = load_config(EXAMPLE, environ={}, platforms=PLATFORMS).providers
+    for provider, without in zip(load(tmp_path, text).providers, plain, strict=True):
+        assert isinstance(provider, AlibabaPaiConfig | HuaweiModelArtsConfig)
+        assert isinstance(without, AlibabaPaiConfig | HuaweiModelArtsConfig)
+        given = provider.endpoints.model_dump()
+        assert given == {api: without.endpoint(api) for api in type(provider.endpoints).model_fields}
 
 
 def _keys(model: Any) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -239,6 +240,44 @@ class _Units:
         await part.publish(count(part.key))
 
 
+@pytest.mark.parametrize("where", ["begin", "units"])
+def test_a_fault_of_ours_before_a_cycle_is_told_and_forgiven(caplog: pytest.LogCaptureFixture, where: str) -> None:
+    broken = False
+
+    async def main() -> None:
+        units = _Units("a", "b")
+
+        async def begin(poll: Poll) -> None:
+            if broken and where == "begin":
+                raise KeyError("the fault")
+
+        def names() -> list[str]:
+            if broken and where == "units":
+                raise KeyError("the fault")
+            return units.names
+
+        nonlocal broken
+        rig = Rig(replace(units.collector, begin=begin, units=names))
+        await rig.runner.tick()
+        assert rig.own("collector_success") == 1
+        broken = True
+        await rig.runner.tick()
+        assert rig.own("collector_success") == 0
+        assert rig.own("collector_errors_total", reason="internal") == 1
+        assert rig.own("collector_parts_failed") == 1
+        assert [str(error) for error in rig.runner.errors] == ["'the fault'"]
+        assert await rig.parts() == {"a", "b"}
+        broken = False
+        await rig.runner.tick()
+        assert rig.own("collector_success") == 1
+        assert rig.own("collector_parts_failed") == 0
+
+    run_stepped(main)
+    assert [record.levelname for record in caplog.records if "fault of the exporter's own" in record.message] == [
+        "ERROR"
+    ]
+
+
 def test_the_first_cycle_is_at_once_the_next_are_spread_and_new_units_come_first() -> None:
     async def main() -> None:
         units = _Units("a", "b", "c")
@@ -329,6 +368,46 @@ def test_a_dated_part_is_made_anew_when_a_reading_becomes_too_old() -> None:
         assert list((await rig.shown()).values()) == [2]
         await asyncio.sleep(3)
         assert list((await rig.shown()).values()) == [1]
+        await schedule.stop()
+
+    run_stepped(main)
+
+
+def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
+    """What it tells of may be gone by now, though nobody else says so while its polls fail."""
+    listed = ["a", "b"]
+    broken: set[str] = set()
+    rebuilt: list[float] = []
+
+    def rebuild(moment: float) -> tuple[list[object], None]:
+        rebuilt.append(moment)
+        return [shown for name in listed for shown in count(name)], None
+
+    async def run(poll: Poll) -> None:
+        for key in ("part", "other"):
+            async with poll.part(key) as part:
+                if key in broken:
+                    raise ServerTrouble("down", operation="ListJobs", status=500)
+                await part.publish(rebuild(time.time())[0] if key == "part" else [], rebuild=rebuild)
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(30)
+        rebuilt.clear()
+        listed.remove("a")
+        await asyncio.sleep(20)
+        assert await rig.parts() == {"a", "b"}  # nothing has failed yet
+        broken.add("part")
+        await asyncio.sleep(15)
+        assert await rig.parts() == {"b"}
+        assert rig.own("collector_series") == 1
+        assert rebuilt == [START + 61]  # once for each failure, not every second
+        await asyncio.sleep(60)
+        assert rebuilt == [START + 61, START + 121]
+        await asyncio.sleep(180)
+        assert await rig.parts() == set()  # three intervals after the first failure, rebuilt or not
         await schedule.stop()
 
     run_stepped(main)

@@ -104,6 +104,8 @@ class PartStore:
         """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
         self._failed.add(key)
         shown = self._shown.get(key)
+        if shown is not None and shown.rebuild is not None:
+            shown.stale_at = 0.0  # what it tells of may be gone by now
         if shown is not None and shown.failing_since is None:
             shown.failing_since = _now()
             if self._is_over(shown):

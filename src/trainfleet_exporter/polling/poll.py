@@ -56,6 +56,8 @@ class Failures:
         self._state = state
         self._telemetry = telemetry
         self._known: set[str] = set()
+        self._told: set[str] = set()
+        """The reasons of this poll."""
         self.count = 0
         self.latest: list[Exception] = []
         """The first few errors of the latest poll, for whoever asks what went wrong."""
@@ -64,6 +66,7 @@ class Failures:
         """A new poll begins."""
         self.count = 0
         self.latest = []
+        self._told = set()
 
     def add(self, part: str, error: Exception) -> None:
         """A part failed."""
@@ -77,6 +80,7 @@ class Failures:
         if len(self.latest) < _LATEST:
             self.latest.append(error)
         self._telemetry.failed(self._state, reason)
+        self._told.add(reason)
         # That a circuit is open follows from what opened it, which has been told.
         if reason in self._known or (self._known and isinstance(error, CircuitOpen)):
             return
@@ -93,10 +97,10 @@ class Failures:
             log.error("poll failed on a fault of the exporter's own", exc_info=error, extra={"fields": fields})
 
     def end(self) -> None:
-        """The poll ended: without any failure, all that was told is over."""
-        over = self._known if self.count == 0 else set()
+        """The poll ended: without any failure, what was told before and not in this one is over."""
+        over = self._known - self._told if self.count == 0 else set()
         if over:
-            self._known = set()
+            self._known -= over
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from trainfleet_exporter.errors import DeadlineExceeded, TrainfleetError
+from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
 from trainfleet_exporter.polling.pacing import Pace
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
@@ -159,7 +159,7 @@ class Runner:
         except TimeoutError:
             poll.failed(WHOLE, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
             return
-        except TrainfleetError as error:
+        except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
             poll.failed(WHOLE, error)
             return
         self._store.forgive(WHOLE)

@@ -2,29 +2,46 @@
 
     none ──have──► fresh ──margin before the end──► due ──renewed──► fresh
                      │                               │ renewal fails: used on until its end, tried again a while later
-                     └──refused by a service──► none (unless it is minutes old: another would be refused just so)
+                     └──refused by a service──► taken back: had anew (unless it is minutes old: another would be
+                                                refused just so)
 
-One renewal at a time, whoever finds out. What is due but still good is used by everybody else meanwhile.
+One renewal at a time, whoever finds out. What is due but still good is used by everybody else meanwhile. A failure is
+everybody's as well: it is told again, and nobody asked, until its pause is over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    BudgetSpent,
+    CircuitOpen,
+    CloudError,
+    NotFound,
+    RequestRefused,
+)
 from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.retry import wait_hint
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 AGAIN = 300.0
-"""Seconds before what failed is tried again: too many wrong passwords lock an account, and services are shared."""
+"""Seconds before what was refused is tried again: too many wrong passwords lock an account, and services are shared."""
+PAUSE = 30.0
+"""Seconds before what failed in passing is tried again: not by every call of a poll, but by the next poll as a rule."""
+REFUSALS = (AccessDenied, NotFound, RequestRefused)
+"""What asking again does not mend."""
+_NOT_ASKED = (CircuitOpen, BudgetSpent)
+"""What made no attempt: whoever holds them back knows best for how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +52,63 @@ class Leased(Generic[T]):
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    basis: object = field(repr=False)
+    error: CloudError
+    began: float
+    """Unix seconds."""
+    pause: float
+
+
+class Setback:
+    """How asking for something failed lately: told again, rather than asked again, until a pause is over.
+
+    `basis` is what was asked with (a password, an edition of keys): with another one there is no pause.
+    """
+
+    def __init__(self) -> None:
+        self._failure: _Failure | None = None
+
+    def check(self, basis: object) -> None:
+        """Raise the CloudError that was noted, while its pause lasts."""
+        failure = self._failure
+        # A clock that was set back must not make anybody wait.
+        if failure is not None and failure.basis == basis and 0 <= time.time() - failure.began < failure.pause:
+            raise copy.copy(failure.error)
+
+    def note(self, basis: object, error: CloudError) -> None:
+        """Asking failed just now."""
+        if isinstance(error, _NOT_ASKED):
+            return
+        pause = AGAIN if isinstance(error, REFUSALS) else max(PAUSE, wait_hint(error.retry_after) or 0.0)
+        # A copy: whoever gets the error itself writes into it which operation it was in the way of.
+        self._failure = _Failure(basis, copy.copy(error), time.time(), pause)
+
+    def clear(self) -> None:
+        """Asking succeeded."""
+        self._failure = None
+
+
+def failure_of_all(failures: Sequence[CloudError], message: str) -> CloudError:
+    """That none of several places had anything, with this text.
+
+    No refusal if one of them could not say so: that one may have something after all.
+    """
+    unsure = [error for error in failures if not isinstance(error, REFUSALS)]
+    if not unsure:
+        return AccessDenied(message)
+    first = next((error for error in unsure if error.transient), unsure[0])
+    return type(first)(message, retry_after=first.retry_after)
+
+
 class Lease(Generic[T]):
     """Keeps one leased value.
 
-    `what` names it in the log (`STS keys of role x`), never its content. `fetch` gets a deadline (loop time), answers a
-    new one and may raise CloudError. `margin` is how many seconds before its end it is renewed; one that lives shorter
-    is used for half its life. `basis` answers what `fetch` builds on (a password, a token file's text): what a service
-    refused is not tried again for five minutes unless the basis changed.
+    `what` names it in the log (`p: STS keys of role x`), never its content. `fetch` gets a deadline (loop time),
+    answers a new one and may raise CloudError. `margin` is how many seconds before its end it is renewed; one that
+    lives shorter is used for half its life. `basis` answers what `fetch` builds on (a password, a token file's text):
+    what failed is not tried again for a while unless the basis changed.
     """
 
     def __init__(
@@ -57,24 +124,36 @@ class Lease(Generic[T]):
         self._margin = margin
         self._basis = basis
         self._held: Leased[T] | None = None
+        self._is_taken_back = False
         self._number = 0
         self._renew_at = self._issued = 0.0
-        self._refusal: tuple[object, float, AccessDenied] | None = None
-        """What was built on, until when it is not tried again (Unix seconds), and what the service said."""
+        self._setback = Setback()
         self._renewing = asyncio.Lock()
 
     @property
     def expires(self) -> float | None:
-        """When what is held ends (Unix seconds); None while nothing is."""
+        """When the latest one ends or ended (Unix seconds), even if it is of no use any more; None before the first."""
         return None if self._held is None else self._held.expires
 
     @property
-    def held(self) -> T | None:
-        """What is held, whether or not it has ended; None while nothing is."""
-        return None if self._held is None else self._held.value
+    def has_ended(self) -> bool:
+        """Whether there is none that has time left."""
+        return self._held is None or time.time() >= self._held.expires
+
+    def current(self) -> T:
+        """The latest one. `AccessDenied` before the first, and where it has ended: that is not to be shown to anybody.
+
+        One that another call has had taken back meanwhile is handed out still: it is refused as well then, and that
+        call comes back for a new one.
+        """
+        if self._held is None:
+            raise AccessDenied("there are no credentials yet")
+        if self.has_ended:
+            raise AccessDenied(f"the temporary credentials ended at {iso_time(self._held.expires)}")
+        return self._held.value
 
     async def have(self, deadline: float) -> int:
-        """Have a valid one in `held`, renewing it where it is time; its number, for `refused`. Raises CloudError."""
+        """Have a valid one in `current`, renewing it where it is time; its number, for `refused`. Raises CloudError."""
         if self._is_due() and not (self._is_good() and self._renewing.locked()):
             async with self._renewing:
                 if self._is_due():
@@ -82,23 +161,22 @@ class Lease(Generic[T]):
         return self._number
 
     def refused(self, number: int) -> bool:
-        """A service refused the one of that number: whether another one is worth a try.
+        """A service refused the one of that number, or it ended before its turn came: whether another is worth a try.
 
         One that is minutes old was not refused for its age: another one would be refused just so.
         """
-        if number != self._number:
+        if number != self._number or self.has_ended:
             return True
         if time.time() - self._issued < AGAIN:
             return False
-        self._held = None
-        self._renew_at = 0.0
+        self._is_taken_back = True
         return True
 
     def _is_good(self) -> bool:
-        return self._held is not None and time.time() < self._held.expires
+        return not self._is_taken_back and not self.has_ended
 
     def _is_due(self) -> bool:
-        return self._held is None or time.time() >= self._renew_at
+        return not self._is_good() or time.time() >= self._renew_at
 
     async def _renew(self, deadline: float) -> None:
         try:
@@ -106,28 +184,29 @@ class Lease(Generic[T]):
         except CloudError as error:
             if not self._is_good():
                 raise
-            self._renew_at = time.time() + AGAIN
             assert self._held is not None
+            # From the end on it is due in any case.
+            self._renew_at = time.time() + AGAIN
             log.warning(
                 "%s could not be renewed and are used until %s: %s", self._what, iso_time(self._held.expires), error
             )
             return
         now = time.time()
         first = self._number == 0
-        self._held, self._issued, self._number = held, now, self._number + 1
+        self._held, self._is_taken_back, self._issued, self._number = held, False, now, self._number + 1
         self._renew_at = max(held.expires - self._margin, now + (held.expires - now) / 2)
         log.info("%s %s, valid until %s", self._what, "received" if first else "renewed", iso_time(held.expires))
 
     async def _ask(self, deadline: float) -> Leased[T]:
         basis = self._basis()
-        if self._refusal is not None:
-            before, until, said = self._refusal
-            if before == basis and time.time() < until:
-                raise AccessDenied(said.message, operation=said.operation, status=said.status, code=said.code)
+        self._setback.check(basis)
         try:
             held = await self._fetch(deadline)
-        except AccessDenied as error:
-            self._refusal = (basis, time.time() + AGAIN, error)
+            if held.expires <= time.time():
+                ended, here = iso_time(held.expires), iso_time(time.time())
+                raise AccessDenied(f"what was issued ended at {ended}, and here it is {here}: is the clock right?")
+        except CloudError as error:
+            self._setback.note(basis, error)
             raise
-        self._refusal = None
+        self._setback.clear()
         return held

@@ -14,6 +14,7 @@ from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.knowledge import Knowledge
 from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.turns import Turns
 
 Read = Callable[[Part], Awaitable[None]]
 
@@ -80,14 +81,11 @@ def each_sweep(
     name: str, *, interval: float, at_once: int, keys: Callable[[], Awaitable[Sequence[str]]], read: Read
 ) -> Sweep:
     """A collector with a part for each of `keys` (workspaces, pools), which may raise NotReady."""
-    done: set[str] = set()
+    turns = Turns()
 
     async def run(poll: Poll) -> None:
         wanted = await keys()
         poll.keep_only(wanted)
-        # Those that the last poll did not come to are first.
-        ordered = sorted(wanted, key=lambda key: key in done)
-        done.clear()
-        done.update(await poll.read_each(ordered, read, at_once=at_once))
+        turns.read(await poll.read_each(turns.order(wanted), read, at_once=at_once))
 
     return Sweep(name=name, interval=interval, run=run)

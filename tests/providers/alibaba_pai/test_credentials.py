@@ -92,6 +92,16 @@ class Account:
                     found[f"{sample.labels['operation']} {sample.labels['outcome']}"] += int(sample.value)
         return found
 
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many polls failed, by reason."""
+        return {
+            sample.labels["reason"]: int(sample.value)
+            for family in self.exporter.telemetry.registry.collect()
+            for sample in family.samples
+            if sample.name == "trainfleet_exporter_collector_errors_total" and sample.value
+        }
+
     async def poll(self, times: int = 1, every: float = 0.0) -> bool:
         """Poll so often; whether all of the polls succeeded."""
         good = True
@@ -360,6 +370,84 @@ def test_what_is_refused_is_told_and_asked_again_five_minutes_later(
     stepped(KINDS[name], steps, prepare)
 
 
+@pytest.mark.parametrize(
+    ("answer", "outcome", "pause"),
+    [
+        ((400, "InvalidParameter.RoleSessionName"), "client", 5 * MINUTE),
+        ((400, "Throttling.User"), "throttled", MINUTE / 2),
+        ((404, "Nothing.Here"), "not_found", 5 * MINUTE),
+        ((500, "InternalError"), "server", MINUTE / 2),
+        ((200, "OK"), "bad_answer", MINUTE / 2),
+    ],
+)
+@pytest.mark.parametrize("name", ["role", "oidc"])
+def test_what_fails_is_not_asked_for_by_every_call(
+    name: str, answer: tuple[int, str], outcome: str, pause: float, stepped: Stepped
+) -> None:
+    (operation,) = KINDS[name].asked
+
+    def prepare(simulator: Simulator) -> None:
+        status, code = answer
+        simulator.faults.add(Fault({"api": "sts"}, status=status, body={"Code": code, "Message": "no"}))
+
+    async def steps(account: Account) -> None:
+        began = time.time()
+        while time.time() < began + pause - 2:
+            assert not await account.poll(every=2)
+            assert f"{operation}: " in account.log[-1]
+        asked = account.calls.copy()
+        assert asked == Counter({f"{operation} {'ok' if outcome == 'bad_answer' else outcome}": 1})
+        assert set(account.errors) == {outcome}
+        account.simulator.faults.clear()
+        await asyncio.sleep(4)
+        assert await account.poll()
+        assert account.calls - asked == Counter({f"{operation} ok": 1})
+
+    stepped(KINDS[name], steps, prepare)
+
+
+def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(stepped: Stepped) -> None:
+    def prepare(simulator: Simulator) -> None:
+        simulator.faults.add(Fault({"api": "metadata"}, delay=100))
+
+    async def steps(account: Account) -> None:
+        assert not await account.poll(2)
+        assert account.errors == {"timeout": 2}  # no refusal: it may have keys after all
+        assert "no credentials are configured, and none were found: the environment sets no " in account.log[-1]
+        assert "ECS metadata: " in account.log[-1]
+        assert account.calls["PutToken timeout"] == 1
+        account.simulator.faults.clear()
+        await asyncio.sleep(30)
+        assert await account.poll()
+
+    stepped(KINDS["chain: machine"], steps, prepare)
+
+
+def test_nothing_is_signed_with_keys_that_ended_while_a_call_waited(stepped: Stepped) -> None:
+    async def steps(account: Account) -> None:
+        identity: Any = account.provider.identity
+        loop = asyncio.get_running_loop()
+        mark = await identity.prepare(loop.time() + 20)
+        account.simulator.faults.add(Fault({"api": "sts"}, status=403))
+        for _ in range(12):  # a renewal fails near the end, and its pause is longer than what is left
+            await asyncio.sleep(5 * MINUTE - 20)
+            await identity.prepare(loop.time() + 20)
+        await asyncio.sleep(START + HOUR - time.time())
+        with pytest.raises(AccessDenied, match=f"ended at {iso_time(START + HOUR)}") as caught:
+            identity.current()
+        assert identity.refused(caught.value, mark)  # so that the call is prepared anew
+        with pytest.raises(AccessDenied, match="AssumeRole: HTTP 403"):
+            await identity.prepare(loop.time() + 20)
+        assert account.gauge() == START + HOUR  # it stays, and an alert on it fires
+        account.simulator.faults.clear()
+        await asyncio.sleep(5 * MINUTE)
+        await identity.prepare(loop.time() + 20)
+        assert identity.current()
+        assert account.gauge() == pytest.approx(time.time() + HOUR, abs=1)
+
+    stepped(KINDS["role"], steps)
+
+
 def test_a_right_that_is_lacking_takes_no_new_keys(stepped: Stepped) -> None:
     async def steps(account: Account) -> None:
         assert await account.poll()
@@ -442,17 +530,24 @@ def test_a_metadata_service_without_tokens_is_asked_without_one(status: int, ste
     stepped(replace(machine, environ={"ALIBABA_CLOUD_IMDSV1_DISABLED": "true"}), refused, prepare)
 
 
-@pytest.mark.parametrize("status", [400, 429, 503])
-def test_a_metadata_service_that_fails_is_not_asked_without_a_token(stepped: Stepped, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "outcome", "pause"),
+    [(400, "client", 5 * MINUTE), (429, "throttled", MINUTE / 2), (503, "server", MINUTE / 2)],
+)
+def test_a_metadata_service_that_fails_is_not_asked_without_a_token(
+    stepped: Stepped, status: int, outcome: str, pause: float
+) -> None:
     def prepare(simulator: Simulator) -> None:
         simulator.sts.allow_v1 = True
         simulator.faults.add(Fault({"operation": "PutToken"}, status=status))
 
     async def steps(account: Account) -> None:
         assert not await account.poll()
-        assert {outcome.partition(" ")[0] for outcome in account.calls} == {"PutToken"}
+        assert account.calls == Counter({f"PutToken {outcome}": 1})
         account.simulator.faults.clear()
-        assert await account.poll()  # nobody refused anything: no five minutes to wait
+        await asyncio.sleep(pause - 1)
+        assert not await account.poll(every=1)
+        assert await account.poll()
 
     stepped(KINDS["machine"], steps, prepare)
 
@@ -638,7 +733,7 @@ def test_a_profile_is_followed(stepped: Stepped, tmp_path: Path) -> None:
         write(sts.issue(ROLE, "cli", time.time(), HOUR), mode="AK")
         assert await account.poll(every=MINUTE)
         assert not await account.poll()
-        assert "profile 'prod' is of another mode now; reload the config" in account.log[-1]
+        assert "profile 'prod' is of another mode now; restart for it" in account.log[-1]
 
     files = _profile(mode="StsToken", sts_token="planted")
     stepped(Kind("profile prod of ~/.aliyun/config.json", environ={"HOME": "{home}"}, files=files), steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
-from trainfleet_exporter.providers.alibaba_pai.credentials import Keys, leased_keys
-from trainfleet_exporter.providers.alibaba_pai.dialect import judge
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, Throttled
+from trainfleet_exporter.providers.alibaba_pai.credentials import Keys, LeasedKeys, leased_keys
+from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect, judge
 from trainfleet_exporter.providers.alibaba_pai.metadata import Machine, MetadataDialect, fetch_from_uri
 from trainfleet_exporter.providers.alibaba_pai.profiles import ProfileFile
 from trainfleet_exporter.providers.alibaba_pai.sources import MachineRole
-from trainfleet_exporter.providers.lease import Leased
+from trainfleet_exporter.providers.lease import Lease, Leased
 from trainfleet_exporter.quantities import iso_time
-from trainfleet_exporter.transport import Account, HttpAnswer, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, Call, HttpAnswer, HttpSettings, Limits, Transport
 
 GOOD = {
     "Code": "Success",
@@ -181,6 +182,47 @@ def test_a_wrong_clock_is_told_with_the_services_own_time(code: str, date: str |
     assert error.message == f"the clock of this machine {told}"
 
 
+def test_a_metadata_service_that_is_asked_too_often_says_for_how_long_to_wait() -> None:
+    error = MetadataDialect().judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
+    assert isinstance(error, Throttled)
+    assert (error.status, error.retry_after) == (429, 7.0)
+
+
+def test_a_call_whose_keys_end_while_it_waits_for_its_turn_is_made_with_others() -> None:
+    used: list[str] = []
+    issued: list[float] = []
+
+    async def fetch(deadline: float) -> Leased[Keys]:
+        issued.append(time.time())
+        return Leased(Keys(f"STS.{len(issued)}", "hunter2", "hunter3"), time.time() + 10)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        used.append(request.headers["authorization"].partition("Credential=")[2].partition(",")[0])
+        return httpx.Response(200, json={})
+
+    async def main() -> None:
+        transport = Transport(
+            account=Account("test", Limits(requests_per_second=0.05, concurrency=1)),
+            http=HttpSettings(trust_env=False),
+            observe=lambda attempt: None,
+            send=httpx.MockTransport(answer),
+        )
+        keys = LeasedKeys(lambda: "a test", Lease("keys", fetch, margin=900))
+        client = transport.client("http://dlc.test", PaiDialect("dlc", "1", keys))
+        deadline = asyncio.get_running_loop().time() + 300
+        calls = (client.call(Call(operation="Op", path="/"), deadline=deadline) for _ in range(2))
+        await asyncio.gather(*calls)
+        assert time.time() - issued[0] > 10
+
+    run_stepped(main)
+    assert len(used) == 2
+    assert used[1] != used[0] == "STS.1"
+
+
+def test_keys_do_not_print_even_their_id() -> None:
+    assert "hunter" not in repr(Keys("hunter1", "hunter2", "hunter3"))
+
+
 @pytest.mark.parametrize("code", ["AuthenticationFail.NoPermission", "EntityNotExist.Role", "NoPermission"])
 def test_what_sts_refuses_is_denied_access(code: str) -> None:
     for status in (400, 404):
@@ -188,7 +230,11 @@ def test_what_sts_refuses_is_denied_access(code: str) -> None:
 
 
 def test_the_path_of_a_profiles_token_stays_out_of_the_message(tmp_path: Path) -> None:
-    role = {"ram_role_arn": "r", "oidc_provider_arn": "p", "oidc_token_file": "hunter2"}
+    role = {
+        "ram_role_arn": "acs:ram::1:role/x",
+        "oidc_provider_arn": "acs:ram::1:oidc-provider/y",
+        "oidc_token_file": "hunter2",
+    }
     (tmp_path / "config.json").write_text(json.dumps({"profiles": [{"name": "p", "mode": "OIDC", **role}]}))
     with pytest.raises(AccessDenied) as caught:
         ProfileFile(tmp_path / "config.json", "shown", is_json=True).source("p", allow_v1=True)

@@ -182,7 +182,7 @@ def test_profiles_of_the_cli(tmp_path: Path) -> None:
         AK | {"name": "sts", "mode": "StsToken", "sts_token": "hunter3"},
         AK | role | {"name": "role", "external_id": "hunter4", "policy": "{}"},
         {"name": "machine", "mode": "EcsRamRole", "ram_role_name": "node"},
-        chained | {"expired_seconds": 1},
+        chained | {"expired_seconds": 0},  # as the CLI writes where nobody chose
         oidc | {"name": "oidc"},
     ]
     file = tmp_path / ".aliyun" / "config.json"
@@ -200,7 +200,7 @@ def test_profiles_of_the_cli(tmp_path: Path) -> None:
         "machine": MachineRole("node"),
     }
     assert source_of(tmp_path, "{profile: chained}", environ) == AssumedRole(
-        ROLE, MachineRole("node"), session=Session(seconds=900)
+        ROLE, MachineRole("node"), session=Session(seconds=3600)
     )
     token = Secret.from_file(tmp_path / ".aliyun" / "token")
     assert source_of(tmp_path, "{profile: oidc}", environ) == OidcRole(PROVIDER, ROLE, token)
@@ -257,6 +257,28 @@ def test_profiles_of_the_sdks(tmp_path: Path, name: str) -> None:
     )
     told = fault_of(tmp_path, "{profile: key}", environ)
     assert f"({shown}: profile 'key' is of mode 'rsa_key_pair', which is not served; served are AK, " in told
+
+
+@pytest.mark.parametrize("seconds", ["1", "899", "43201", "1h", "900.5", "-900", "0.0"])
+def test_what_sts_would_refuse_of_a_profile_is_a_fault_in_either_file(tmp_path: Path, seconds: str) -> None:
+    role = AK | {"mode": "RamRoleArn", "ram_role_arn": ROLE, "expired_seconds": seconds}
+    environ = home(tmp_path, role, current="prod", ini=INI.replace("1800", seconds))
+    allowed = "allowed: a whole number of seconds from 900 to 43200"
+    told = fault_of(tmp_path, "{profile: prod}", environ)
+    assert f"(~/.aliyun/config.json: STS would refuse expired_seconds of profile 'prod'; {allowed})" in told
+    told = fault_of(tmp_path, "{profile: role}", environ)
+    assert f"(~/.alibabacloud/credentials: STS would refuse duration_seconds of profile 'role'; {allowed})" in told
+    # The chain does not go on to be somebody else.
+    told = fault_of(tmp_path, environ=environ)
+    assert f"(~/.aliyun/config.json: STS would refuse expired_seconds of profile 'prod'; {allowed})" in told
+
+
+@pytest.mark.parametrize("seconds", [900, "43200"])
+def test_and_what_it_takes_is_asked_for(tmp_path: Path, seconds: object) -> None:
+    role = AK | {"mode": "RamRoleArn", "ram_role_arn": ROLE, "expired_seconds": seconds, "ram_session_name": ""}
+    source = source_of(tmp_path, "{profile: prod}", home(tmp_path, role))
+    assert isinstance(source, AssumedRole)
+    assert source.session == Session(seconds=int(str(seconds)))
 
 
 @pytest.mark.parametrize(

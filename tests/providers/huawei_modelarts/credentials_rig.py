@@ -73,6 +73,15 @@ class Rig:
         }.get(operation, "modelarts")
         return int(self._own("api_requests_total", api=api, operation=operation, outcome=outcome) or 0)
 
+    def errors(self) -> dict[str, int]:
+        """How many polls failed, by reason."""
+        return {
+            sample.labels["reason"]: int(sample.value)
+            for family in self.exporter.telemetry.registry.collect()
+            for sample in family.samples
+            if sample.name == "trainfleet_exporter_collector_errors_total" and sample.value
+        }
+
     def _own(self, name: str, **labels: str) -> float | None:
         registry = self.exporter.telemetry.registry
         return registry.get_sample_value(f"trainfleet_exporter_{name}", {"provider": "p", **labels})

@@ -188,20 +188,62 @@ def test_what_is_no_reading_is_dropped_and_counted(value: object, reason: str) -
 
 
 def test_whose_readings_are_shown() -> None:
-    jobs = dict([running("a", "worker-0")])
+    jobs = dict([running("a", "worker-0", "worker-1"), running("twice", "worker-0")])
     rows = [
         row("1", service_id="a", pod_name="worker-0"),
-        row("2", service_id="a", pod_name="worker-0", node="another"),
+        row("7", service_id="a", pod_name="worker-1"),
+        row("2", service_id="a", pod_name="worker-0", pod_id="its successor"),
+        row("8", service_id="twice"),
+        row("9", service_id="twice"),
+        row("9", service_id="twice"),
         row("3", service_id="deleted"),
         row("4", service_id="stopping"),
         row("5", pod_name="worker-0"),
         "no row",
     ]
     of = plan("cpu_utilization_ratio")
-    found = Collected(of, jobs, {"a", "stopping"})
+    found = Collected(of, jobs, {"a", "twice", "stopping"})
     found.add(of.queries[0], rows)
-    assert values(found, "cpu") == {"a": 0.01, "a/worker-0": 0.01}
-    assert found.dropped == Counter(duplicate=1, unlisted=1, malformed=2)
+    assert values(found, "cpu") == {"a": 0.07, "a/worker-1": 0.07}  # which of the two worker-0 is there is not told
+    assert found.job_ids == {"a"}
+    assert found.dropped == Counter(duplicate=5, unlisted=1, malformed=2)
+
+
+def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
+    jobs = dict([running("a", "worker-0", "worker-1", cards=4, kind="npu")])
+    rows = [card("a", pod, number, "1") for pod in ("worker-0", "worker-1") for number in range(2)]
+    of = plan("accelerator_power_watts")
+    whole = collected(of, [], rows, jobs=jobs)
+    assert values(whole, "accelerator_power_watts") == {"a": 4, "a/worker-0": 2, "a/worker-1": 2}
+    twice = collected(of, [], [*rows, card("a", "worker-0", 0, "1")], jobs=jobs)
+    assert values(twice, "accelerator_power_watts") == {"a/worker-1": 2}
+    devices = [(item.pod_id, item.device) for item in twice.objects() if isinstance(item, DeviceUsage)]
+    assert devices == [("worker-0", "1"), ("worker-1", "0"), ("worker-1", "1")]
+
+
+def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
+    """A pod that was replaced under another name is told of for a while: a mean with it in it is of no moment."""
+    job = Job(job_id="a", status=Status.RUNNING, nodes=2)
+    jobs = {"a": JobParts.of(job, ())}
+    rows = [row(str(10 * n), service_id="a", pod_name=f"pod-{n}") for n in range(1, 4)]
+    pods = {"a/pod-1": 0.1, "a/pod-2": 0.2, "a/pod-3": 0.3}
+    assert values(collected(plan("cpu_utilization_ratio"), rows, jobs=jobs), "cpu") == pods
+    two = collected(plan("cpu_utilization_ratio"), rows[:2], jobs=jobs)
+    assert values(two, "cpu") == {"a": 0.15, "a/pod-1": 0.1, "a/pod-2": 0.2}
+    assert "a" not in values(collected(plan("cpu_usage_cores"), rows, jobs=jobs), "cpu_cores")
+    assert values(collected(plan("cpu_usage_cores"), rows[:2], jobs=jobs), "cpu_cores")["a"] == 30
+
+
+def test_cards_of_a_pod_that_was_replaced_stand_for_none_that_is_missing() -> None:
+    asked = (Accelerators("gpu", "", 4),)
+    jobs = {"a": JobParts.of(Job(job_id="a", status=Status.RUNNING, nodes=2, accelerators=asked), ())}
+    cells = [("old", 0), ("old", 1), ("here", 0), ("new", 0), ("new", 1)]  # of `here` a card is missing
+    rows = [row("1", service_id="a", pod_name=pod, gpu_id=str(number)) for pod, number in cells]
+    assert values(collected(plan("accelerator_power_watts"), rows, [], jobs=jobs), "accelerator_power_watts") == {}
+    assert values(collected(plan("accelerator_power_watts"), rows[3:], [], jobs=jobs), "accelerator_power_watts") == {}
+    four = [row("1", service_id="a", pod_name=pod, gpu_id=str(n)) for pod in ("here", "new") for n in range(2)]
+    whole = collected(plan("accelerator_power_watts"), four, [], jobs=jobs)
+    assert values(whole, "accelerator_power_watts") == {"a": 4, "a/here": 2, "a/new": 2}
 
 
 def test_a_query_of_the_config_serves_its_level_and_those_above() -> None:
@@ -239,10 +281,33 @@ def test_queries_are_spent_on_metrics_that_exist_only() -> None:
     assert plans({"go_goroutines"}, {}) == []
     found = plans({CPU, NPU_UTIL, "ma_container_npu_ai_core_util"}, {})
     assert [query.metric for one in found for query in one.queries] == [CPU, NPU_UTIL]
-    assert not is_complete(found)
-    assert is_complete(plans(EVERYTHING, {}))
+    assert not is_complete(found, plans(None, {}))
+    assert is_complete(plans(EVERYTHING, {}), plans(None, {}))
     # Where names cannot be listed, the first one of each source is tried.
     assert len([query for one in plans(None, {}) for query in one.queries]) == sum(len(r.sources) for r in READINGS)
+
+
+def test_no_query_is_spent_on_what_is_not_exposed() -> None:
+    everything = {one.reading.suffix for one in plans(None, {})}
+    found = {one.reading.suffix: one for one in plans(None, {}, ["trainfleet_job_*", "trainfleet_pod_*"])}
+    assert set(found) == {reading.suffix for reading in READINGS if reading.device is not None}
+    assert {level for one in found.values() for query in one.queries for level in query.levels} == {"device"}
+    without_memory = {one.reading.suffix for one in plans(None, {}, ["trainfleet_*_memory_*"])}
+    assert everything - without_memory == {name for name in everything if "memory" in name}
+    assert plans(None, {}, ["trainfleet_job_*", "trainfleet_pod_*", "trainfleet_device_*"]) == []
+    own = {"pod_cpu_usage_cores": Choice("cores", "Core")}
+    (query,) = plan_without(own, "trainfleet_pod_cpu_usage_cores").queries
+    assert (query.promql, query.levels) == ("cores", frozenset({"job"}))  # the job's is made of it
+    own |= {"job_cpu_usage_cores": Choice("cores of jobs", "Core")}
+    (query,) = plan_without(own, "trainfleet_pod_*").queries
+    assert query.promql == "cores of jobs"
+    denied = ["trainfleet_job_*", "trainfleet_device_*"]
+    assert is_complete(plans(EVERYTHING, own, denied), plans(None, own, denied))
+
+
+def plan_without(chosen: dict[str, Choice], *deny: str) -> Plan:
+    """The plan of CPU cores."""
+    return next(one for one in plans(EVERYTHING, chosen, deny) if one.reading.suffix == "cpu_usage_cores")
 
 
 def test_one_query_asks_for_all_jobs_as_finely_as_it_can() -> None:

@@ -119,6 +119,10 @@ def test_keys_of_a_file_are_tried_again_only_after_a_rotation(tmp_path: Path) ->
     assert not source.refused(asyncio.run(source.prepare(0)))
 
 
+def test_keys_do_not_print_even_their_id() -> None:
+    assert "planted" not in repr(AccessKeys("planted-id", "planted-secret", "planted-token"))
+
+
 def test_keys_that_are_given_are_the_only_ones() -> None:
     source = GivenKeys("config file", AccessKeys("a", "b"))
     assert not source.refused(asyncio.run(source.prepare(0)))

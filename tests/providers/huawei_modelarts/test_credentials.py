@@ -12,6 +12,8 @@ import pytest
 
 from tests.providers.huawei_modelarts.credentials_rig import Rig, rigged
 from tests.support.clock import START, run_stepped
+from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.faults import Fault
 from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
@@ -23,6 +25,7 @@ from trainfleet_exporter.simulator.modelarts.catalog import (
     SECRET_KEY,
     USER_NAME,
 )
+from trainfleet_exporter.transport import Call
 
 HOUR = 3600.0
 SECURITY_TOKEN = "planted-security-token"
@@ -43,6 +46,7 @@ def home(tmp_path: Path) -> Path:
     keys = f"ak = {ACCESS_KEY}\nsk = {SECRET_KEY}\n"
     text = f"[basic]\n{keys}[team]\n{keys}project_id = {PROJECT_ID}\n"
     (folder / "credentials").write_text(text, encoding="utf-8")
+    (tmp_path / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     (tmp_path / "id-token").write_text(OIDC_TOKEN + "\n", encoding="utf-8")
     return tmp_path
 
@@ -94,8 +98,14 @@ def stepped(
 KINDS: dict[str, tuple[str, dict[str, str], str, float | None]] = {
     "keys": (KEYS, {}, "config file", None),
     "keys by reference": (KEYS.replace(SECRET_KEY, "'${S}'"), {"S": SECRET_KEY}, "config file, environment", None),
-    "password": (USER, {}, f"IAM password of user {USER_NAME}", 24 * HOUR),
-    "oidc": (OIDC, {}, f"OIDC agency {AGENCY_URN}", HOUR),
+    "password": (USER, {}, f"IAM password of user {USER_NAME}, from the config file", 24 * HOUR),
+    "password by file": (
+        USER.replace(f"password: {PASSWORD}", "password_file: password"),
+        {},
+        f"IAM password of user {USER_NAME}, from file {{home}}/password",
+        24 * HOUR,
+    ),
+    "oidc": (OIDC, {}, f"OIDC agency {AGENCY_URN}, with the token of file {{home}}/id-token", HOUR),
     "machine": (MACHINE, {}, "ECS metadata", 24 * HOUR),
     "profile": (PROFILE, {"HOME": "."}, "profile team of ~/.huaweicloud/credentials", None),
     "chain: oidc": (
@@ -107,7 +117,7 @@ KINDS: dict[str, tuple[str, dict[str, str], str, float | None]] = {
             "HUAWEICLOUD_SDK_AK": "of-a-later-link",
             "HUAWEICLOUD_SDK_SK": "of-a-later-link",
         },
-        f"OIDC agency {AGENCY_URN}",
+        f"OIDC agency {AGENCY_URN}, with the token of the environment",
         HOUR,
     ),
     "chain: variables": (
@@ -130,7 +140,7 @@ def test_it_opens_the_cloud_says_where_it_comes_from_and_when_it_ends(kind: str,
     async def check(rig: Rig) -> None:
         assert rig.left() is None
         assert await rig.exporter.poll_once()
-        assert rig.identity.origin == origin
+        assert rig.identity.origin == origin.format(home=home)
         left = rig.left()
         assert left == (None if lifetime is None else pytest.approx(lifetime, abs=1))
         shown = rig.config_text + repr(rig.exporter.config) + repr(rig.identity) + repr(vars(rig.identity))
@@ -185,9 +195,9 @@ def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: p
 @pytest.mark.parametrize(
     ("credentials", "api", "what"),
     [
-        (OIDC, "sts", f"temporary keys of OIDC agency {AGENCY_URN}"),
-        (MACHINE, "metadata", "temporary keys of ECS metadata"),
-        (USER, "iam", f"IAM tokens of user {USER_NAME}"),
+        (OIDC, "sts", f"p: temporary keys of OIDC agency {AGENCY_URN}"),
+        (MACHINE, "metadata", "p: temporary keys of ECS metadata"),
+        (USER, "iam", f"p: IAM tokens of user {USER_NAME}"),
     ],
     ids=["oidc", "machine", "password"],
 )
@@ -406,6 +416,106 @@ def test_a_metadata_service_that_hangs_takes_three_seconds(home: Path, caplog: p
         assert any("no whole answer after 3.0 s" in line for line in caplog.messages)
 
     stepped(home, MACHINE, check)
+
+
+def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault(match={"api": "metadata"}, delay=100))
+        assert not await rig.exporter.poll_once()
+        assert rig.errors() == {"timeout": 1}
+        (line,) = [line for line in caplog.messages if "poll failed" in line]
+        assert "no credentials are configured, and none were found: the environment sets no " in line
+        assert "ECS metadata: " in line
+        assert "no whole answer after 3.0 s" in line
+        asked = rig.calls("GetMetadataToken", "timeout")
+        assert not await rig.exporter.poll_once()  # nobody is asked again at once, and everybody told
+        assert rig.errors() == {"timeout": 2}
+        rig.simulator.faults.clear()
+        await asyncio.sleep(30)
+        assert await rig.exporter.poll_once()
+        assert rig.calls("GetMetadataToken", "timeout") == asked
+
+    stepped(home, "", check, environ={"HOME": str(home / "nowhere")})
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "pause"),
+    [(400, "client", 300), (403, "auth", 300), (500, "server", 30), (429, "throttled", 30)],
+)
+@pytest.mark.parametrize("credentials", [OIDC, USER], ids=["oidc", "password"])
+def test_what_fails_is_not_asked_for_by_every_call(
+    home: Path, credentials: str, status: int, outcome: str, pause: float
+) -> None:
+    operation = "AssumeAgencyWithOIDC" if credentials == OIDC else "KeystoneCreateUserTokenByPassword"
+
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault(match={"operation": operation}, status=status, body={}))
+        began = time.time()
+        while time.time() < began + pause - 5:
+            assert not await rig.exporter.poll_once()
+            await asyncio.sleep(2)
+        assert rig.calls(operation, outcome) == 1
+        assert set(rig.errors()) == {outcome}
+        rig.simulator.faults.clear()
+        await asyncio.sleep(10)
+        assert await rig.exporter.poll_once()
+        assert rig.calls(operation, outcome) == 1
+
+    stepped(home, credentials, check)
+
+
+@pytest.mark.parametrize("credentials", [OIDC, MACHINE, USER], ids=["oidc", "machine", "password"])
+def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, credentials: str) -> None:
+    async def check(rig: Rig) -> None:
+        loop = asyncio.get_running_loop()
+        mark = await rig.identity.prepare(loop.time() + 20)
+        call = Call(operation="ListWorkspaces", path="/")
+        dialect = HuaweiDialect("modelarts", rig.identity)
+        assert dialect.sign(call, "host").headers
+        await asyncio.sleep(HOUR)
+        with pytest.raises(AccessDenied, match="the temporary credentials ended at 2026-01-02T04:04:05") as caught:
+            dialect.sign(call, "host")
+        assert dialect.refused(caught.value, mark)  # so that the call is prepared anew
+        assert rig.left() == pytest.approx(0, abs=1)  # the gauge stays, and an alert on it fires
+        await rig.identity.prepare(loop.time() + 20)
+        assert dialect.sign(call, "host").headers
+
+    simulator = simulated(token_lifetime=HOUR)
+    simulator.agency.lifetime = HOUR
+    stepped(home, credentials, check, simulator=simulator)
+
+
+def test_a_project_that_iam_will_not_tell_is_asked_for_every_five_minutes(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault(match={"operation": "KeystoneListProjects"}, status=403, body={}))
+        for _ in range(29):
+            assert not await rig.exporter.poll_once()
+            await asyncio.sleep(10)
+        assert rig.calls("KeystoneListProjects", "auth") == 1
+        assert rig.errors() == {"auth": 29}
+        rig.simulator.faults.clear()
+        await asyncio.sleep(10)
+        assert await rig.exporter.poll_once()
+
+    stepped(home, KEYS, check, more="")
+
+
+def test_a_project_is_asked_for_at_once_where_the_keys_have_changed(home: Path) -> None:
+    async def check(rig: Rig) -> None:
+        assert not await rig.exporter.poll_once()
+        (home / "secret").write_text(SECRET_KEY)
+        (home / "access").write_text(ACCESS_KEY)
+        await asyncio.sleep(3)
+        assert not await rig.exporter.poll_once()  # they may be about to change
+        await asyncio.sleep(3)
+        assert await rig.exporter.poll_once()
+        assert rig.calls("KeystoneListProjects") == 1
+
+    (home / "secret").write_text("planted-wrong")
+    (home / "access").write_text(ACCESS_KEY)
+    stepped(home, "credentials: {access_key_file: access, secret_key_file: secret}", check, more="")
 
 
 def test_metadata_is_never_asked_through_a_proxy(home: Path) -> None:

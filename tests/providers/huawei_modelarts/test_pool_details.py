@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,52 @@ def test_readings_of_a_pool_go_when_they_are_too_old(run: Run) -> None:
         assert fleet.own("dropped_readings_total", collector="pool_usage", reason="stale") == 1
 
     run(check)
+
+
+def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
+    """They are as old as the interval that there is by then allows, not as the one that they were published in."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.monitor["pool-1"] = [metric("cpuUsage", (-60, 40))]
+        await fleet.exporter.poll_once()
+        runner = fleet.runner("pool_usage")
+        runner.state.interval = 1800  # as a budget makes it
+        await asyncio.sleep(3500)
+        await runner.expire()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="pool-1"}') == 0.4
+        await asyncio.sleep(60)
+        await runner.expire()
+        assert await fleet.lines("pool_cpu_utilization") == []
+
+    run(check)
+
+
+def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
+    """700 pools at 5 calls a second: no poll of 50 s comes to more than some 260."""
+    config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")
+    only = "    collectors: {jobs: {enabled: false}, job_counts: {enabled: false}, usage: {enabled: false}}\n"
+    cut_off = 0
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        nonlocal cut_off
+        cloud.pools = [{**POOL, "metadata": {"name": f"pool-{number}"}} for number in range(700)]
+        cloud.monitor = {f"pool-{number}": [metric("cpuUsage", (-60, 40))] for number in range(700)}
+        for collector in ("workspaces", "pools"):
+            await fleet.runner(collector).tick()
+        read: Counter[str] = Counter()
+        for polls in range(1, 7):
+            await fleet.runner("pool_usage").tick()
+            read = Counter(
+                request.url.path.split("/")[4] for request in cloud.requests if "monitor" in request.url.path
+            )
+            cut_off += not fleet.own("collector_success", collector="pool_usage")
+            if polls == 3:
+                assert len(read) == 700
+        assert cut_off == 6
+        assert min(read.values()) >= 2
+        assert max(read.values()) <= 3  # nobody is read twice while another waits
+
+    run(check, config + only)
 
 
 def test_a_pool_with_a_queue(run: Run) -> None:

@@ -162,7 +162,7 @@ def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
         assert [line.rpartition(" ")[2] for line in await fleet.lines("job_cpu_utilization")] == ["0.5"]
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
         # AOM looks back: it tells of a job for a while after its end, and that is nothing strange.
-        cloud.jobs = []
+        cloud.jobs = [job("another")]
         await fleet.runner("jobs").tick()
         await fleet.runner("usage").tick()
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
@@ -275,6 +275,11 @@ def test_a_refusal_leaves_all_to_task_metrics_and_is_told_once(run: Run) -> None
         assert len(told) == 1
         assert "HTTP 403 forbidden aom:metric:list is missing" in told[0]
         assert fleet.own("collector_success", collector="usage") == 1  # what AOM refuses, task metrics have
+        # It is counted each time all the same, and told to who asks: a right may be missing.
+        assert fleet.own("collector_errors_total", collector="usage", reason="auth") == 5
+        (error,) = fleet.runner("usage").errors
+        assert "aom:metric:list is missing" in str(error)
+        assert len([line for line in fleet.log if line.startswith("poll ")]) == 1
         cloud.aom = {CPU: [series("a", 50)]}
         cloud.answer = lambda path, request: None
         await asyncio.sleep(SWEEP)
@@ -487,5 +492,98 @@ def test_a_job_that_only_a_failing_part_shows_is_not_given_back_before_that_goes
         await asyncio.sleep(3 * SWEEP)
         assert await source(fleet, "a") == "task_metrics"
         assert await source(fleet, "b") == "aom"
+
+    run(check)
+
+
+def test_a_region_without_metrics_of_jobs_is_no_error(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job("a", 3600)]
+        cloud.aom = {"ma_node_cpu_util": []}
+        cloud.metrics[("a", "worker-0")] = percent(now=30)
+        assert await fleet.exporter.poll_once()
+        assert await source(fleet, "a") == "task_metrics"
+        assert fleet.runner("usage").errors == []
+        told = "usage comes from task metrics: AOM has no metric of training jobs"
+        assert len([line for line in fleet.log if told in line]) == 1
+
+    run(check)
+
+
+FILTERED = CONFIG + "    jobs: {include: {name: [name-mine]}}\n"
+
+
+@pytest.mark.parametrize("config", [FILTERED, FILTERED + "    collectors: {usage: {source: aom}}\n"])
+def test_nothing_is_asked_while_no_job_runs_that_is_shown(run: Run, config: str) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job("another"), job("mine", "Pending")]
+        cloud.aom = {CPU: [series("another", 50), series("mine", 40)]}
+        assert await fleet.exporter.poll_once()
+        assert cloud.called("/aom/") == []
+        assert fleet.own("collector_success", collector="usage") == 1
+        cloud.jobs[1] = job("mine")
+        await fleet.runner("jobs").tick()
+        await fleet.runner("usage").tick()
+        assert len(queries(cloud)) == 1
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="mine"}') == 0.4
+        cloud.jobs[1] = job("mine", "Completed")
+        await fleet.runner("jobs").tick()
+        await fleet.runner("usage").tick()
+        assert len(queries(cloud)) == 1
+        assert await fleet.lines("job_cpu_utilization", "job_usage_info") == []  # what it had goes with it
+        assert fleet.own("collector_parts", collector="usage") == 0
+        assert cloud.called("/metrics/worker") == []
+
+    run(check, config)
+
+
+def _denying(*globs: str) -> str:
+    return f"global: {{metrics: {{deny: {json.dumps(globs)}}}}}\n{CONFIG}"
+
+
+def test_nothing_is_asked_where_no_usage_is_exposed(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job("a", 3600, resource=ASCEND)]
+        cloud.aom = {CPU: [series("a", 50)]}
+        cloud.metrics[("a", "worker-0")] = percent(now=30)
+        for _ in range(3):
+            assert await fleet.exporter.poll_once()
+        assert cloud.called("/aom/") == []
+        assert cloud.called("/metrics/worker") == []
+        assert await fleet.lines("job_usage", "job_cpu") == []
+
+    run(check, _denying("trainfleet_job_*", "trainfleet_pod_*", "trainfleet_device_*"))
+
+
+def test_what_is_not_exposed_is_not_asked_for_and_moves_no_job(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job("a", 3600, resource=ASCEND)]
+        cloud.aom = {CPU: [series("a", 50)], NPU: [series("a", 50, npu_id="0")], MEMORY: [series("a", 50)]}
+        cloud.metrics[("a", "worker-0")] = percent(now=30)
+        for _ in range(3):
+            assert await fleet.exporter.poll_once()
+        assert len(queries(cloud)) == 3
+        assert all(CPU in query for query in queries(cloud))
+        # That nothing is known of its accelerators is as it was wished, and no reason to ask elsewhere.
+        assert (await source(fleet, "a"), asked(cloud, "a")) == ("aom", 0)
+        assert [line.partition("{")[0] for line in await fleet.lines("job_cpu_u", "pod_cpu_u")] == [
+            "trainfleet_job_cpu_utilization_ratio"
+        ]
+
+    run(check, _denying("trainfleet_*_accelerator_*", "trainfleet_*_memory_*", "trainfleet_pod_*", "trainfleet_dev*"))
+
+
+def test_readings_of_a_job_that_ended_go_while_aom_fails(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
+        cloud.aom = {CPU: [series("a", 50), series("b", 50)]}
+        fleet.schedule.start()
+        await asyncio.sleep(SWEEP - 10)
+        cloud.answer = lambda path, request: httpx.Response(503) if path.endswith("/query") else None
+        cloud.jobs = [new_job("b", 3600)]
+        await asyncio.sleep(SWEEP + 20)
+        assert (await source(fleet, "a"), await source(fleet, "b")) == (None, "aom")
+        (line,) = await fleet.lines("job_cpu_utilization_ratio")
+        assert 'job_id="b"' in line
 
     run(check)

@@ -71,6 +71,10 @@ class Asking:
             self._named_until.clear()
             self._useless_until = _now() + _DAY
 
+    def names_unproven(self) -> None:
+        """Some of those calls failed: nothing was learnt, and the next poll tries again."""
+        self._named_until.clear()
+
     def _is_named(self, metric: str) -> bool:
         return _now() < self._named_until.get(metric, float("-inf"))
 

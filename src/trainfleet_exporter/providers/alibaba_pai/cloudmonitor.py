@@ -22,6 +22,8 @@ CATALOGUE_PAGE = 200
 POINTS = 1440
 """The most points of one page."""
 _MAX_PAGES = 1000
+_EMPTY_PAGES = 3
+"""So many pages in a row that hold nothing, and tell of a next one, lead nowhere."""
 
 
 class CloudMonitor:
@@ -71,14 +73,17 @@ async def point_pages(client: ApiClient, call: Call, key: str, *, deadline: floa
 
     call = replace(call, no_data=is_empty)
     tokens: set[str] = set()
+    empty = 0
     for _ in range(_MAX_PAGES):
         payload = _object(await client.call(call, deadline=deadline), call)
-        yield points_of(payload, key)
+        points = points_of(payload, key)
+        yield points
         token = text(payload, "NextToken")
         if not token:
             return
-        if token in tokens:
-            raise BadAnswer("the answer leads back to a page that was read", operation=call.operation)
+        empty = 0 if points else empty + 1
+        if token in tokens or empty == _EMPTY_PAGES:
+            raise BadAnswer("the answer leads on and on without anything new", operation=call.operation)
         tokens.add(token)
         call = replace(call, query={**call.query, "NextToken": token})
     raise BadAnswer(f"the answer has more than {_MAX_PAGES} pages", operation=call.operation)

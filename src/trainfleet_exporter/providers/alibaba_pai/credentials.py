@@ -25,7 +25,7 @@ _KEY_CODES = (*_TOKEN_CODES, "SignatureDoesNotMatch")
 class Keys:
     """One consistent set of keys, to sign one attempt with."""
 
-    access_key_id: str
+    access_key_id: str = field(repr=False)
     access_key_secret: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
@@ -40,7 +40,7 @@ class KeySource(Protocol):
 
     @property
     def expires(self) -> float | None:
-        """Unix seconds at which the keys in use end; None for those that do not, or while there are none."""
+        """Unix seconds at which the latest keys end or ended; None for those that do not, or before there were any."""
         ...
 
     @property
@@ -115,7 +115,6 @@ class LeasedKeys:
     def __init__(self, origin: Callable[[], str], lease: Lease[Keys]) -> None:
         self._origin = origin
         self._lease = lease
-        self._latest: Keys | None = None
         self._edition: int | None = None
 
     @property
@@ -132,19 +131,15 @@ class LeasedKeys:
 
     async def prepare(self, deadline: float) -> object:
         self._edition = await self._lease.have(deadline)
-        self._latest = self._lease.held or self._latest
         return self._edition
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        return error.code.startswith(_TOKEN_CODES) and isinstance(mark, int) and self._lease.refused(mark)
+        # A call that waited so long for its turn that its keys ended was refused here, by nobody's code.
+        about_keys = error.code.startswith(_TOKEN_CODES) or (error.status is None and self._lease.has_ended)
+        return about_keys and isinstance(mark, int) and self._lease.refused(mark)
 
     def current(self) -> Keys:
-        # A call that was prepared and then waited for its turn may find that another one has had these keys taken
-        # back. It is refused as well then, and comes back for the new ones.
-        keys = self._lease.held or self._latest
-        if keys is None:
-            raise AccessDenied("there are no keys yet")
-        return keys
+        return self._lease.current()
 
 
 def leased_keys(told: Mapping[str, Any], operation: str) -> Leased[Keys]:

@@ -32,7 +32,14 @@ from trainfleet_exporter.providers.alibaba_pai.default_chain import (
     default_chain,
     find_profile,
 )
-from trainfleet_exporter.providers.alibaba_pai.sources import AssumedRole, GivenKeys, MachineRole, OidcRole, Source
+from trainfleet_exporter.providers.alibaba_pai.sources import (
+    AssumedRole,
+    GivenKeys,
+    MachineRole,
+    OidcRole,
+    Source,
+    arn_form,
+)
 
 _KEY = ("access_key_id", "access_key_secret")
 _FORMS: tuple[tuple[str, ...], ...] = (
@@ -53,7 +60,7 @@ class Profile:
 
 
 def _arn(kind: str, rule: Rule) -> PlainValidator:
-    form = re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
+    form = arn_form(kind)
 
     def validate(value: object) -> str:
         text = text_of(value, rule)

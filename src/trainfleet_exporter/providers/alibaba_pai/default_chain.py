@@ -21,9 +21,10 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.alibaba_pai.profiles import ProfileFile
+from trainfleet_exporter.providers.alibaba_pai.profiles import ProfileFile, UnfitProfileError
 from trainfleet_exporter.providers.alibaba_pai.sources import (
     SESSION_NAME,
+    SESSION_NAME_FORM,
     FirstOf,
     GivenKeys,
     KeysUri,
@@ -38,7 +39,6 @@ _KEYS = tuple(_PREFIX + name for name in ("ACCESS_KEY_ID", "ACCESS_KEY_SECRET", 
 _OIDC = tuple(_PREFIX + name for name in ("OIDC_PROVIDER_ARN", "ROLE_ARN", "OIDC_TOKEN_FILE"))
 _URI = _PREFIX + "CREDENTIALS_URI"
 _TARGET = re.compile(r"/[!-~]*", re.ASCII)
-_SESSION_NAME = re.compile(r"[A-Za-z0-9.@_-]{2,64}", re.ASCII)
 
 
 class UnusableEnvironmentError(Exception):
@@ -128,7 +128,7 @@ def _oidc(environ: Mapping[str, str], passed: list[str]) -> Source | None:
         reason = error.message if isinstance(error, AccessDenied) else "it is no path"
         raise UnusableEnvironmentError(f"{_OIDC[2]}: {reason}") from None
     name = environ.get(_PREFIX + "ROLE_SESSION_NAME", "")
-    session = Session(name if _SESSION_NAME.fullmatch(name) else SESSION_NAME)
+    session = Session(name if SESSION_NAME_FORM.fullmatch(name) else SESSION_NAME)
     return OidcRole(provider_arn=provider, role_arn=role, token=token, session=session)
 
 
@@ -142,6 +142,9 @@ def _profile(environ: Mapping[str, str], passed: list[str]) -> Source | None:
             continue
         try:
             return file.source(environ.get(_PREFIX + "PROFILE", ""), allow_v1=allow_v1(environ))
+        except UnfitProfileError as error:
+            # Whoever wrote it means this identity, and no other.
+            raise UnusableEnvironmentError(error.message) from None
         except AccessDenied as error:
             passed.append(error.message)
     return None

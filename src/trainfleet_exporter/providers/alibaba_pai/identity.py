@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.urls import is_loopback
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.providers.alibaba_pai import metadata, sts
 from trainfleet_exporter.providers.alibaba_pai.credentials import (
     MARGIN,
@@ -33,7 +33,7 @@ from trainfleet_exporter.providers.alibaba_pai.sources import (
     Source,
 )
 from trainfleet_exporter.providers.key_files import KeyFiles, read_secret
-from trainfleet_exporter.providers.lease import Lease, Leased
+from trainfleet_exporter.providers.lease import Lease, Leased, failure_of_all
 from trainfleet_exporter.transport import ApiClient, Dialect, Transport
 
 CONNECT_SECONDS, REQUEST_SECONDS = 1.0, 5.0
@@ -175,15 +175,17 @@ def _first_of(chain: FirstOf, ways: Ways) -> KeySource:
         if answered:
             return await answered[0].fetch(deadline)
         reasons = list(chain.passed)
+        failures: list[CloudError] = []
         for link in links:
             try:
                 keys = await link.fetch(deadline)
             except CloudError as error:
                 reasons.append(f"{link.origin()}: {error.message}")
+                failures.append(error)
             else:
                 answered.append(link)
                 return keys
-        raise AccessDenied(f"no credentials are configured, and none were found: {'; '.join(reasons)}")
+        raise failure_of_all(failures, f"no credentials are configured, and none were found: {'; '.join(reasons)}")
 
     def origin() -> str:
         return answered[0].origin() if answered else " or ".join(link.origin() for link in links)

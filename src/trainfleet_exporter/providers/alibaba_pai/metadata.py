@@ -11,11 +11,19 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, ServerTrouble
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    BadAnswer,
+    CloudError,
+    NotFound,
+    RequestRefused,
+    ServerTrouble,
+    Throttled,
+)
 from trainfleet_exporter.providers.alibaba_pai.credentials import Keys, leased_keys
 from trainfleet_exporter.providers.alibaba_pai.sources import MachineRole
 from trainfleet_exporter.providers.lease import Leased
-from trainfleet_exporter.quantities import printable, text
+from trainfleet_exporter.quantities import number, printable, text
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 
 API = "metadata"
@@ -58,6 +66,9 @@ class MetadataDialect:
             return AccessDenied("the service refuses to answer", status=status)
         if status == 404:
             return NotFound("not served", status=status)
+        if status == 429:
+            wait = number({"s": answer.headers.get("retry-after", "")}, "s")
+            return Throttled("too many requests", status=status, retry_after=wait)
         if status >= 500:
             return ServerTrouble("the service failed", status=status)
         return RequestRefused("the request was refused", status=status) if status >= 400 else None

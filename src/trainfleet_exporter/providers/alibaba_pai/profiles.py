@@ -22,7 +22,9 @@ from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
 from trainfleet_exporter.providers.alibaba_pai.sources import (
     DURATION,
+    LONGEST_DURATION,
     SESSION_NAME,
+    SESSION_NAME_FORM,
     SHORTEST_DURATION,
     AssumedRole,
     MachineRole,
@@ -30,6 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.sources import (
     ProfileKeys,
     Session,
     Source,
+    arn_form,
 )
 from trainfleet_exporter.quantities import mappings, printable, text, whole
 
@@ -52,6 +55,11 @@ _INI_NAMES = {
     "oidc_token_file_path": "oidc_token_file",
 }
 """What the INI file calls the fields of the JSON file, where that differs."""
+_IN_INI = {ours: theirs for theirs, ours in _INI_NAMES.items()}
+
+
+class UnfitProfileError(AccessDenied):
+    """A profile is whole, but STS would refuse what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class ProfileFile:
         """The keys that a profile holds now. `AccessDenied` if it is of another mode than that by now."""
         fields = self._find(self._profiles()[0], profile)
         if text(fields, "mode") != mode:
-            raise self._denied(f"profile {profile!r} is of another mode now; reload the config")
+            raise self._denied(f"profile {profile!r} is of another mode now; restart for it")
         return self._keys(fields, profile)
 
     def name_of(self, profile: str) -> str:
@@ -104,10 +112,10 @@ class ProfileFile:
                 return MachineRole(text(fields, "ram_role_name"), allow_v1)
             case "OIDC":
                 return OidcRole(
-                    provider_arn=self._needed(fields, "oidc_provider_arn", profile),
-                    role_arn=self._needed(fields, "ram_role_arn", profile),
+                    provider_arn=self._arn(fields, "oidc_provider_arn", "oidc-provider", profile),
+                    role_arn=self._arn(fields, "ram_role_arn", "role", profile),
                     token=self._token(self._needed(fields, "oidc_token_file", profile), printable(profile, 64)),
-                    session=_session(fields),
+                    session=self._session(fields, profile),
                 )
         served = ", ".join(_SERVED)
         raise self._denied(
@@ -117,10 +125,10 @@ class ProfileFile:
     def _role(self, fields: Mapping[str, Any], profile: str, base: Source) -> AssumedRole:
         external_id = text(fields, "external_id")
         return AssumedRole(
-            role_arn=self._needed(fields, "ram_role_arn", profile),
+            role_arn=self._arn(fields, "ram_role_arn", "role", profile),
             base=base,
             external_id=Secret(external_id, source=self.shown) if external_id else None,
-            session=_session(fields),
+            session=self._session(fields, profile),
         )
 
     def _profile_keys(self, fields: Mapping[str, Any], profile: str) -> ProfileKeys:
@@ -138,6 +146,31 @@ class ProfileFile:
         if reason := unusable(value):
             raise self._denied(f"{key} of profile {printable(profile, 64)!r} cannot be used: {reason}")
         return value
+
+    def _arn(self, fields: Mapping[str, Any], key: str, kind: str, profile: str) -> str:
+        value = self._needed(fields, key, profile)
+        if not arn_form(kind).fullmatch(value):
+            raise self._unfit(key, profile, f"an ARN such as acs:ram::1234567890123456:{kind}/name")
+        return value
+
+    def _session(self, fields: Mapping[str, Any], profile: str) -> Session:
+        seconds = DURATION
+        # The CLI writes 0 where nobody chose, and an empty text for a name.
+        if fields.get("expired_seconds") not in (None, "", 0, "0"):
+            seconds = whole(fields, "expired_seconds") or 0
+        if not SHORTEST_DURATION <= seconds <= LONGEST_DURATION:
+            allowed = f"a whole number of seconds from {SHORTEST_DURATION} to {LONGEST_DURATION}"
+            raise self._unfit("expired_seconds", profile, allowed)
+        given = [key for key in ("ram_session_name", "role_session_name") if fields.get(key) not in (None, "")]
+        name = text(fields, given[0]) if given else SESSION_NAME
+        if not SESSION_NAME_FORM.fullmatch(name):
+            raise self._unfit(given[0], profile, "2 to 64 letters, digits and any of . @ _ -")
+        return Session(name, seconds, text(fields, "policy"))
+
+    def _unfit(self, key: str, profile: str, allowed: str) -> UnfitProfileError:
+        # Without what was found: who puts a secret into the wrong field must not find it in a log.
+        name, told = printable(profile, 64), key if self.is_json else _IN_INI.get(key, key)
+        return UnfitProfileError(f"{self.shown}: STS would refuse {told} of profile {name!r}; allowed: {allowed}")
 
     def _token(self, path: str, name: str) -> Secret:
         try:
@@ -191,9 +224,3 @@ def _ini(raw: str) -> tuple[Mapping[str, Mapping[str, Any]], str]:
         kind = fields.get("type", "")
         profiles[name] = fields | {"mode": _MODES.get(kind, kind)}
     return profiles, "default"
-
-
-def _session(fields: Mapping[str, Any]) -> Session:
-    seconds = whole(fields, "expired_seconds") or DURATION
-    name = text(fields, "ram_session_name") or text(fields, "role_session_name") or SESSION_NAME
-    return Session(name, max(seconds, SHORTEST_DURATION), text(fields, "policy"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -11,7 +12,14 @@ from trainfleet_exporter.config import Secret
 SESSION_NAME = "trainfleet-exporter"
 DURATION = 3600
 """Seconds for which keys are asked for: the longest that every role allows."""
-SHORTEST_DURATION = 900
+SHORTEST_DURATION, LONGEST_DURATION = 900, 43200
+"""Seconds between which STS wants to be asked for keys."""
+SESSION_NAME_FORM = re.compile(r"[A-Za-z0-9.@_-]{2,64}", re.ASCII)
+
+
+def arn_form(kind: str) -> re.Pattern[str]:
+    """What an ARN of RAM looks like, of kind `role` or `oidc-provider`."""
+    return re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

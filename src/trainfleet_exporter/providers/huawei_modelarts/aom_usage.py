@@ -67,6 +67,17 @@ class _Group:
     chosen: bool = False
     """Whether the config wrote the query: then what it names less finely is believed to be a whole."""
     jobs: dict[str, dict[str, dict[Card, float]]] = field(default_factory=dict)
+    ambiguous: set[tuple[str, str, Card]] = field(default_factory=set)
+    """What came more than once: a pod that was replaced is told of for a while beside the one in its place."""
+
+    def job_ids(self) -> Iterator[str]:
+        """The jobs that have a value which is not ambiguous."""
+        if not self.ambiguous:
+            yield from self.jobs
+            return
+        for job_id, pods in self.jobs.items():
+            if any((job_id, pod, card) not in self.ambiguous for pod, cards in pods.items() for card in cards):
+                yield job_id
 
 
 class Collected:
@@ -83,7 +94,7 @@ class Collected:
     @property
     def job_ids(self) -> set[str]:
         """The jobs that have a value."""
-        return {job_id for group in self._groups.values() for job_id in group.jobs}
+        return {job_id for group in self._groups.values() for job_id in group.job_ids()}
 
     def add(self, query: Query, rows: Iterable[Any]) -> None:
         """Take over rows of a query's answer."""
@@ -98,8 +109,11 @@ class Collected:
         """What is shown, job by job, `without` some of them."""
         for group in self._groups.values():
             for job_id, pods in group.jobs.items():
-                if job_id not in without:
-                    yield from _usage(self._reading, group, job_id, pods, self._jobs[job_id])
+                if job_id in without:
+                    continue
+                if group.ambiguous:
+                    pods = _clear(group, job_id, pods)  # noqa: PLW2901 - the same pods, less what cannot be told
+                yield from _usage(self._reading, group, job_id, pods, self._jobs[job_id])
 
     def _take(self, query: Query, group: _Group, row: Any) -> None:
         labels = mapping(row, "metric") if isinstance(row, dict) else {}
@@ -119,7 +133,9 @@ class Collected:
         pod, card = _pod(labels, parts), _card(labels, query, parts)
         cards = group.jobs.setdefault(job_id, {}).setdefault(pod, {})
         if card in cards:
-            self.dropped["duplicate"] += 1
+            # Which of them is the present one is not told: the one that came first is not shown either.
+            self.dropped["duplicate"] += 1 if (job_id, pod, card) in group.ambiguous else 2
+            group.ambiguous.add((job_id, pod, card))
         else:
             cards[card] = value
 
@@ -172,11 +188,20 @@ def _kind_in(query: Query) -> Accelerator:
     return "npu" if "npu" in query.promql.lower() else "gpu"
 
 
+def _clear(group: _Group, job_id: str, pods: Mapping[str, Mapping[Card, float]]) -> dict[str, dict[Card, float]]:
+    """The pods of a job without the values that are ambiguous."""
+    found = {
+        pod: {card: value for card, value in cards.items() if (job_id, pod, card) not in group.ambiguous}
+        for pod, cards in pods.items()
+    }
+    return {pod: cards for pod, cards in found.items() if cards}
+
+
 def _usage(
     reading: Reading, group: _Group, job_id: str, pods: Mapping[str, Mapping[Card, float]], parts: JobParts
 ) -> Iterator[UsageObject]:
     """One job's readings at the levels of its group."""
-    if "job" in group.levels:
+    if "job" in group.levels and not _has_replaced(pods, parts):
         cards = [cell for values in pods.values() for cell in values.items()]
         whole = _is_whole(group, pods, parts)
         yield from (JobUsage(job_id, values) for values in _values(reading, cards, whole=whole))
@@ -210,11 +235,16 @@ def _of(reading: Reading, kind: Accelerator, value: float | None) -> UsageValues
     return UsageValues(accelerator=kind, **given)
 
 
+def _has_replaced(pods: Mapping[str, Mapping[Card, float]], parts: JobParts) -> bool:
+    """Whether there are more pods than tasks: some were replaced, and nothing tells which of them are there no more."""
+    return parts.pods is not None and len(pods) > parts.pods
+
+
 def _is_whole(group: _Group, pods: Mapping[str, Mapping[Card, float]], parts: JobParts) -> bool:
     """Whether the values of a job are those of all of its parts."""
     if "" in pods:
         return group.chosen and len(pods) == 1
-    if parts.pods is None or len(pods) < parts.pods:
+    if parts.pods is None or len(pods) != parts.pods:
         return False
     return all(_is_whole_pod(group, pods, pod_id, parts) for pod_id in pods)
 
@@ -227,6 +257,6 @@ def _is_whole_pod(group: _Group, pods: Mapping[str, Mapping[Card, float]], pod_i
         return True  # it is of the pod as one
     if parts.cards is None:
         return not unnamed
-    if sum(len(values) for values in pods.values()) >= parts.cards:
+    if sum(len(values) for values in pods.values()) >= parts.cards and not _has_replaced(pods, parts):
         return True
     return parts.uniform and parts.pods is not None and len(cards) * parts.pods >= parts.cards

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
+from trainfleet_exporter.providers.lease import Setback
 from trainfleet_exporter.quantities import mappings, text
 from trainfleet_exporter.transport import ApiClient, Call, Transport
 
@@ -24,7 +25,7 @@ from trainfleet_exporter.transport import ApiClient, Call, Transport
 class AccessKeys:
     """An access key, perhaps a temporary one with its token."""
 
-    access_key: str
+    access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
@@ -50,7 +51,7 @@ class Source(Protocol):
 
     @property
     def expires(self) -> float | None:
-        """Unix seconds at which the credential in use ends; None for one that does not, or while there is none."""
+        """Unix seconds at which the latest one ends or ended; None for one that does not, or before there was any."""
         ...
 
     async def prepare(self, deadline: float) -> object:
@@ -58,7 +59,7 @@ class Source(Protocol):
         ...
 
     def current(self) -> Credential:
-        """The one to sign an attempt with (`AccessDenied` if a file that holds it is unreadable)."""
+        """The one to sign an attempt with (`AccessDenied` if a file that holds it is unreadable, or it has ended)."""
         ...
 
     def refused(self, mark: object) -> bool:
@@ -88,6 +89,7 @@ class Identity:
         self._project_id = project_id
         self._iam: ApiClient | None = None
         self._finding = asyncio.Lock()
+        self._not_found = Setback()
 
     def use(self, iam: ApiClient) -> None:
         """The client that asks IAM for projects; it authenticates through this very identity."""
@@ -110,7 +112,7 @@ class Identity:
 
     @property
     def expires(self) -> float | None:
-        """When the credential in use ends, in Unix seconds; None where it does not."""
+        """When the latest credential ends or ended, in Unix seconds; None where it does not."""
         return self._source.expires
 
     async def prepare(self, deadline: float) -> object:
@@ -126,11 +128,16 @@ class Identity:
         if not self._project_id:
             async with self._finding:
                 if not self._project_id:
-                    await self.prepare(deadline)
+                    mark = await self.prepare(deadline)
                     credential = self._source.current()
                     self._project_id = credential.project_id if isinstance(credential, Token) else ""
                 if not self._project_id:
-                    self._project_id = await self._find_project(deadline)
+                    self._not_found.check(mark)
+                    try:
+                        self._project_id = await self._find_project(deadline)
+                    except CloudError as error:
+                        self._not_found.note(mark, error)
+                        raise
         return self._project_id
 
     def headers(self, call: Call, host: str, *, content_type: str | None) -> dict[str, str]:

@@ -80,7 +80,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
         return configured or _FIXED.get(api) or f"https://{_HOSTS[api].format(self.region)}"
 
     def given_endpoints(self) -> Mapping[str, str]:
-        return {api: url for api in (*_HOSTS, *_FIXED) if (url := getattr(self.endpoints, api)) is not None}
+        return {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
 
     def sweeps(self) -> Mapping[str, Collector]:
         chosen = self.collectors

@@ -42,7 +42,8 @@ class HuaweiDialect:
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
         """Whether the service no longer takes the credential of `mark`, and another one is to be had."""
-        about_credential = error.status == 401 or error.code.endswith(_CREDENTIAL_REFUSED)
+        # No status: the call waited so long for its turn that its credential ended, or lost its file.
+        about_credential = error.status in (None, 401) or error.code.endswith(_CREDENTIAL_REFUSED)
         # Another credential would be refused by a wrong clock just so.
         return about_credential and not error.message.startswith(_WRONG_CLOCK) and self.identity.refused(mark)
 

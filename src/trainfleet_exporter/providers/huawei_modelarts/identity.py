@@ -10,7 +10,7 @@ from trainfleet_exporter.providers.huawei_modelarts.dialect import OpenDialect
 from trainfleet_exporter.providers.huawei_modelarts.profiles import ProfileFile
 from trainfleet_exporter.providers.huawei_modelarts.sources import FileKeys, GivenKeys
 from trainfleet_exporter.providers.huawei_modelarts.sts import Session, agency_keys
-from trainfleet_exporter.providers.huawei_modelarts.tokens import Password, password_tokens
+from trainfleet_exporter.providers.huawei_modelarts.tokens import User, password_tokens
 from trainfleet_exporter.providers.key_files import KeyFiles, read_secret
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_direct_transport
@@ -59,21 +59,18 @@ class _Opening:
         self.direct = open_direct_transport(
             self._context, connect_timeout=metadata.CONNECT_SECONDS, request_timeout=metadata.ALL_SECONDS
         )
-        return metadata.machine_keys(metadata.Metadata(self.direct, self._endpoint(metadata.API)), tried=tried)
+        service = metadata.Metadata(self.direct, self._endpoint(metadata.API))
+        return metadata.machine_keys(self._config.name, service, tried=tried)
 
     def _agency(self, oidc: Oidc, session: Session) -> Source:
         sts = self._transport.client(self._endpoint("sts"), OpenDialect("sts"))
-        return agency_keys(oidc.provider_urn, oidc.agency_urn, oidc.token.reveal, sts, session)
+        return agency_keys(self._config.name, oidc.provider_urn, oidc.agency_urn, oidc.token, sts, session=session)
 
     def _user(self, username: str, given: Credentials) -> Source:
         iam = self._transport.client(self._endpoint("iam"), OpenDialect("iam"))
-        password, domain_name = given.password, given.domain_name or ""
-        assert password is not None  # a form is whole
-
-        def read() -> Password:
-            return Password(username, password.reveal(), domain_name)
-
-        return password_tokens(username, read, iam, region=self._config.region, project_id=self.project_id)
+        assert given.password is not None  # a form is whole
+        user = User(username, given.password, given.domain_name or "")
+        return password_tokens(self._config.name, user, iam, region=self._config.region, project_id=self.project_id)
 
     def _endpoint(self, api: str) -> str:
         self.endpoints[api] = self._config.endpoint(api)

@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys
 from trainfleet_exporter.providers.huawei_modelarts.dialect import OpenDialect
 from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential
 from trainfleet_exporter.providers.huawei_modelarts.temporary import KEYS_MARGIN, leased_keys
-from trainfleet_exporter.providers.lease import Lease, Leased
+from trainfleet_exporter.providers.lease import Lease, Leased, failure_of_all
 from trainfleet_exporter.quantities import mapping
 from trainfleet_exporter.transport import Call, HttpAnswer, Transport
 
@@ -85,7 +85,7 @@ class Metadata:
         return answer
 
 
-def machine_keys(metadata: Metadata, *, tried: Sequence[str] = ()) -> RenewedCredential[AccessKeys]:
+def machine_keys(provider: str, metadata: Metadata, *, tried: Sequence[str] = ()) -> RenewedCredential[AccessKeys]:
     """Keys of the server's agency. `tried` says why the links of the chain before this one had nothing."""
     answered = False
 
@@ -97,8 +97,8 @@ def machine_keys(metadata: Metadata, *, tried: Sequence[str] = ()) -> RenewedCre
             if answered or not tried:
                 raise
             links = "; ".join((*tried, f"{ORIGIN}: {error.message}"))
-            raise AccessDenied(f"no credentials are configured, and none were found: {links}") from error
+            raise failure_of_all([error], f"no credentials are configured, and none were found: {links}") from error
         answered = True
         return leased
 
-    return RenewedCredential(ORIGIN, Lease(f"temporary keys of {ORIGIN}", fetch, margin=KEYS_MARGIN))
+    return RenewedCredential(ORIGIN, Lease(f"{provider}: temporary keys of {ORIGIN}", fetch, margin=KEYS_MARGIN))

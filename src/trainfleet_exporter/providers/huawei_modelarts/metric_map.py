@@ -8,8 +8,9 @@ https://support.huaweicloud.com/intl/en-us/productdesc-aom2/aom_01_0026.html
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -82,6 +83,14 @@ class Reading:
         yield "pod", f"pod_{self.suffix}"
         if self.device is not None:
             yield "device", f"device_{self.device[0]}"
+
+    def exposed(self, deny: Sequence[str]) -> frozenset[Level]:
+        """The levels whose family no glob of `deny` matches."""
+        return frozenset(
+            level
+            for level, family in self.families()
+            if not any(fnmatchcase(f"trainfleet_{family}", glob) for glob in deny)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,25 +242,27 @@ UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 """By family (after `trainfleet_`), the words that the config takes for its unit."""
 
 
-def plans(existing: Collection[str] | None, chosen: Mapping[str, Choice]) -> list[Plan]:
-    """What is asked for, given the names of the metrics that exist and what the config chose.
+def plans(existing: Collection[str] | None, chosen: Mapping[str, Choice], deny: Sequence[str] = ()) -> list[Plan]:
+    """What is asked for, given the names of the metrics that exist, and what the config chose.
 
-    None: the names could not be learned; then the first name of each source is tried.
+    None: the names could not be learned; then the first name of each source is tried. Nothing is asked for that only
+    families would show which `deny` keeps from being exposed.
     """
     found = []
     for reading in READINGS:
-        queries = (*_chosen(reading, chosen), *_known(reading, existing, chosen))
+        shown = reading.exposed(deny)
+        queries = (*_chosen(reading, chosen, shown), *_known(reading, existing, chosen, shown))
         if queries:
             found.append(Plan(reading, queries))
     return found
 
 
-def is_complete(found: Collection[Plan]) -> bool:
-    """Whether every source of the table has a metric."""
-    return sum(len(plan.queries) for plan in found) >= sum(len(reading.sources) for reading in READINGS)
+def is_complete(found: Collection[Plan], everything: Collection[Plan]) -> bool:
+    """Whether every source of the table that is wanted has a metric, given the plans where all of them have."""
+    return sum(len(plan.queries) for plan in found) >= sum(len(plan.queries) for plan in everything)
 
 
-def _chosen(reading: Reading, chosen: Mapping[str, Choice]) -> Iterator[Query]:
+def _chosen(reading: Reading, chosen: Mapping[str, Choice], shown: Collection[Level]) -> Iterator[Query]:
     """The config's queries. Each serves its own level, and those above it that have none of their own."""
     free: list[Level] = []
     for level, family in reading.families():
@@ -259,16 +270,20 @@ def _chosen(reading: Reading, chosen: Mapping[str, Choice]) -> Iterator[Query]:
         if family in chosen:
             choice = chosen[family]
             factor = reading.units[choice.unit]
-            yield Query(family, factor, frozenset(free), promql=choice.promql)
+            if levels := frozenset(free).intersection(shown):
+                yield Query(family, factor, levels, promql=choice.promql)
             free = []
 
 
-def _known(reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice]) -> Iterator[Query]:
-    """The table's queries, for the levels below those that the config serves."""
+def _known(
+    reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
+) -> Iterator[Query]:
+    """The table's queries, for the levels that are shown below those that the config serves."""
     levels = [level for level, _ in reading.families()]
     for level, family in reading.families():
         if family in chosen:
             levels = levels[levels.index(level) + 1 :]
+    levels = [level for level in levels if level in shown]
     for source in reading.sources if levels else ():
         names = source.names[:1] if existing is None else [pair for pair in source.names if pair[0] in existing]
         for name, unit in names[:1]:

@@ -105,6 +105,7 @@ class HuaweiModelArts:
             AomApi(client, self.identity, instance=chosen.aom_instance),
             handover,
             chosen=chosen.metrics.choices(),
+            deny=self._settings.metrics.deny,
             alone=chosen.source == "aom",
             max_data_age=self._settings.max_data_age,
             at_once=workers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Credential
 from trainfleet_exporter.providers.key_files import KeyFiles
 from trainfleet_exporter.providers.lease import Lease
@@ -58,29 +59,27 @@ class FileKeys(Generic[T]):
         return mark != self._files.edition or self._files.take_now()
 
 
+def in_words(secret: Secret) -> str:
+    """Where a secret comes from, for the middle of a sentence."""
+    return {"config file": "the config file", "environment": "the environment"}.get(secret.source, secret.source)
+
+
 class RenewedCredential(Generic[CredentialT]):
     """A credential that is leased (auth.Source)."""
 
     def __init__(self, origin: str, lease: Lease[CredentialT]) -> None:
         self.origin = origin
         self._lease = lease
-        self._latest: CredentialT | None = None
 
     @property
     def expires(self) -> float | None:
         return self._lease.expires
 
     async def prepare(self, deadline: float) -> object:
-        number = await self._lease.have(deadline)
-        self._latest = self._lease.held or self._latest
-        return number
+        return await self._lease.have(deadline)
 
     def current(self) -> CredentialT:
-        # A call that was prepared and then waited for its turn may find that another one has had this credential
-        # taken back. It is refused as well then, and comes back for the new one.
-        credential = self._lease.held or self._latest
-        assert credential is not None  # nothing is signed before `prepare`
-        return credential
+        return self._lease.current()
 
     def refused(self, mark: object) -> bool:
         return isinstance(mark, int) and self._lease.refused(mark)

@@ -8,11 +8,11 @@ https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys
-from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential
+from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential, in_words
 from trainfleet_exporter.providers.huawei_modelarts.temporary import KEYS_MARGIN, leased_keys
 from trainfleet_exporter.providers.lease import Lease, Leased
 from trainfleet_exporter.quantities import mapping
@@ -44,15 +44,15 @@ class Session:
 
 
 def agency_keys(
-    provider_urn: str, agency_urn: str, read_token: Callable[[], str], sts: ApiClient, session: Session
+    provider: str, provider_urn: str, agency_urn: str, token: Secret, sts: ApiClient, *, session: Session
 ) -> RenewedCredential[AccessKeys]:
-    """Keys of the agency; `read_token` gives the ID token as it is now (`AccessDenied` where it is unreadable)."""
+    """Keys of the agency, for the ID token as it is now. `provider` names whose they are, in the log."""
 
     async def fetch(deadline: float) -> Leased[AccessKeys]:
         asked = {
             "provider_urn": provider_urn,
             "agency_urn": agency_urn,
-            "id_token": read_token(),
+            "id_token": token.reveal(),
             **session.fields(),
         }
         call = Call(
@@ -65,5 +65,6 @@ def agency_keys(
         told = mapping(answer, "credentials") if isinstance(answer, dict) else {}
         return leased_keys(told, _NAMES, operation=_OPERATION)
 
-    lease = Lease(f"temporary keys of OIDC agency {agency_urn}", fetch, margin=KEYS_MARGIN, basis=read_token)
-    return RenewedCredential(f"OIDC agency {agency_urn}", lease)
+    what = f"{provider}: temporary keys of OIDC agency {agency_urn}"
+    lease = Lease(what, fetch, margin=KEYS_MARGIN, basis=token.reveal)
+    return RenewedCredential(f"OIDC agency {agency_urn}, with the token of {in_words(token)}", lease)

@@ -8,12 +8,12 @@ https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.auth import Token
-from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential
+from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCredential, in_words
 from trainfleet_exporter.providers.lease import Lease, Leased
 from trainfleet_exporter.quantities import mapping, text, utc_time
 from trainfleet_exporter.transport import ApiClient, Call
@@ -25,29 +25,28 @@ _HEADER = "X-Subject-Token"
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
-    """An IAM user's password. A HUAWEI ID account cannot have tokens this way."""
+class User:
+    """An IAM user. A HUAWEI ID account cannot have tokens this way."""
 
-    username: str
-    password: str = field(repr=False)
+    name: str
+    password: Secret
     domain_name: str
 
 
 def password_tokens(
-    username: str, read: Callable[[], Password], iam: ApiClient, *, region: str, project_id: str
+    provider: str, user: User, iam: ApiClient, *, region: str, project_id: str
 ) -> RenewedCredential[Token]:
-    """Tokens of a user, whose password `read` gives as it is now; for a project, or the one named like the region.
+    """Tokens of a user, for the password as it is now; for a project, or the one named like the region.
 
-    `iam` asks without a credential.
+    `iam` asks without a credential; `provider` names whose they are, in the log.
     """
 
     async def fetch(deadline: float) -> Leased[Token]:
-        user = read()
         scope = {"project": {"id": project_id} if project_id else {"name": region}}
         identity = {
             "methods": ["password"],
             "password": {
-                "user": {"name": user.username, "password": user.password, "domain": {"name": user.domain_name}}
+                "user": {"name": user.name, "password": user.password.reveal(), "domain": {"name": user.domain_name}}
             },
         }
         headers: dict[str, str] = {}
@@ -66,5 +65,5 @@ def password_tokens(
             raise BadAnswer("IAM's answer has no token, or does not say when it expires", operation=_OPERATION)
         return Leased(Token(token, text(mapping(told, "project"), "id")), expires)
 
-    lease = Lease(f"IAM tokens of user {username}", fetch, margin=_MARGIN, basis=read)
-    return RenewedCredential(f"IAM password of user {username}", lease)
+    lease = Lease(f"{provider}: IAM tokens of user {user.name}", fetch, margin=_MARGIN, basis=user.password.reveal)
+    return RenewedCredential(f"IAM password of user {user.name}, from {in_words(user.password)}", lease)

@@ -126,7 +126,7 @@ def _given(pods: Iterable[UsageValues], field: str) -> list[float]:
 
 def _recent(payload: Mapping[str, Any]) -> int:
     """How many of the last values are recent; v1 says how many minutes lie between them."""
-    return max(1, int(_RECENT // (number(payload, "interval") or 1)))
+    return max(1, int(_RECENT // max(number(payload, "interval") or 1, 1)))
 
 
 def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sample | None:

@@ -49,6 +49,9 @@ class Catalogue:
         part.dropped("malformed", listing.malformed)
         if not listing.rows and self.known != {}:
             log.warning("CloudMonitor has no metrics of %s: is its endpoint one that serves PAI?", self.namespace)
+        if not listing.rows and self.known:  # what was there yesterday is not gone today
+            self._next_read = now + _AGAIN
+            return False
         self.known = {name: metric(row) for name, row in listing.rows.items()}
         self._next_read = now + (_KEPT if self.known else _AGAIN)
         return True

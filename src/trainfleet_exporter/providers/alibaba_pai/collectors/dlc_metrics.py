@@ -116,7 +116,7 @@ def dlc_metrics(
             shown += usage(feed, collected.found)
             if not shown and not collected.points:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
-        await _publish(part, part.key, shown, now=now, max_age=max_age)
+        await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)
 
     return Rolling(
         name="dlc_metrics",
@@ -131,8 +131,9 @@ def dlc_metrics(
     )
 
 
-async def _publish(part: Part, job_id: str, shown: Sequence[Dated], *, now: float, max_age: float) -> None:
+async def _publish(part: Part, job_id: str, shown: Sequence[Dated], *, now: float, max_data_age: float) -> None:
     def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
         fresh = [dated for dated in shown if moment - dated.oldest <= max_age]
         if not fresh:
             return [], None

@@ -54,7 +54,7 @@ def job_metrics(
             taken += found
             if not taken and dropped.keys() <= {"no_data"}:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        await _publish(part, part.key, taken, now=now, max_age=max_age)
+        await _publish(part, part.key, taken, now=now, max_data_age=max_data_age)
 
     return Rolling(
         name="job_metrics",
@@ -69,8 +69,9 @@ def job_metrics(
     )
 
 
-async def _publish(part: Part, job_id: str, taken: Sequence[Reading], *, now: float, max_age: float) -> None:
+async def _publish(part: Part, job_id: str, taken: Sequence[Reading], *, now: float, max_data_age: float) -> None:
     def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
         fresh = [reading for reading in taken if moment - reading.time <= max_age]
         # A touch later than the limit, so that the reading is surely beyond it then.
         stale_at = min((reading.time for reading in fresh), default=None)

@@ -32,6 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
+from trainfleet_exporter.providers.turns import Turns
 from trainfleet_exporter.quantities import text
 
 _SOURCES = "sources"
@@ -39,6 +40,8 @@ _SOURCES = "sources"
 _SURELY_REPORTING = 600.0
 """A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
 _SLICE = 200
+_NEARLY = 2.0
+"""A poll that ends so many seconds before its deadline has not had the time it needed: the last calls were refused."""
 _TOUCH = 0.001
 """A reading goes so much later than its limit, so that it is surely beyond it then."""
 
@@ -98,6 +101,10 @@ class _Space:
         self._choices = choices
         self._told: set[Unfed] = set()
 
+    def has_points(self) -> bool:
+        """Whether any came in this poll."""
+        return self.points > 0
+
     async def learn(self, part: Part) -> set[str]:
         """Read the catalogue if it is time to; the metrics that feed other families than before."""
         if not await self.catalogue.have(part):
@@ -125,7 +132,9 @@ class _Usage:
         self._at_once = at_once
         self._read_at: dict[str, dict[str, float]] = {}
         """By metric, the newest reading of each job that is shown."""
-        self._done: set[str] = set()
+        self._turns = Turns()
+        self._cut_off = False
+        """Whether the last poll's time ended before all metrics were read."""
 
     async def run(self, poll: Poll) -> None:
         """One poll (polling.Sweep)."""
@@ -138,11 +147,14 @@ class _Usage:
             except NotReady as error:
                 poll.failed(space.namespace, error)
         asked = {name: space for space in self._spaces if space.scope is not None for name in space.feeds}
-        # Those that the last poll did not come to are first.
-        ordered = sorted(asked, key=lambda name: name in self._done)
-        self._done = await poll.read_each(
-            ordered, lambda part: self._read(part, asked[part.key]), at_once=self._at_once
+        # Metrics that are read together all come near their end when a poll is over, and then all fail.
+        at_once = 1 if self._cut_off else self._at_once
+        self._turns.read(
+            await poll.read_each(
+                self._turns.order(asked), lambda part: self._read(part, asked[part.key]), at_once=at_once
+            )
         )
+        self._cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
         for space in self._spaces:
             await self._ask_again(poll, space)
         async with poll.part(_SOURCES) as part:
@@ -197,8 +209,7 @@ class _Usage:
         feed, scope = space.feeds[part.key], space.scope
         assert scope is not None  # else no part of it is asked for
         now = time.time()
-        max_age = max(self._max_data_age, 2 * part.interval)
-        collected = Collected(feed, scope.owner, now=now, max_age=max_age)
+        collected = Collected(feed, scope.owner, now=now, max_age=self._max_age(part))
         if scope.names:
             await space.asking.read(feed, collected, names=scope.names, deadline=part.deadline)
             space.points += collected.points
@@ -210,13 +221,17 @@ class _Usage:
             shown.append(dated)
             if not place % _SLICE:
                 await asyncio.sleep(0)
-        await self._publish(part, shown, now=now, max_age=max_age, of_jobs=space.namespace == DLC)
+        await self._publish(part, shown, now=now, of_jobs=space.namespace == DLC)
 
-    async def _publish(self, part: Part, shown: Sequence[Dated], *, now: float, max_age: float, of_jobs: bool) -> None:
+    def _max_age(self, part: Part) -> float:
+        """How old a reading may be now: the interval may be stretched after it was published."""
+        return max(self._max_data_age, 2 * part.interval)
+
+    async def _publish(self, part: Part, shown: Sequence[Dated], *, now: float, of_jobs: bool) -> None:
         live = self._shared.book.live
 
         def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-            listed = live()
+            listed, max_age = live(), self._max_age(part)
             fresh = [
                 dated for dated in shown if moment - dated.oldest <= max_age and (not of_jobs or dated.owner in listed)
             ]
@@ -233,14 +248,18 @@ class _Usage:
     async def _ask_again(self, poll: Poll, space: _Space) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
         names = list(space.feeds)
-        if space.scope is None or not space.scope.due or space.points or not names or not self._done.issuperset(names):
+        if space.scope is None or not space.scope.due or not names or not self._turns.has_read(names):
+            return
+        if space.has_points():
             return
         if space.asking.try_names(names):
-            self._done |= await poll.read_each(names, lambda part: self._read(part, space), at_once=self._at_once)
-            space.asking.names_helped(space.points > 0)
+            answered = await poll.read_each(names, lambda part: self._read(part, space), at_once=self._at_once)
+            if space.has_points() or answered.issuperset(names):
+                space.asking.names_helped(space.has_points())
+            else:
+                space.asking.names_unproven()
 
     async def _publish_sources(self, part: Part) -> None:
-        max_age = max(self._max_data_age, 2 * part.interval)
         newest: dict[str, float] = {}
         for times in list(self._read_at.values()):
             for job_id, read_at in times.items():
@@ -249,7 +268,7 @@ class _Usage:
         live = self._shared.book.live
 
         def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-            listed = live()
+            listed, max_age = live(), self._max_age(part)
             fresh = {
                 job_id: read_at
                 for job_id, read_at in newest.items()

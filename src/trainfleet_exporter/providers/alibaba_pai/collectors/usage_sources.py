@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -9,6 +10,7 @@ from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.book import JobBook
 
 Source: TypeAlias = Literal["cloudmonitor", "job_metrics", "dlc_metrics"]
+_REMEMBERED = 6 * 3600.0
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 
 
@@ -23,6 +25,8 @@ class Sources:
         self._choice = choice
         self._book = book
         self._decided: dict[str, Source] = {}
+        self._gone: dict[str, float] = {}
+        """By job that has a decision and is not live any more, since when (loop time)."""
         book.watch(self._forget)
 
     def serving(self, source: Source) -> Callable[[Job | None], bool]:
@@ -39,8 +43,11 @@ class Sources:
         return self._decided.setdefault(job.job_id, "job_metrics" if _is_pay_as_you_go(job) else "cloudmonitor")
 
     def _forget(self) -> None:
-        live = self._book.live()
-        self._decided = {job_id: source for job_id, source in self._decided.items() if job_id in live}
+        # A job that ended may be started again, and its readings outlive it by a poll: it keeps its source for a while.
+        live, now = self._book.live(), asyncio.get_running_loop().time()
+        self._gone = {job_id: self._gone.get(job_id, now) for job_id in self._decided if job_id not in live}
+        for job_id in [job_id for job_id, since in self._gone.items() if now - since > _REMEMBERED]:
+            del self._decided[job_id], self._gone[job_id]
 
 
 def _is_pay_as_you_go(job: Job) -> bool:

@@ -33,13 +33,14 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
         readings, dropped = found
         for reason, count in dropped.items():
             part.dropped(reason, count)
-        await _publish(part, readings, now=now, max_age=max_age)
+        await _publish(part, readings, now=now, max_data_age=max_data_age)
 
     return each_sweep("pool_usage", interval=interval, at_once=at_once, keys=shared.pools, read=read)
 
 
-async def _publish(part: Part, readings: Sequence[PoolReading], *, now: float, max_age: float) -> None:
+async def _publish(part: Part, readings: Sequence[PoolReading], *, now: float, max_data_age: float) -> None:
     def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        max_age = max(max_data_age, 2 * part.interval)  # as it is then: polls may be stretched meanwhile
         fresh = [reading for reading in readings if moment - reading.time <= max_age]
         # A touch later than the limit, so that the reading is surely beyond it then.
         stale_at = min((reading.time for reading in fresh), default=None)

@@ -13,6 +13,7 @@ from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.pool_details import pool_queue, queue_places
+from trainfleet_exporter.providers.turns import Turns
 
 _QUEUE = "queue of "
 """What the parts begin with that show a pool's queue; the part of its counts is its id."""
@@ -22,18 +23,15 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector: two parts for each pool."""
     queued: dict[str, int] = {}
     """By pool, how many workloads its latest counts have in the queue."""
-    done: set[str] = set()
+    turns, of_queues = Turns(), Turns()
 
     async def run(poll: Poll) -> None:
         pool_ids = await shared.pools()
         poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
-        # Those that the last poll did not come to are first.
-        ordered = sorted(pool_ids, key=lambda pool_id: pool_id in done)
         queued.clear()
-        done.clear()
-        done.update(await poll.read_each(ordered, read, at_once=at_once))
-        counted = [_QUEUE + pool_id for pool_id in ordered if pool_id in queued]
-        await poll.read_each(counted, read_queue, at_once=at_once)
+        turns.read(await poll.read_each(turns.order(pool_ids), read, at_once=at_once))
+        counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in queued]
+        of_queues.read(await poll.read_each(of_queues.order(counted), read_queue, at_once=at_once))
 
     async def read(part: Part) -> None:
         try:

@@ -6,6 +6,7 @@ from trainfleet_exporter.model import Pool, PoolAmounts
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.turns import Turns
 
 _AMOUNTS = "runtime metrics"
 
@@ -13,7 +14,7 @@ _AMOUNTS = "runtime metrics"
 def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector: a part for each workspace's pools, and one for the amounts of all."""
     by_workspace: dict[str, tuple[str, ...]] = {}
-    done: set[str] = set()
+    turns = Turns()
 
     async def run(poll: Poll) -> None:
         known = False
@@ -22,11 +23,10 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             poll.keep_only([*workspace_ids, _AMOUNTS])
             for gone in by_workspace.keys() - set(workspace_ids):
                 del by_workspace[gone]
-            # Those that the last poll did not come to are first; the amounts are for the pools that are listed.
-            ordered = sorted(workspace_ids, key=lambda key: key in done)
-            done.clear()
-            done.update(await poll.read_each(ordered, read, at_once=at_once))
-            known = bool(done) or not workspace_ids
+            read_now = await poll.read_each(turns.order(workspace_ids), read, at_once=at_once)
+            turns.read(read_now)
+            known = bool(read_now) or not workspace_ids
+            # After them, because the amounts are for the pools that are listed.
             await poll.read_each([_AMOUNTS], amounts, at_once=1)
         finally:
             shared.pool_ids = tuple(pool_id for ids in by_workspace.values() for pool_id in ids)

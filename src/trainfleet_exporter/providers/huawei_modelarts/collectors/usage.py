@@ -1,5 +1,7 @@
 """Usage by AOM: one query a metric for all jobs of the project, however many (and the metrics' names once a day).
 
+Nothing is asked while no job runs that has series of its own, nor for what is kept from being exposed.
+
 Each reading is a part of its own. All are read before any is shown, so that the jobs that AOM serves now can be taken
 away from task metrics first (see `handover`).
 """
@@ -8,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
-from trainfleet_exporter.polling import Poll, Sweep
+from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, JobParts
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
@@ -29,6 +31,7 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     is_complete,
     plans,
 )
+from trainfleet_exporter.providers.turns import Turns
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -56,6 +59,7 @@ class AomUsage:
         handover: Handover,
         *,
         chosen: Mapping[str, Choice],
+        deny: Sequence[str],
         alone: bool,
         max_data_age: float,
         at_once: int,
@@ -64,6 +68,9 @@ class AomUsage:
         self._aom = aom
         self._handover = handover
         self._chosen = chosen
+        self._deny = deny
+        self._everything = plans(None, chosen, deny)
+        """What is asked where AOM has a metric for all that is exposed."""
         self._alone = alone
         self._max_data_age = max_data_age
         self._at_once = at_once
@@ -72,7 +79,7 @@ class AomUsage:
         """The loop time at which the metrics' names are asked for again."""
         self._coarse: dict[str, Level] = {}
         """Metrics whose answer was too large at a finer level."""
-        self._done: set[str] = set()
+        self._turns = Turns()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
         self._closed = False
@@ -88,6 +95,11 @@ class AomUsage:
         try:
             await self._shared.jobs_first(poll)
             running = {job.job_id: job for job in self._shared.live_jobs() if job.status is Status.RUNNING}
+            if not running or not self._everything:
+                poll.keep_only(())
+                self._handover.keep_only(())
+                held, closed = running, self._closed  # task metrics of these are not worth a call either
+                return
             parts = await self._parts(running)
             loop = asyncio.get_running_loop()
             deadline = loop.time() + _READING * (poll.deadline - loop.time())
@@ -98,6 +110,8 @@ class AomUsage:
                 closed = isinstance(error, NotReady) or (isinstance(error, CloudError) and is_refusal(error))
                 if self._alone or not closed:
                     raise
+                if isinstance(error, CloudError):
+                    poll.lacks("AOM", error)
                 self._tell_closed(error)
                 return
             self._tell_open()
@@ -126,12 +140,14 @@ class AomUsage:
                     raise
                 poll.lacks("names of metrics", error)
                 return self._plans
-            found = plans(names, self._chosen)
+            found = plans(names, self._chosen, self._deny)
             if not found:
                 raise NotReady("AOM has no metric of training jobs")
             self._plans = found
             # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
-            self._renew_at = loop.time() + (_DAY if names is not None and is_complete(found) else _HOUR)
+            self._renew_at = loop.time() + (
+                _DAY if names is not None and is_complete(found, self._everything) else _HOUR
+            )
             self._coarse.clear()
         return self._plans
 
@@ -157,16 +173,16 @@ class AomUsage:
                 except CloudError as error:
                     answers[plan.key] = error
 
-        # Those that the last poll did not come to are first, and the very first shows whether AOM answers at all.
-        ordered = sorted(wanted, key=lambda plan: plan.key in self._done)
-        await read(ordered[0])
+        by_key = {plan.key: plan for plan in wanted}
+        ordered = [by_key[key] for key in self._turns.order(by_key)]
+        await read(ordered[0])  # it shows whether AOM answers at all
         first = answers[ordered[0].key]
         if isinstance(first, CloudError) and is_refusal(first):
             raise first
         async with asyncio.TaskGroup() as group:
             for plan in ordered[1:]:
                 group.create_task(read(plan))
-        self._done = {key for key, answer in answers.items() if isinstance(answer, Collected)}
+        self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
     async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> list[Any]:
@@ -195,6 +211,8 @@ class AomUsage:
         answer = answers.get(ACCELERATORS)
         if isinstance(answer, Collected):
             with_accelerators: Collection[str] = answer.job_ids
+        elif ACCELERATORS not in {plan.key for plan in self._everything}:
+            with_accelerators = found  # it is not exposed, and not asked for
         elif answer is None:
             with_accelerators = ()
         else:  # not known this time: what was believed is believed on
@@ -219,12 +237,23 @@ class AomUsage:
                 for some in _slices(answer.objects(withheld)):
                     objects += some
                     await asyncio.sleep(0)
-                await part.publish(objects)
+                await self._publish(part, objects)
                 self._handover.show(key, good[key])
         shown = sorted(set().union(*(self._handover.shows(key) for key in keys)))
         async with poll.part(_SOURCES) as part:
-            await part.publish([UsageSource(job_id, SOURCE, None) for job_id in shown])
+            await self._publish(part, [UsageSource(job_id, SOURCE, None) for job_id in shown])
             self._handover.show(_SOURCES, shown)
+
+    async def _publish(self, part: Part, objects: Sequence[Any]) -> None:
+        """Show what is of jobs that are still listed; if AOM fails from now on, that is looked at again."""
+        live = self._shared.book.live
+
+        def rebuild(_: float) -> tuple[Sequence[object], float | None]:
+            listed = live()
+            return [found for found in objects if found.job_id in listed], None
+
+        shown, _ = rebuild(0.0)
+        await part.publish(shown, rebuild=rebuild)
 
     def _tell_closed(self, error: Exception) -> None:
         if not self._closed:

@@ -1,0 +1,283 @@
+"""CloudMonitor in trouble: polls too short for all, answers that lead nowhere, outages while jobs end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, at, job, metric, point
+from tests.support.clock import START, run_stepped
+from tests.support.fleet import Fleet
+from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
+from trainfleet_exporter.providers.book import JobBook
+
+DAY = 86400.0
+CYCLE = 120.0
+QUIET = "job_counts: {enabled: false}, pods: {enabled: false}, pool_workloads: {enabled: false}, "
+CPU, MEMORY = metric("JOB_CPU_UTIL", "%"), metric("JOB_MEMORY_UTIL", "%")
+DOWN = httpx.Response(503, json={"Code": "ServiceUnavailable"})
+
+Run = Callable[..., None]
+
+
+def usage_by(source: str) -> str:
+    """The config with this source of usage."""
+    return CONFIG.replace("{usage: {source: job_metrics}}", f"{{{QUIET}usage: {{source: {source}}}}}")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    """Run a test's steps on a fleet with the given config, in stepped time."""
+    caplog.set_level(logging.INFO)
+
+    def run_steps(
+        cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = usage_by("cloudmonitor")
+    ) -> None:
+        async def main() -> None:
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                await steps(fleet)
+
+        run_stepped(main)
+
+    return run_steps
+
+
+def points_page(points: list[object], **further: object) -> httpx.Response:
+    page = {"Code": "200", "Success": True, "Datapoints": json.dumps(points), **further}
+    return httpx.Response(200, json=page)
+
+
+def answering(points: Callable[[dict[str, str]], httpx.Response | None]) -> Answer:
+    """An answer to DescribeMetricLast alone."""
+    return lambda operation, query: points(query) if operation == "DescribeMetricLast" else None
+
+
+def by_name(value: float = 50) -> Callable[[dict[str, str]], httpx.Response]:
+    """A fresh point of each job that Dimensions name; without them, a refusal."""
+
+    def points(query: dict[str, str]) -> httpx.Response:
+        if "Dimensions" not in query:
+            return httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "Dimensions", "RequestId": "r"})
+        named = [one["jobId"] for one in json.loads(query["Dimensions"])]
+        return points_page([point(job_id, value, age=START - time.time() + 60) for job_id in named])
+
+    return points
+
+
+def test_jobs_asked_for_in_fifties_are_shown_metric_by_metric_where_a_poll_is_too_short(run: Run) -> None:
+    """4,000 jobs are 80 calls for each metric; at 5 a second a poll of 50 s has time for three metrics of eight."""
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number:04}") for number in range(4000)]
+    families = {
+        "JOB_CPU_UTIL": "job_cpu_utilization_ratio",
+        "JOB_MEMORY_UTIL": "job_memory_utilization_ratio",
+        "JOB_GPU_ACCELERATOR_DUTTY_UTIL": "job_accelerator_utilization_ratio",
+        "JOB_GPU_ACCELERATOR_MEMORY_UTIL": "job_accelerator_memory_utilization_ratio",
+        "JOB_NETWORK_RECEVICE_RATE": "job_network_receive_bytes_per_second",
+        "JOB_NETWORK_TRANSMIT_RATE": "job_network_transmit_bytes_per_second",
+        "JOB_DISK_READ_RATE": "job_disk_read_bytes_per_second",
+        "JOB_DISK_WRITE_RATE": "job_disk_write_bytes_per_second",
+    }
+    cloud.catalogue = [metric(name, "%" if name.endswith("UTIL") else "KB/s") for name in families]
+    cloud.answer = answering(by_name())
+
+    async def shown(fleet: Fleet) -> Counter[str]:
+        names = (line.partition("{")[0].removeprefix("trainfleet_") for line in await fleet.lines("job_"))
+        return Counter(name for name in names if name in families.values())
+
+    async def steps(fleet: Fleet) -> None:
+        for collector in ("workspaces", "pools", "jobs"):
+            await fleet.runner(collector).tick()
+        usage = fleet.runner("usage")
+        read_at: dict[str, float] = {}
+        for polls in range(1, 9):
+            begun = asyncio.get_running_loop().time()
+            await usage.tick()
+            if polls == 5:
+                assert await shown(fleet) == dict.fromkeys(families.values(), 4000)
+            await asyncio.sleep(max(0.0, begun + CYCLE - asyncio.get_running_loop().time()))
+            await usage.expire()
+        assert await shown(fleet) == dict.fromkeys(families.values(), 4000)  # and none was lost again
+        for query in cloud.called("DescribeMetricLast"):
+            if json.loads(query.get("Dimensions", "[]"))[-1:] == [{"jobId": "j3999"}]:
+                read_at[query["MetricName"]] = float(query["StartTime"]) / 1000 + 900
+        assert min(read_at.values()) > time.time() - 4 * CYCLE  # each in turn, not the same ones again and again
+        assert fleet.own("collector_success", collector="usage") == 0  # and it is told that not all fit
+
+    config = usage_by("cloudmonitor").replace("{requests_per_second: 1000, concurrency: 8}", "{}")
+    run(cloud, steps, config)
+
+
+def test_names_that_fail_once_prove_nothing_and_are_tried_again(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", GmtCreateTime=at(-3600), GmtRunningTime=at(-3600))]
+    cloud.catalogue = [CPU]
+    down = True
+
+    def points(query: dict[str, str]) -> httpx.Response:
+        if "Dimensions" not in query:
+            return points_page([])
+        return DOWN if down else by_name()(query)
+
+    cloud.answer = answering(points)
+
+    async def steps(fleet: Fleet) -> None:
+        nonlocal down
+        assert not await fleet.exporter.poll_once()
+        assert await fleet.lines("job_cpu_utilization_ratio") == []
+        assert fleet.own("collector_success", collector="usage") == 0
+        down = False
+        await asyncio.sleep(CYCLE)
+        await fleet.runner("usage").tick()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+        assert fleet.own("collector_success", collector="usage") == 1
+        calls = len(cloud.called("DescribeMetricLast"))
+        await asyncio.sleep(CYCLE)
+        await fleet.runner("usage").tick()
+        assert len(cloud.called("DescribeMetricLast")) == calls + 1  # by name only, now that this is known to help
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics", "dlc_metrics"])
+def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
+    """They are as old as the interval that there is by then allows, not as the one that they were published in."""
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 50)]
+    value = {"Time": int((START - 60) * 1000), "Value": 50}
+    cloud.metrics[("a", "CpuCoreUsage")] = [{"PodId": "a-worker-0", "Metrics": [value]}]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        runner = fleet.runner("usage" if source == "cloudmonitor" else source)
+        assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
+        runner.state.interval = 1800  # as a budget makes it
+        for _ in range(3500):
+            await asyncio.sleep(1)
+            await runner.expire()
+        assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
+        await asyncio.sleep(60)
+        await runner.expire()
+        assert await fleet.lines("job_cpu_utilization_ratio", "job_usage_info") == []
+
+    run(cloud, steps, usage_by(source))
+
+
+def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+    cloud.catalogue = [CPU, MEMORY]
+    for name in ("JOB_CPU_UTIL", "JOB_MEMORY_UTIL"):
+        cloud.points[name] = [point("a", 50), point("b", 50)]
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        assert len(await fleet.lines("job_cpu_utilization_ratio", "job_memory_util", "job_usage_info")) == 6
+        cloud.answer = answering(lambda query: DOWN)
+        cloud.jobs[0] |= {"Status": "Succeeded", "GmtFinishTime": at(30)}
+        await asyncio.sleep(2 * CYCLE)
+        left = await fleet.lines("job_cpu_utilization_ratio", "job_memory_util", "job_usage_info")
+        assert len(left) == 3
+        assert all('job_id="b"' in line for line in left)  # its last good answer is kept for three polls
+
+    run(cloud, steps)
+
+
+def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+
+    def points(query: dict[str, str]) -> httpx.Response:
+        return points_page([point("a", 50, age=START - time.time() + 60)])
+
+    cloud.answer = answering(points)
+
+    async def tick(fleet: Fleet) -> int:
+        """How often the catalogue of jobs has been read after one more poll, which shows the family."""
+        await fleet.runner("usage").tick()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+        assert fleet.own("collector_success", collector="usage") == 1
+        return len([query for query in cloud.called("DescribeMetricMetaList") if query["Namespace"] == "acs_pai_dlc"])
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        cloud.catalogue = []
+        await asyncio.sleep(DAY)
+        assert await tick(fleet) == 2
+        await asyncio.sleep(CYCLE)
+        assert await tick(fleet) == 2
+        await asyncio.sleep(600)
+        assert await tick(fleet) == 3  # and the question is not left for a day
+        assert any(line.startswith("CloudMonitor has no metrics of acs_pai_dlc") for line in fleet.log)
+        cloud.catalogue = [CPU]
+        await asyncio.sleep(600)
+        assert await tick(fleet) == 4
+        await asyncio.sleep(DAY / 2)
+        assert await tick(fleet) == 4
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(("empty", "calls", "shown"), [(2, 3, 1), (3, 3, 0)])
+def test_empty_pages_that_name_a_next_one_are_not_followed_for_ever(
+    run: Run, empty: int, calls: int, shown: int
+) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+
+    def points(query: dict[str, str]) -> httpx.Response:
+        place = int(query.get("NextToken", "0"))
+        return points_page([], NextToken=str(place + 1)) if place < empty else points_page([point("a", 50)])
+
+    cloud.answer = answering(points)
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == shown
+        assert fleet.own("collector_errors_total", collector="usage", reason="bad_answer") == (None if shown else 1)
+        assert len(cloud.called("DescribeMetricLast")) == calls
+
+    run(cloud, steps)
+
+
+def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
+    async def main() -> None:
+        book = JobBook(lambda job: True)
+        sources = Sources("auto", book)
+        metrics, monitor = sources.serving("job_metrics"), sources.serving("cloudmonitor")
+        pay_as_you_go = Job(job_id="a", status=Status.RUNNING, payment_type="PostPaid", resource_type="ECS")
+        on_quota = Job(job_id="a", status=Status.RUNNING)
+
+        def settle(*jobs: Job) -> None:
+            page = book.workspace("1")
+            page.settle({job.job_id: job for job in jobs}, now=time.time(), began=START, retention=60)
+            book.changed()
+
+        settle(pay_as_you_go)
+        assert (metrics(pay_as_you_go), monitor(pay_as_you_go)) == (True, False)
+        for gone in (3600, 6 * 3600 - 1):
+            settle()
+            await asyncio.sleep(gone)
+            settle(on_quota)  # under its old id, with another story: its old readings may still be on the page
+            assert (metrics(on_quota), monitor(on_quota)) == (True, False)
+        settle()
+        await asyncio.sleep(6 * 3600 + 1)
+        settle()
+        settle(on_quota)
+        assert (metrics(on_quota), monitor(on_quota)) == (False, True)
+
+    run_stepped(main)

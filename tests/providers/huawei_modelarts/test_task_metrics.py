@@ -1,0 +1,47 @@
+"""Answers about a task's metrics, whatever they hold: possible values, and never an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values
+
+_INTERVALS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["x", "", "0", "1e-320", "1e400", "-1", "nan", "٣", "9" * 50])
+    | st.lists(st.integers(), max_size=1)
+)
+_VALUES = st.lists(st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["1", "-1", "x"]))
+_ITEMS = st.fixed_dictionaries(
+    {"metric": st.sampled_from(["cpuUsage", "npuUtil", "npu0Util", "gpuMemUsage", "x"]), "value": _VALUES | st.none()}
+)
+
+
+@given(_INTERVALS, st.lists(_ITEMS, max_size=5))
+@example(1e-320, [{"metric": "cpuUsage", "value": [50]}])
+@example("1e-320", [{"metric": "cpuUsage", "value": [50]}])
+@example(5e-324, [{"metric": "npuUtil", "value": [50]}])
+def test_no_interval_breaks_the_translation(interval: object, items: list[dict[str, Any]]) -> None:
+    payload = {"interval": interval, "metrics": items}
+    values, dropped = pod_values(payload)
+    assert values is None or values.cpu is None or values.cpu >= 0
+    assert sum(dropped.values()) <= len(items) + 1
+    cards, _ = device_usage("job", "pod", payload)
+    assert len({(card.accelerator, card.device) for card in cards}) == len(cards)
+
+
+@pytest.mark.parametrize("interval", [1e-320, "1e-320", 0, "0", -1, "x", None, True, 0.001, 10**400])
+def test_an_interval_that_is_none_counts_as_a_minute(interval: object) -> None:
+    def latest(interval: object, back: int) -> object:
+        values, _ = pod_values({"interval": interval, "metrics": [{"metric": "cpuUsage", "value": [20, *[-1] * back]}]})
+        return None if values is None else values.cpu
+
+    assert [latest(interval, back) for back in range(30)] == [latest(1, back) for back in range(30)]
+    assert (latest(interval, 1), latest(interval, 29)) == (0.2, None)
