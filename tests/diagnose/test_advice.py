@@ -88,6 +88,11 @@ def test_whatever_went_wrong_is_never_nothing(found: Problem, told: str) -> None
     assert line.startswith(told)
 
 
+def test_the_same_refusal_of_several_operations_is_told_once() -> None:
+    problems = [problem("auth", f"{name}: wrong secret", name) for name in ("ListJobs", "ListQuotas")]
+    assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
+
+
 def test_what_only_follows_from_something_else_is_left_out() -> None:
     problems = [problem("auth", "wrong secret"), problem("not_ready", "the list of workspaces could not be read")]
     assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]

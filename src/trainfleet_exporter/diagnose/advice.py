@@ -49,9 +49,10 @@ def _is_dead(row: EndpointReport) -> bool:
     return unreached > 0 and unreached == sum(row.outcomes.values())
 
 
-def _refusals(origin: str, problems: Iterable[Problem]) -> Iterator[str]:
+def _refusals(origin: str, problems: Sequence[Problem]) -> Iterator[str]:
     """Who asks is not believed: each of these texts says why, once."""
-    for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "auth"):
+    said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
+    for message in dict.fromkeys(said):  # whichever operations were told so
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
