@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 LEVELS = ("debug", "info", "warn", "error")
 FORMATS = ("logfmt", "json")
+LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler")
+"""They speak at their own level of detail; below warnings they have nothing for the exporter's user."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 
 
@@ -22,8 +24,7 @@ def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel({"warn": "WARNING"}.get(level, level.upper()))
-    # Libraries speak at their own level of detail; below warnings they have nothing for the exporter's user.
-    for library in ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler"):
+    for library in LIBRARIES:
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
 
 
