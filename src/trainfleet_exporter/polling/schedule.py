@@ -30,7 +30,7 @@ _TOLERANCE = 0.5
 
 
 @dataclass(slots=True)
-class _Turns:
+class _Runs:
     """The runs of one runner. `began` is the loop time that its latest was due at, `due` that of the next."""
 
     runner: Runner
@@ -48,7 +48,7 @@ class Schedule:
         # A cycle that outlasts its interval is normal here and shown by a metric.
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
-        self._turns: list[_Turns] = []
+        self._runs: list[_Runs] = []
         self._housekeeping: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class Schedule:
                 coalesce=True,
                 max_instances=1,
             )
-            self._turns.append(_Turns(runner, now, now, job))
+            self._runs.append(_Runs(runner, now, now, job))
         self._housekeeping = asyncio.create_task(self._keep_house())
 
     async def stop(self) -> None:
@@ -81,34 +81,34 @@ class Schedule:
             await asyncio.sleep(0)  # its shutdown is a callback on this loop
 
     async def _run(self, number: int) -> None:
-        turns, loop = self._turns[number], asyncio.get_running_loop()
-        turns.running = True
+        runs, loop = self._runs[number], asyncio.get_running_loop()
+        runs.running = True
         try:
             while self._scheduler.running:
                 # Counted from when it was due, so that small delays do not add up. It may begin before, where the wall
                 # clock was set or the pace slowed down in this very moment.
-                turns.began = min(turns.due, loop.time())
-                await turns.runner.tick()
-                turns.due = turns.began + turns.runner.interval
-                if turns.due > loop.time():
+                runs.began = min(runs.due, loop.time())
+                await runs.runner.tick()
+                runs.due = runs.began + runs.runner.interval
+                if runs.due > loop.time():
                     break
-                turns.due = loop.time()  # one that outlasted its interval is followed at once
+                runs.due = loop.time()  # one that outlasted its interval is followed at once
         finally:
-            turns.running = False
-            self._plan(turns)
+            runs.running = False
+            self._plan(runs)
 
-    def _plan(self, turns: _Turns) -> None:
-        wait = max(0.0, turns.due - asyncio.get_running_loop().time())
-        if self._scheduler.running and not turns.running:
-            turns.job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=wait))
+    def _plan(self, runs: _Runs) -> None:
+        wait = max(0.0, runs.due - asyncio.get_running_loop().time())
+        if self._scheduler.running and not runs.running:
+            runs.job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=wait))
 
-    def _follow_pace(self, turns: _Turns) -> None:
+    def _follow_pace(self, runs: _Runs) -> None:
         """Move the next run where the interval has changed since the latest one ended."""
-        turns.runner.look_ahead()
-        due = max(turns.began + turns.runner.interval, asyncio.get_running_loop().time())
-        if not turns.running and turns.began != turns.due and abs(due - turns.due) > _TOLERANCE:
-            turns.due = due
-            self._plan(turns)
+        runs.runner.look_ahead()
+        due = max(runs.began + runs.runner.interval, asyncio.get_running_loop().time())
+        if not runs.running and runs.began != runs.due and abs(due - runs.due) > _TOLERANCE:
+            runs.due = due
+            self._plan(runs)
 
     async def _keep_house(self) -> None:
         loop = asyncio.get_running_loop()
@@ -119,11 +119,11 @@ class Schedule:
             if abs(jump) > _CLOCK_JUMP:
                 offset += jump
                 log.warning("the clock was set by %+.1f s; polls keep their intervals", jump)
-                for turns in self._turns:
-                    self._plan(turns)
-            for turns in self._turns:
+                for runs in self._runs:
+                    self._plan(runs)
+            for runs in self._runs:
                 try:
-                    self._follow_pace(turns)
-                    await turns.runner.expire()
+                    self._follow_pace(runs)
+                    await runs.runner.expire()
                 except Exception:  # what is too old must go, whatever happens to a neighbour
                     log.exception("housekeeping failed on a fault of the exporter's own")
