@@ -4,7 +4,9 @@ Of the exporter they know the signatures only; everything else is written anew f
 a misunderstanding of the exporter's is not repeated here.
 """
 
+from trainfleet_exporter.simulator.doors import Door
 from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_exporter.simulator.kinds import KINDS
 from trainfleet_exporter.simulator.server import Simulator
 
-__all__ = ["Fault", "Simulator"]
+__all__ = ["KINDS", "Door", "Fault", "Simulator"]

@@ -14,9 +14,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from trainfleet_exporter.simulator.exchange import Answer, ApiError, Asked, Cloud, Named
+from trainfleet_exporter.simulator.exchange import Asked, Cloud
 from trainfleet_exporter.simulator.faults import Fault, Faults
-from trainfleet_exporter.simulator.truth import Truth, outcome_of
+from trainfleet_exporter.simulator.mishaps import Call, Mishaps, Told, facts_of
+from trainfleet_exporter.simulator.truth import Truth
+from trainfleet_exporter.simulator.wire import connection_of
 
 
 class CloudApp:
@@ -24,7 +26,8 @@ class CloudApp:
 
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
-        self.faults = Faults()
+        self.faults = Faults(clock)
+        self._mishaps = Mishaps()
         self._clouds = clouds
         self._clock = clock
         self.asgi = Starlette(
@@ -45,32 +48,24 @@ class CloudApp:
         )
         cloud = next((cloud for cloud in self._clouds if cloud.takes(asked)), self._clouds[-1])
         named = cloud.name(asked)
-        fault = self.faults.take({**named.about, "api": named.api, "operation": named.operation})
-        if fault is not None and fault.delay:
-            await asyncio.sleep(fault.delay)
-        request_id = str(uuid.uuid4()).upper()
-        answer: Answer | None = None
-        if fault is not None and fault.status is not None:
-            response, code = _broken(fault, fault.status, cloud, (asked, named, request_id))
-        else:
-            try:
-                answer = cloud.answer(asked, named, self._clock())
-            except ApiError as error:
-                response, code = cloud.refuse(error, asked, named, request_id), error.code
-            else:
-                response, code = cloud.respond(answer, request_id), ""
-        response.headers.setdefault("date", formatdate(self._clock(), usegmt=True))
+        fault = self.faults.take(facts_of(named))
+        waited = fault is None or await _wait(request, fault.delay)
+        call = Call(cloud, asked, named, request_id=str(uuid.uuid4()).upper(), now=self._clock())
+        told = self._mishaps.tell(call, fault) if waited else Told(Response(), "timeout")
+        told.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
+        answer = None if told.fault else told.answer
         self.truth.note(
-            at=self._clock(),
+            at=call.now,
             api=named.api,
             operation=named.operation,
-            outcome="no_data" if answer is not None and answer.no_data else outcome_of(response.status_code, code),
-            request_id=request_id,
+            outcome=told.outcome,
+            request_id=call.request_id,
             query=named.about,
             total=None if answer is None else answer.total,
             rows=[] if answer is None else answer.rows,
+            fault=told.fault,
         )
-        return response
+        return told.response
 
     async def _tell(self, request: Request) -> Response:
         since = request.query_params.get("since", "0")
@@ -92,18 +87,12 @@ class CloudApp:
         return JSONResponse({"faults": len(self.faults)})
 
 
-def _broken(fault: Fault, status: int, cloud: Cloud, call: tuple[Asked, Named, str]) -> tuple[Response, str]:
-    """The answer that a fault asks for, and its error code."""
-    error = cloud.usual(status)
-    usual = cloud.refuse(error, *call)
-    if fault.body is None:
-        code, response = error.code, usual
-    else:
-        if isinstance(fault.body, str):
-            code, response = "", Response(fault.body, status)
-        else:
-            code, response = cloud.code(fault.body), JSONResponse(fault.body, status)
-        for name, value in usual.headers.items():
-            response.headers.setdefault(name, value)
-    response.headers.update(fault.headers)
-    return response, code
+async def _wait(request: Request, seconds: float) -> bool:
+    """Let so much time pass; whether the client has waited for it, as far as can be seen."""
+    if not seconds:
+        return True
+    connection = connection_of(request.scope)
+    if connection is not None:
+        return not await connection.lost_within(seconds)
+    await asyncio.sleep(seconds)
+    return True

@@ -83,6 +83,14 @@ class Cloud(Protocol):
         """What this cloud says with such a status, where a fault does not say it."""
         ...
 
+    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+        """What this cloud says when it refuses for a named reason; None where the operation knows no such reason."""
+        ...
+
+    def hint(self, seconds: int) -> Mapping[str, str]:
+        """The headers, beside Retry-After, by which this cloud tells how long to wait."""
+        ...
+
     def code(self, body: Any) -> str:
         """The error code in the body of a refusal."""
         ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from trainfleet_exporter.simulator.app import CloudApp
+from trainfleet_exporter.simulator.doors import Door, listen, url_of, uvicorn_config
 from trainfleet_exporter.simulator.exchange import Cloud
 from trainfleet_exporter.simulator.faults import Faults
 from trainfleet_exporter.simulator.modelarts import catalog as modelarts
@@ -22,6 +22,7 @@ from trainfleet_exporter.simulator.modelarts.gate import ModelArts
 from trainfleet_exporter.simulator.modelarts.legacy import SETTING as V1
 from trainfleet_exporter.simulator.modelarts.past import SETTING as V2
 from trainfleet_exporter.simulator.modelarts.tokens import LIFETIME, Tokens
+from trainfleet_exporter.simulator.pai.catalog import WORKSPACES as PAI_WORKSPACES
 from trainfleet_exporter.simulator.pai.gate import Pai
 from trainfleet_exporter.simulator.pai.keys import Key, Keys
 from trainfleet_exporter.simulator.pai.monitor import MonitorSettings
@@ -91,7 +92,8 @@ class Simulator:
     `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
     a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths; ordinary jobs live
     for minutes, or `patience` times as long. Without a security token the keys are permanent ones; both clouds know the
-    same token. `token_lifetime` is that of IAM's, in seconds.
+    same token. `token_lifetime` is that of IAM's, in seconds. In a `still` world nothing happens after the start, and
+    every value stays what it is; only the times of readings go on with the clock.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Simulator:
         access_key: str = modelarts.ACCESS_KEY,
         secret_key: str = modelarts.SECRET_KEY,
         token_lifetime: float = LIFETIME,
+        still: bool = False,
     ) -> None:
         self._keys = {
             "access_key_id": access_key_id,
@@ -132,13 +135,15 @@ class Simulator:
         served: list[Cloud] = []
         if "modelarts" in clouds:
             world = self.worlds["modelarts"] = World(
-                V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience
+                V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
             )
-            legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock())
+            legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock(), still=still)
             gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens, self.agency)
             served.append(ModelArts(world, legacy, gatekeeper, tokens=self.tokens, agency=self.agency, aom=self.aom))
         if "pai" in clouds:
-            world = self.worlds["pai"] = World(PAI, seed, clock(), population=population, patience=patience)
+            world = self.worlds["pai"] = World(
+                PAI, seed, clock(), population=population, patience=patience, still=still
+            )
             served.append(Pai(world, keys, self.monitor, self.sts))
         if not served or set(clouds) - {"pai", "modelarts"}:
             raise ValueError("clouds are some of: pai, modelarts")
@@ -162,30 +167,52 @@ class Simulator:
     @contextlib.asynccontextmanager
     async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
         """Serve within the running loop; yields the base URL. Port 0 takes any free one. Raises OSError."""
-        sock = _listen(host, port)
-        server = _QuietServer(
-            uvicorn.Config(
-                self.app,
-                http="httptools",
-                ws="none",
-                loop="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,  # the clouds' own clock tells it
-                timeout_graceful_shutdown=1,
-            )
-        )
+        sock = listen(host, port)
+        server = _QuietServer(uvicorn_config(self.app))
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             # The socket listens already, so that a client that comes before uvicorn only waits a little.
-            yield f"http://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}"
+            yield url_of(host, sock)
         finally:
             server.should_exit = True
             await serving
             sock.close()
+
+    @contextlib.asynccontextmanager
+    async def serve_doors(self, names: Iterable[str], host: str = "127.0.0.1") -> AsyncIterator[Mapping[str, Door]]:
+        """Serve the same clouds at an address for each name; yields the doors by their names. Raises OSError."""
+        doors: dict[str, Door] = {}
+        try:
+            for name in names:
+                doors[name] = Door(self.app, host)
+            yield doors
+        finally:
+            for door in doors.values():
+                await door.aclose()
+
+    def hide_workspace(self, workspace_id: str) -> None:
+        """Let a workspace vanish: it is not listed, asking for it is refused, and its jobs are found nowhere.
+
+        Raises ValueError where no cloud has such a workspace.
+        """
+        for world in self._worlds_of(workspace_id):
+            world.hidden.add(workspace_id)
+
+    def show_workspace(self, workspace_id: str) -> None:
+        """Let a workspace that had vanished be there again. Raises ValueError where no cloud has such a workspace."""
+        for world in self._worlds_of(workspace_id):
+            world.hidden.discard(workspace_id)
+
+    def _worlds_of(self, workspace_id: str) -> list[World]:
+        found = [
+            world
+            for cloud, world in self.worlds.items()
+            if workspace_id
+            in {one.workspace_id for one in (PAI_WORKSPACES if cloud == "pai" else modelarts.WORKSPACES)}
+        ]
+        if not found:
+            raise ValueError(f"there is no workspace {workspace_id}")
+        return found
 
     def config_yaml(self, base_url: str) -> str:
         """A config file by which the exporter polls this simulator, one provider a cloud."""
@@ -202,18 +229,3 @@ class _QuietServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; else kept connections lag by 40 ms.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(1024)
-        sock.setblocking(False)
-    except OSError:
-        sock.close()
-        raise
-    return sock

@@ -39,6 +39,8 @@ def outcome_of(status: int, code: str) -> str:
     )
     if status in {401, 403} or code.startswith(auth):
         return "auth"
+    if status == 404 and code.startswith("ModelArts."):
+        return "not_found"
     return "not_found" if code in _NOT_FOUND else "client"
 
 
@@ -61,8 +63,9 @@ class Truth:
         query: Mapping[str, str],
         total: int | None,
         rows: list[list[Any]],
+        fault: str = "",
     ) -> None:
-        """Remember one answer."""
+        """Remember one answer. `fault` is the word of the fault that was applied to it; then it has no rows here."""
         self._seq += 1
         self._calls.setdefault(api, {}).setdefault(operation, Counter())[outcome] += 1
         self._answers.append(
@@ -76,6 +79,7 @@ class Truth:
                 "query": dict(query),
                 "total": total,
                 "rows": rows,
+                **({"fault": fault} if fault else {}),
             }
         )
 

@@ -41,7 +41,7 @@ def test_both_spellings_of_the_path(caller: Caller) -> None:
         ({"QuotaName": "pool-"}, {TRAIN, VISION, GENERAL, COMING}),
         ({"PageSize": "2", "PageNumber": "2"}, {VISION, GENERAL}),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else str(sorted(value)),
 )
 def test_filters(caller: Caller, query: dict[str, str], expected: set[str]) -> None:
     assert set(listed(caller, **query)) == expected

@@ -117,6 +117,9 @@ def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[
         return []
     # A sample that is still on its way counts for nobody; how far back a query looks does not depend on that.
     points = call.samples.newest(call.world, query.metric, min(when, call.now - aom.lag), when - window)
+    if call.world.hidden:  # what is no job's is no workspace's
+        gone = {job.job_id for job in call.world.jobs.values() if not call.world.shows(job)}
+        points = [point for point in points if point[0]["service_id"] not in gone]
     wanted = [(_own(matcher.label, aom), matcher) for matcher in query.matchers]
     if not wanted:
         return points

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,6 +28,7 @@ from trainfleet_exporter.simulator.modelarts.auth import Gatekeeper
 from trainfleet_exporter.simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_exporter.simulator.modelarts.node_loads import NodeLoads
 from trainfleet_exporter.simulator.modelarts.parameters import Call, Operation, refused
+from trainfleet_exporter.simulator.modelarts.refusals import refusal
 from trainfleet_exporter.simulator.modelarts.task_series import TaskSeries
 from trainfleet_exporter.simulator.modelarts.tokens import Tokens
 from trainfleet_exporter.simulator.world.fleet import World
@@ -199,6 +201,12 @@ class ModelArts:
 
     def usual(self, status: int) -> ApiError:
         return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator was told to fail.")))
+
+    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+        return refusal(kind, asked, named)
+
+    def hint(self, seconds: int) -> Mapping[str, str]:
+        return {}
 
     def code(self, body: Any) -> str:
         return str(body.get("error_code") or body.get("errorType") or "") if isinstance(body, dict) else ""

@@ -23,6 +23,8 @@ def versions(world: World) -> dict[int, list[Job]]:
     """Every v1 job by its id, each with its versions, oldest first. What the world calls a job is one version."""
     found: dict[int, list[Job]] = {}
     for version in world.jobs.values():
+        if not world.shows(version):
+            continue
         found.setdefault(v1_job_id(version), []).append(version)
     return found
 

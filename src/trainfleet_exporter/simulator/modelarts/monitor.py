@@ -31,7 +31,7 @@ def show_pool_monitor(call: Call) -> Answer:
     given = _TIME_RANGE.fullmatch(call.text("time_range", "-1.-1.60"))
     if given is None or int(given[3]) * 60 / period > 1440:
         raise refused("50004000", "The parameter time_range is startMs.endMs.minutes, of at most 1440 periods.")
-    end = world.now if given[2] == "-1" else min(int(given[2]) // 1000, world.now)
+    end = world.present if given[2] == "-1" else min(int(given[2]) // 1000, world.present)
     start = end - int(given[3]) * 60 if given[1] == "-1" else int(given[1]) // 1000
     times = range(-(-start // period) * period, end + 1, period)
     if len(times) > 1440:
@@ -54,7 +54,7 @@ def show_pool_monitor(call: Call) -> Answer:
 
 def _series(call: Call, root: str, statistic: str, times: range) -> dict[str, tuple[str, list[float]]]:
     """Unit and values of every metric."""
-    there = [at for at in times if call.world.now - at >= _NOT_THERE_YET]
+    there = [at for at in times if call.world.present - at >= _NOT_THERE_YET]
     late: list[float] = [_NO_DATA] * (len(times) - len(there))
     nodes = sum(len(pool.nodes) for pool in call.world.family(root))
     found: dict[str, tuple[str, list[float]]] = {}

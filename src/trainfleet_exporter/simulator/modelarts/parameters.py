@@ -69,14 +69,13 @@ def choice_of(call: Call, name: str, allowed: tuple[str, ...], default: str = ""
     return text
 
 
-def workspace_of(given: Any) -> str:
+def workspace_of(world: World, given: Any) -> str:
     """A workspace's id; left out it is the default one, never all of them."""
     known = [workspace.workspace_id for workspace in WORKSPACES]
-    if given in (None, ""):
-        return DEFAULT
-    if given not in known:
+    asked = DEFAULT if given in (None, "") else given
+    if asked not in known or asked in world.hidden:
         raise refused("0112", "The workspace does not exist or may not be used.", 403)
-    return str(given)
+    return str(asked)
 
 
 def rfc3339(at: float) -> str:

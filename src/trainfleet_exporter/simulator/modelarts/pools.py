@@ -31,7 +31,7 @@ _SELECTOR = re.compile(r"os\.modelarts/name=(.+)")
 def pool_of(call: Call) -> Pool:
     """The pool that the path names."""
     pool = call.world.pools.get(call.ids[0])
-    if pool is None:
+    if pool is None or not call.world.offers(pool):
         raise refused("50015001", f"Pool {call.ids[0]} not found.", 404)
     return pool
 
@@ -39,7 +39,7 @@ def pool_of(call: Call) -> Pool:
 def list_pools(call: Call) -> Answer:
     """GET /v2/{project_id}/pools: every pool of one workspace, unpaged."""
     status = choice_of(call, "status", ("created", "failed", "creating"))
-    workspace = workspace_of(call.text("workspaceId"))
+    workspace = workspace_of(call.world, call.text("workspaceId"))
     selector = call.text("labelSelector")
     found = _SELECTOR.fullmatch(selector)
     if selector and found is None:
@@ -105,10 +105,10 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
 def show_pool_runtime_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/metrics/runtime/pools: what of every pool is allocated, its children's included."""
     world = call.world
-    stamp = {"timestamp": rfc3339(world.now - 20), "window": "1m"}
+    stamp = {"timestamp": rfc3339(world.present - 20), "window": "1m"}
     items, rows = [], []
     for pool_id, pool in world.pools.items():
-        if not pool.nodes:
+        if not pool.nodes or not world.offers(pool):
             continue
         capacity = _quantities(pool, world.amount(pool_id, lambda one: one.actual))
         allocated = _quantities(pool, world.amount(pool_id, lambda one: one.allocated))

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainfleet_exporter.simulator.modelarts.parameters import refused, workspace_of
 from trainfleet_exporter.simulator.modelarts.phases import PHASES, phase
+from trainfleet_exporter.simulator.world.fleet import World
 from trainfleet_exporter.simulator.world.jobs import Job
 from trainfleet_exporter.simulator.world.nouns import DAY
 
@@ -43,7 +44,7 @@ class Search:
     wanted: tuple[Callable[[Job], bool], ...]
 
 
-def read(body: Any) -> Search:
+def read(body: Any, world: World) -> Search:
     """Raises ApiError with the code of what is wrong."""
     if not isinstance(body, dict):
         raise refused("2764", "The request body must be a JSON object.")
@@ -73,7 +74,7 @@ def read(body: Any) -> Search:
         else:
             wanted.append(_want(FACTS[key], operator, values))
     return Search(
-        workspace_id=workspace_of(body.get("workspace_id")),
+        workspace_id=workspace_of(world, body.get("workspace_id")),
         offset=_whole(body, "offset", 0, 0, 1_000_000),
         limit=_whole(body, "limit", 10, 1, 50),
         descending=body.get("order") != "asc",

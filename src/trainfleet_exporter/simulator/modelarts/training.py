@@ -33,7 +33,7 @@ _METRICS = {
 
 def list_training_jobs(call: Call) -> Answer:
     """POST /v2/{project_id}/training-job-searches: one page of one workspace; `total` counts all matches."""
-    search, world = searches.read(call.body), call.world
+    search, world = searches.read(call.body, call.world), call.world
     statuses = sorted({status for word in search.phases for status in STATUSES[word]})
     start, end = search.created or (-math.inf, math.inf)
     found = world.index.between([(search.workspace_id, status) for status in statuses], start, end)
@@ -60,7 +60,7 @@ def list_training_jobs(call: Call) -> Answer:
 
 
 def _job(call: Call) -> Job:
-    job = call.world.jobs.get(call.ids[0])
+    job = call.world.shown(call.ids[0])
     if job is None:
         raise refused("2775", "The training job does not exist.")
     return job
@@ -77,7 +77,7 @@ def show_training_quotas(call: Call) -> Answer:
     if call.text("resource", "job-num") != "job-num":
         raise refused("2764", "The parameter resource must be job-num.")
     user = call.text("user_id")
-    used = sum(1 for job in call.world.live() if user in {"", job.draft.user.user_id})
+    used = sum(1 for job in call.world.live() if call.world.shows(job) and user in {"", job.draft.user.user_id})
     row = {"resource": "job-num", "quota": _QUOTA, "used": used}
     return Answer({"quotas": [row]}, total=1, rows=[list(row.values())])
 
@@ -105,11 +105,11 @@ def show_training_job_metrics(call: Call) -> Answer:
 
 
 def _values(call: Call, job: Job, place: int, metric: str) -> list[float]:
-    found = call.series.values(job, place, _METRICS[metric], call.world.now)
+    found = call.series.values(job, place, _METRICS[metric], call.world.present)
     values = [_NO_SAMPLE if value is None else round(value, 3) for value in found]
     # Collection begins late, and the newest minutes are not always there yet.
     late = 0 if len(values) == MOST_MINUTES else 1 if metric in {"cpuUsage", "memUsage"} else 2
-    lag = (0, 0, 0, 0, 0, 1, 1, 2)[crc32(f"{job.pods[place].uid}/{call.world.now // 60}".encode()) % 8]
+    lag = (0, 0, 0, 0, 0, 1, 1, 2)[crc32(f"{job.pods[place].uid}/{call.world.present // 60}".encode()) % 8]
     for at in (*range(late), *range(len(values) - lag, len(values))):
         if 0 <= at < len(values):
             values[at] = _NO_SAMPLE

@@ -59,6 +59,7 @@ def list_workspaces(call: Call) -> Answer:
             "update_time": (call.world.started - 90 * DAY) * 1000,
         }
         for workspace in WORKSPACES
+        if workspace.workspace_id not in call.world.hidden
     ]
     page = rows[start : start + limit]
     return Answer(
@@ -80,7 +81,7 @@ def list_training_jobs_v1(call: Call) -> Answer:
     search = call.text("search_content")
     if len(search) > 64:
         raise refused(_BAD, "The parameter search_content must have at most 64 characters.")
-    here = versions(call.legacy) if workspace_of(call.text("workspace_id")) == DEFAULT else {}
+    here = versions(call.legacy) if workspace_of(call.legacy, call.text("workspace_id")) == DEFAULT else {}
     newest = [
         (found[-1], len(found))
         for found in here.values()
@@ -223,5 +224,5 @@ def _by_card(values: list[float], cards: int) -> list[list[float]]:
 def _readings(call: Call, version: Job, place: int, metric: str) -> list[float]:
     # Rates are bytes a second here, but kilobytes for disks.
     scale = 1e6 if metric.endswith("BytesRate") else 1024 if metric.startswith("disk") else 1
-    found = call.series.values(version, place, _METRICS[metric], call.legacy.now)
+    found = call.series.values(version, place, _METRICS[metric], call.legacy.present)
     return [round(scale * (value or 0.0), 2) for value in found]

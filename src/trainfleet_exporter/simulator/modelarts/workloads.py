@@ -43,7 +43,7 @@ def _workloads(world: World, pool: Pool) -> list[_Workload]:
         _Workload(kind, name, status, world.started - 3 * DAY)
         for kind, name, status in catalog.OTHER_WORKLOADS.get(pool.spec.pool_id, ())
     ]
-    jobs = (job for job in world.jobs.values() if job.draft.pool_id == pool.spec.pool_id)
+    jobs = (job for job in world.jobs.values() if job.draft.pool_id == pool.spec.pool_id and world.shows(job))
     train = [
         _Workload("train", job.draft.name, workload_status(job), job.created, job)
         for job in jobs

@@ -29,7 +29,7 @@ def list_workspaces(call: Call) -> Answer:
             "GmtModifiedTime": iso(call.world.started - 90 * DAY),
         }
         for workspace in catalog.WORKSPACES
-        if workspace.member and status in {"", "ENABLED"}
+        if workspace.member and workspace.workspace_id not in call.world.hidden and status in {"", "ENABLED"}
     ]
     page = found[offset : offset + size]
     return Answer(

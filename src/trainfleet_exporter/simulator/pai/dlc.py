@@ -24,6 +24,7 @@ from trainfleet_exporter.simulator.pai.parameters import (
     invalid,
     list_of,
     page_of,
+    refuse_hidden,
     time_of,
 )
 from trainfleet_exporter.simulator.world.jobs import Job
@@ -53,7 +54,8 @@ def list_jobs(call: Call) -> Answer:
     start, end = time_of(query, "StartTime"), time_of(query, "EndTime")
     wanted = _filters(query)
 
-    workspaces = [w for w in VISIBLE if query.get("WorkspaceId") in {None, "", w}]
+    refuse_hidden(call, query.get("WorkspaceId", ""))
+    workspaces = [w for w in VISIBLE if query.get("WorkspaceId") in {None, "", w} and w not in world.hidden]
     found = world.index.between(
         [(workspace, one) for workspace in workspaces for one in ([status] if status else JOB_STATUSES)],
         world.now - 7 * DAY if start is None else start,
@@ -121,7 +123,7 @@ def _tags(text: str) -> set[tuple[str, str]]:
 
 
 def _job(call: Call) -> Job:
-    job = call.world.jobs.get(call.ids[0])
+    job = call.world.shown(call.ids[0])
     if job is None or job.draft.workspace_id not in VISIBLE:
         raise ApiError(404, "NotFound", f"The job {call.ids[0]} is not found.")
     return job
@@ -147,8 +149,8 @@ def get_job_metrics(call: Call) -> Answer:
         # All other jobs have moved to CloudMonitor; this call is not maintained for them, and says so in two ways.
         empty: list[object] | None = None if crc32(job.job_id.encode()) % 3 == 0 else []
         return Answer({"JobId": job.job_id, "PodMetrics": empty}, no_data=True)
-    since = world.now - 3600 if start is None else int(start)
-    span = (since, world.now if end is None else min(int(end), world.now), step)
+    since = world.present - 3600 if start is None else int(start)
+    span = (since, world.present if end is None else min(int(end), world.present), step)
     pods = [
         {"PodId": pod.pod_id, "Metrics": _points(job, place, metric, span)}
         for place, pod in enumerate(job.pods)

@@ -7,6 +7,7 @@ which every request carries and nearly every one signs; the metadata service, wh
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -20,6 +21,7 @@ from trainfleet_exporter.simulator.pai.keys import Keys
 from trainfleet_exporter.simulator.pai.metadata import Metadata, is_metadata, operation_of
 from trainfleet_exporter.simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
 from trainfleet_exporter.simulator.pai.parameters import Call, Operation
+from trainfleet_exporter.simulator.pai.refusals import refusal
 from trainfleet_exporter.simulator.pai.sts import Sts
 from trainfleet_exporter.simulator.world.fleet import World
 
@@ -142,6 +144,12 @@ class Pai:
 
     def usual(self, status: int) -> ApiError:
         return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator was told to fail.")
+
+    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+        return refusal(kind, asked, named)
+
+    def hint(self, seconds: int) -> Mapping[str, str]:
+        return {"x-acs-retry-after": str(seconds * 1000)}
 
     def code(self, body: Any) -> str:
         return str(body.get("Code", "")) if isinstance(body, dict) else ""

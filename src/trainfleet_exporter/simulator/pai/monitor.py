@@ -129,7 +129,7 @@ class Monitor:
         if len(ids) != 1 or ids == {""}:
             raise ApiError(400, "MissingJobId", "One job is wanted: by JobId, or by jobId in Dimensions.")
         (job_id,) = ids
-        job = world.jobs.get(job_id)
+        job = world.shown(job_id)
         if job is None or job.draft.workspace_id not in _VISIBLE:
             raise ApiError(404, "NotFound", f"The job {job_id} is not found.")
         start, end = time_of(query, "StartTime"), time_of(query, "EndTime")
@@ -167,15 +167,15 @@ class Monitor:
         return newest, (int(since) // period + 1) * period, period
 
     def _last_places(self, metric: Metric, moment: Moment, wanted: tuple[Filter, ...]) -> Sequence[Place]:
-        if not wanted:
-            return self._places.everybody(metric.level, moment, of_cards=metric.of_cards)
-        if all("jobId" in one for one in wanted):
+        if wanted and all("jobId" in one for one in wanted):
             ids = dict.fromkeys(one["jobId"] for one in wanted)
-            jobs = [self._world.jobs[job_id] for job_id in ids if job_id in self._world.jobs]
+            jobs = [job for job in map(self._world.shown, ids) if job is not None]
             places = self._places.of(jobs, metric.level, moment, of_cards=metric.of_cards)
         else:
             places = self._places.everybody(metric.level, moment, of_cards=metric.of_cards)
-        return [place for place in places if _takes_place(wanted, place)]
+            if self._world.hidden:
+                places = [place for place in places if self._world.shows(place.job)]
+        return [place for place in places if _takes_place(wanted, place)] if wanted else places
 
 
 _QUESTION = ("Namespace", "MetricName", "Period", "Dimensions", "StartTime", "EndTime")

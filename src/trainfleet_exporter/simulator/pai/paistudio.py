@@ -15,6 +15,7 @@ from trainfleet_exporter.simulator.pai.parameters import (
     iso,
     list_of,
     page_of,
+    refuse_hidden,
 )
 from trainfleet_exporter.simulator.world.fleet import World
 from trainfleet_exporter.simulator.world.nouns import DAY, PoolSpec
@@ -35,11 +36,12 @@ def list_quotas(call: Call) -> Answer:
     ids, workspaces, statuses = (list_of(query, name) for name in ("QuotaIds", "WorkspaceIds", "Statuses"))
     if workspaces is not None and len(workspaces) > 10:
         raise invalid("WorkspaceIds", query["WorkspaceIds"], "at most 10 ids")
+    refuse_hidden(call, *(workspaces or ()))
     parent = query.get("ParentQuotaId")  # absent: all; empty: roots
     found = [
         quota
         for quota in world.pools.values()
-        if visible(quota)
+        if visible(world, quota)
         and resource_type in {"", quota.spec.resource_type}
         and (ids is None or quota.spec.pool_id in ids)
         and (workspaces is None or not set(workspaces).isdisjoint(quota.spec.workspaces))
@@ -66,7 +68,7 @@ def quota_of(call: Call, quota_id: str = "") -> Pool:
     """The quota with this id, or the one that the path names. Raises ApiError where it cannot be seen."""
     quota_id = quota_id or call.ids[0]
     quota = call.world.pools.get(quota_id)
-    if quota is None or not visible(quota):
+    if quota is None or not visible(call.world, quota):
         raise ApiError(404, "NotFound", f"The quota {quota_id} is not found.")
     return quota
 
@@ -76,9 +78,9 @@ def resource_group(spec: PoolSpec) -> str:
     return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
 
 
-def visible(quota: Pool) -> bool:
+def visible(world: World, quota: Pool) -> bool:
     """Whether the identity is a member of one of its workspaces."""
-    return not _MEMBER.keys().isdisjoint(quota.spec.workspaces)
+    return not (_MEMBER.keys() - world.hidden).isdisjoint(quota.spec.workspaces)
 
 
 def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
@@ -95,7 +97,11 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         "ReasonMessage": "",
         "ParentQuotaId": spec.parent,
         "SubQuotas": [{"QuotaId": child.pool_id, "QuotaName": child.name} for child in children],
-        "Workspaces": [{"WorkspaceId": w, "WorkspaceName": _MEMBER[w]} for w in spec.workspaces if w in _MEMBER],
+        "Workspaces": [
+            {"WorkspaceId": w, "WorkspaceName": _MEMBER[w]}
+            for w in spec.workspaces
+            if w in _MEMBER and w not in world.hidden
+        ],
         "ResourceGroupIds": [resource_group(spec)],
         "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
         "QueueStrategy": "PaiStrategyFIFO",

@@ -78,6 +78,13 @@ def list_of(query: Query, name: str) -> list[str] | None:
     return None if not text else [part for part in text.split(",") if part]
 
 
+def refuse_hidden(call: Call, *workspace_ids: str) -> None:
+    """403 for a workspace that has vanished."""
+    for workspace_id in workspace_ids:
+        if workspace_id in call.world.hidden:
+            raise ApiError(403, "NoPermission", f"The workspace {workspace_id} does not exist or you are no member.")
+
+
 def page_of(query: Query, default_size: int) -> tuple[int, int]:
     """Offset and size of the page asked for."""
     size = int_of(query, "PageSize", default_size, 100)

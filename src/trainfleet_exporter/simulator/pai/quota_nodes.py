@@ -21,7 +21,7 @@ def list_nodes(call: Call) -> Answer:
     if query.get("QuotaId"):
         pools = list(world.family(quota_of(call, query["QuotaId"]).spec.pool_id))
     elif groups:
-        pools = [pool for pool in world.pools.values() if visible(pool) and resource_group(pool.spec) in groups]
+        pools = [pool for pool in world.pools.values() if visible(world, pool) and resource_group(pool.spec) in groups]
     else:
         raise ApiError(400, "MissingQuotaId", "The parameter QuotaId or ResourceGroupIds is mandatory.")
     # Documented so: figures of use come with a quota only.

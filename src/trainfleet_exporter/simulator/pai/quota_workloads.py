@@ -58,6 +58,7 @@ def list_quota_workloads(call: Call) -> Answer:
 def _held(world: World, pool_ids: set[str]) -> list[Job]:
     """Live jobs that wait in one of the pools or hold a part of it, oldest first."""
     workspaces = {workspace for pool_id in pool_ids for workspace in world.pools[pool_id].spec.workspaces}
+    workspaces -= world.hidden
     keys = [(workspace, status) for workspace in sorted(workspaces) for status in LIVE]
     jobs = map(world.jobs.__getitem__, world.index.between(keys, 0, world.now).ids())
     return [job for job in jobs if job.draft.pool_id in pool_ids and (job.pods or job.status == "Queuing")]

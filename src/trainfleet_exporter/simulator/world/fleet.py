@@ -20,13 +20,16 @@ from trainfleet_exporter.simulator.world.setting import Setting
 
 _WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world starts in full swing
 _LIFETIME = 470  # seconds that an ordinary job lives, about
+_SETTLED = 7500  # seconds that a still world has stood still at the start: no reading of before is looked back to
+_STILL_HISTORY = 25 * DAY  # no older jobs in a still world, for a month's window leaves them behind one by one
 _WAVE = 1500  # arrivals swell and ebb with this period, so that pools fill and drain
 
 
 class World:
     """Every job and pool of one cloud. `population` is about how many jobs live at a time; pools grow with it.
 
-    Ordinary jobs live for minutes, so that there is something to watch, or `patience` times as long.
+    Ordinary jobs live for minutes, so that there is something to watch, or `patience` times as long. A `still` world
+    has come to a stop two hours before the start: nothing happens any more, and a pod's readings are always the same.
     """
 
     def __init__(
@@ -38,9 +41,16 @@ class World:
         population: int | None = None,
         history: int | None = None,
         patience: int = 1,
+        still: bool = False,
     ) -> None:
-        self.started = int(now)
+        self.started = int(now) - (_SETTLED if still else 0)
         self.now = self.started - 32 * DAY
+        self.present = self.now
+        """Up to when there are readings: until now, and in a still world on and on."""
+        self.hidden: set[str] = set()
+        """Workspaces that have vanished with their jobs."""
+        self._still = still
+        self._stopped_at: float = math.inf
         self.jobs: dict[str, Job] = {}
         self.index = JobIndex()
         self._setting = setting
@@ -54,13 +64,19 @@ class World:
         self._interval = _LIFETIME * patience / max(population - setting.watched, 1)
         history = setting.history if history is None else history
         for at, asked in setting.earlier(self._rng, self.started, history, self.pools):
-            self._at(at, self._submission(asked))
+            if not still or at >= self.started - _STILL_HISTORY:
+                self._at(at, self._submission(asked))
         self._next_arrival = float(self.started - _WARM_UP * patience)
         self._at(int(self._next_arrival), self._arrival)
         self.advance(self.started)
+        if still:
+            self._stopped_at = self.started
+            self.advance(now)
 
     def advance(self, to: float) -> None:
         """Let happen everything that is due by the Unix time `to`."""
+        self.present = max(self.present, int(to))
+        to = min(to, self._stopped_at)
         while self._events and self._events[0][0] <= to:
             at, _, happen = heapq.heappop(self._events)
             self.now = max(self.now, at)
@@ -70,6 +86,19 @@ class World:
     def live(self) -> list[Job]:
         """Jobs that have not finished, oldest first."""
         return [job for job in self.jobs.values() if job.live]
+
+    def shows(self, job: Job) -> bool:
+        """Whether the job's workspace is there."""
+        return job.draft.workspace_id not in self.hidden
+
+    def shown(self, job_id: str) -> Job | None:
+        """The job with this id; None where there is none, or its workspace has vanished."""
+        job = self.jobs.get(job_id)
+        return job if job is not None and self.shows(job) else None
+
+    def offers(self, pool: Pool) -> bool:
+        """Whether one of the pool's workspaces is there."""
+        return not self.hidden.issuperset(pool.spec.workspaces)
 
     def family(self, pool_id: str) -> Iterator[Pool]:
         """A pool and every pool below it."""
@@ -119,7 +148,7 @@ class World:
     def _submit(self, asked: Draft) -> None:
         while (job_id := self._setting.job_id(self._rng)) in self.jobs:
             pass
-        job = Job(job_id, asked, self.now, modified=self.now, statuses=[("Creating", self.now)])
+        job = Job(job_id, asked, self.now, modified=self.now, statuses=[("Creating", self.now)], still=self._still)
         self.jobs[job_id] = job
         self.index.add(job)
         self._after(job, asked.plan.creating, self._submitted)

@@ -117,6 +117,8 @@ class Job:
     pods: list[Pod] = field(default_factory=list)
     statuses: list[tuple[str, int]] = field(default_factory=list)
     """Every status it has had, and since when."""
+    still: bool = False
+    """Whether what it uses is always the same."""
 
     @property
     def live(self) -> bool:

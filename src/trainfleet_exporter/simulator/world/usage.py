@@ -33,6 +33,8 @@ def reading(metric: str, job: Job, pod: Pod, at: int) -> float | None:
         return None
     ended = job.work_ended
     idle = (job.hangs_at is not None and at >= job.hangs_at) or (ended is not None and at > ended)
+    if job.still:
+        return round(_value(metric, _draw(pod.pod_id, metric), 1.0, idle=idle, saving=False), 2)
     warm = min((at - pod.started) / _WARM_UP, 1.0)
     since_checkpoint = (at - pod.started + _draw(job.job_id, "phase") * _CHECKPOINT_EVERY) % _CHECKPOINT_EVERY
     saving = warm == 1 and since_checkpoint < _CHECKPOINT_LASTS

@@ -1,0 +1,82 @@
+"""The kinds of trouble that a fault can make, each with its meaning, and what a client must make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WIRE: Mapping[str, str] = {
+    "reset": "the connection is reset (TCP RST) before any answer",
+    "close": "the connection is closed without an answer",
+    "reset_midway": "the head and a part of the true body, then a reset",
+    "cut_off": "the head, Content-Length of the whole, half of the body, then closed",
+    "hang": "nothing ever comes, until the client goes away or the server stops",
+    "drip": "the true answer from its first byte to its last, one byte a second",
+    "not_http": "bytes that are no HTTP, then closed",
+}
+HTTP: Mapping[str, str] = {
+    "throttled": "the cloud's own throttling refusal without any hint how long to wait",
+    "throttled_hint": "the same with Retry-After: 7 (PAI also in its own header, in milliseconds)",
+    "server_error": "500 in the cloud's own form",
+    "bad_gateway": "502 with a proxy's HTML page",
+    "no_content": "204",
+    "empty": "200 without a body",
+    "redirect": "302 to the Location of the fault's headers, or to another host",
+    "denied": "the cloud's own 403 for a missing right",
+    "not_found": "the cloud's own 404 (a v2 job that is not there is ModelArts' 400)",
+}
+BODY: Mapping[str, str] = {
+    "html": "200 with a login page",
+    "truncated": "whole HTTP, the JSON cut in the middle",
+    "wrong_top": "a JSON list where an object belongs",
+    "null": "JSON null",
+    "wrong_types": "every field keeps its name and gets a value of another type",
+    "one_bad_row": "the first row is wrong-typed through and through, the rest is true",
+    "oversized": "50 MB of valid JSON",
+    "gzip_bomb": "gzip of 1 MB that inflates to 1 GiB of valid JSON",
+    "gzip_broken": "gzip that is cut off",
+    "gzip_false": "says gzip and is not",
+    "deep": "JSON nested 100,000 deep",
+    "bad_utf8": "the true answer with bytes in a text that are no UTF-8",
+}
+PAGING: Mapping[str, str] = {
+    "duplicate_rows": "each row of each page twice, the total as it is",
+    "moving_rows": "between two pages a row comes in at the top: a page begins with the last row of the one before",
+    "endless_pages": "always a full page of ever new rows and a total far off, or another token",
+    "half_list": "the total as it is, half of the rows missing",
+    "no_list": "the list's field is missing",
+}
+VALUES: Mapping[str, str] = {
+    "unknown_words": "states are words (or numbers) that nobody knows",
+    "hostile_strings": "names and free texts of quotes, line breaks, control characters, 10 kB, and worse",
+    "lone_surrogates": "names and free texts with halves of surrogate pairs",
+    "negative": "measured and counted numbers are below 0",
+    "nan": "measured and counted numbers are NaN",
+    "infinite": "measured and counted numbers are 1e400",
+}
+IDENTITY: Mapping[str, str] = {
+    "skewed_clock": "the cloud's clock is 16 minutes ahead: its refusal of the signature, and its Date",
+    "expired_credentials": "the cloud's own refusal of credentials that have expired",
+    "revoked_credentials": "the cloud's own refusal of credentials that are no longer there",
+}
+KINDS: Mapping[str, str] = {**WIRE, **HTTP, **BODY, **PAGING, **VALUES, **IDENTITY}
+"""Every kind by its name."""
+
+_MAY_BE_EMPTY = frozenset({"ShowTrainingJobMetrics", "ShowPodMetricStatistic"})
+_STILL_AN_ANSWER = (PAGING.keys() | VALUES.keys() | {"one_bad_row"}) - {"no_list"}
+
+
+def outcome_of_kind(kind: str, operation: str) -> str:
+    """The contract's word for an answer that a kind has broken; empty where it is what it was without.
+
+    An answer is bad whose body as a whole is not what the operation promises. One whose rows or values are wrong is an
+    answer: what is wrong with it is found later.
+    """
+    if kind in WIRE:
+        return "timeout" if kind in {"hang", "drip"} else "network"
+    if kind in {"no_content", "empty"} and operation in _MAY_BE_EMPTY:
+        return "no_data"
+    if kind == "redirect":
+        return "client"
+    if kind == "bad_gateway":
+        return "server"
+    return "" if kind in _STILL_AN_ANSWER else "bad_answer"

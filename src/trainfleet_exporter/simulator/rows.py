@@ -1,0 +1,177 @@
+"""The rows of an answer, whatever the operation calls them, and JSON that holds JSON as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+_ROWS = (
+    *("Jobs", "Quotas", "Workloads", "Nodes", "EcsSpecs", "Workspaces", "Resource"),
+    *("Datapoints", "DataPoints", "PodMetrics", "Pods"),
+    *("items", "workspaces", "jobs", "versions", "projects", "quotas", "metrics", "log_file_list", "result", "data"),
+)
+"""What the operations call their lists."""
+_HOLDERS = ("Resources", "statistics", "statics", "data")
+"""The objects that stand around some of them."""
+_TOTALS = ("TotalCount", "total", "total_count", "job_total_count", "version_count")
+_COUNT = "count"
+"""How many rows this page has."""
+_TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
+"""Fields that hold JSON as text."""
+ENDLESS_NUMBER = "@1e400@"
+"""Stands for a number beyond every float, which the encoder cannot write."""
+
+
+class _TextList(list[Any]):
+    """A list that is written as text."""
+
+
+class _TextObject(dict[str, Any]):
+    """An object that is written as text."""
+
+
+def is_text(value: Any) -> bool:
+    """Whether a decoded value is written as text that holds JSON."""
+    return isinstance(value, _TextList | _TextObject)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Where the rows of an answer stand: in `holder`, under `key`."""
+
+    body: dict[str, Any]
+    holder: dict[str, Any]
+    key: str
+
+    @property
+    def all(self) -> list[Any]:
+        """The rows themselves."""
+        found: list[Any] = self.holder[self.key]
+        return found
+
+    def replace(self, rows: list[Any]) -> None:
+        """Put other rows in their place, written as these were; the count of the page's rows, if there is one, too."""
+        self.holder[self.key] = type(self.all)(rows)
+        if type(self.holder.get(_COUNT)) is int:
+            self.holder[_COUNT] = len(rows)
+
+    @property
+    def total(self) -> int | None:
+        """How many rows the answer says there are in all; None where it does not."""
+        for holder, name in self._totals():
+            if str(holder[name]).isdigit():
+                return int(holder[name])
+        return None
+
+    def say_total(self, total: int) -> None:
+        """Change what the answer says, where it says it, to another number (a text if it was one)."""
+        for holder, name in self._totals():
+            holder[name] = type(holder[name])(total)
+
+    def _totals(self) -> Iterator[tuple[dict[str, Any], str]]:
+        for name in _TOTALS:
+            if name in self.holder:
+                yield self.holder, name
+                return
+        for name in _TOTALS:
+            if name in self.body:
+                yield self.body, name
+                return
+
+
+def rows_of(body: Any) -> Rows | None:
+    """The rows of a decoded answer; None where it has none by its nature."""
+    if not isinstance(body, dict) or "QuotaId" in body:  # a quota by itself holds lists, but is not one
+        return None
+    holders = [body, *(body[name] for name in _HOLDERS if isinstance(body.get(name), dict))]
+    for holder in holders:
+        for key in _ROWS:
+            if isinstance(holder.get(key), list):
+                return Rows(body, holder, key)
+    return None
+
+
+def read(answer: Response) -> Any:
+    """The decoded body of an answer, texts that hold JSON decoded too. Raises ValueError where it is not JSON."""
+    body = json.loads(bytes(answer.body))
+    if not isinstance(body, dict | list):
+        raise ValueError("a text, not JSON")
+    _unfold(body)
+    return body
+
+
+def written(body: Any, answer: Response) -> Response:
+    """An answer with another body, and the rest as it was."""
+    return with_content(dumps(body).encode(), answer)
+
+
+def with_content(content: bytes, answer: Response) -> Response:
+    """An answer with another content, and the rest as it was; where it had none (204), 200."""
+    made = Response(content, 200 if answer.status_code == 204 else answer.status_code)
+    for name, value in answer.headers.items():
+        made.headers.setdefault(name, value)
+    return made
+
+
+def dumps(body: Any) -> str:
+    """JSON as Python writes it: with NaN, and anything beyond ASCII escaped, halves of surrogate pairs included."""
+    text = json.dumps(_folded(body), separators=(",", ":"))
+    return text.replace(f'"{ENDLESS_NUMBER}"', "1e400")
+
+
+def _unfold(value: Any) -> None:
+    pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(pairs):
+        if key in _TEXTS and isinstance(inner, str):
+            decoded = json.loads(inner)
+            if isinstance(decoded, list):
+                value[key] = _TextList(decoded)
+            elif isinstance(decoded, dict):
+                value[key] = _TextObject(decoded)
+        elif isinstance(inner, dict | list):
+            _unfold(inner)
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, _TextList):
+        return dumps([_folded(inner) for inner in value])
+    if isinstance(value, _TextObject):
+        return dumps({name: _folded(inner) for name, inner in value.items()})
+    if isinstance(value, dict):
+        return {name: _folded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_folded(inner) for inner in value]
+    return value
+
+
+Change = Callable[[dict[str, Any], str, Any], Any]
+"""What becomes of a plain value: of the object around it, the name of its field, and itself."""
+
+
+def change_each(value: Any, change: Change, *, passing: frozenset[str] = frozenset()) -> int:
+    """Change every plain value below, but in the fields of these names; how many became something else.
+
+    A value in a list has the name of the list.
+    """
+    return _change(value, change, passing, {}, "")
+
+
+def _change(value: Any, change: Change, passing: frozenset[str], owner: dict[str, Any], name: str) -> int:
+    changed = 0
+    pairs: Any = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+    for key, inner in pairs:
+        inner_owner, inner_name = (value, key) if isinstance(value, dict) else (owner, name)
+        if inner_name in passing:
+            continue
+        if isinstance(inner, dict | list):
+            changed += _change(inner, change, passing, inner_owner, inner_name)
+            continue
+        new = change(inner_owner, inner_name, inner)
+        if new is not inner:
+            value[key] = new
+            changed += 1
+    return changed

@@ -1,0 +1,115 @@
+"""Several addresses of the same clouds: one is shut, the others are not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+import httpx
+import pytest
+
+from tests.simulator.client import Clock
+from tests.support.clock import START, run_stepped
+from trainfleet_exporter.simulator import Fault, Simulator
+
+
+async def get(client: httpx.AsyncClient, url: str) -> str:
+    """How an address answers."""
+    try:
+        answer = await client.get(f"{url}/truth")
+    except httpx.HTTPError as error:
+        return type(error).__name__
+    return str(answer.status_code)
+
+
+def test_a_shut_door_refuses_and_opens_at_the_same_address() -> None:
+    async def main() -> None:
+        simulator = Simulator(1, clock=Clock(START), population=5)
+        async with (
+            simulator.serve_doors(["dlc", "sts"]) as doors,
+            httpx.AsyncClient(trust_env=False) as client,
+        ):
+            dlc, sts = doors["dlc"], doors["sts"]
+            assert dlc.url != sts.url
+            for _ in range(3):
+                assert [await get(client, door.url) for door in (dlc, sts)] == ["200", "200"]
+                dlc.shut()
+                dlc.shut()
+                assert [await get(client, door.url) for door in (dlc, sts)] == ["ConnectError", "200"]
+                url = dlc.url
+                dlc.open()
+                dlc.open()
+                assert dlc.url == url
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert [await get(client, door.url) for door in (dlc, sts)] == ["ConnectError"] * 2
+
+    run_stepped(main)
+
+
+def test_all_doors_lead_to_the_same_clouds() -> None:
+    async def main() -> None:
+        simulator = Simulator(1, clock=Clock(START), population=5)
+        async with simulator.serve_doors("ab") as doors, httpx.AsyncClient(trust_env=False) as client:
+            await client.get(f"{doors['a'].url}/api/v1/jobs", headers={"x-acs-version": "2020-12-03"})
+            told = (await client.get(f"{doors['b'].url}/truth")).json()
+            assert told["calls"] == {"dlc": {"unknown": {"auth": 1}}}
+
+    run_stepped(main)
+
+
+def test_connections_that_stand_are_cut() -> None:
+    async def main() -> None:
+        simulator = Simulator(1, clock=Clock(START), population=5)
+        simulator.faults.add(Fault({}, kind="hang"))
+        async with simulator.serve_doors(["all"]) as doors:
+            door = doors["all"]
+            host, port = door.url.removeprefix("http://").split(":")
+            idle, first = await asyncio.open_connection(host, int(port))
+            busy, second = await asyncio.open_connection(host, int(port))
+            second.write(b"GET /api/v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n")
+            await asyncio.sleep(1)
+            assert door.connections == 2
+            door.shut()
+            for reader, writer in ((idle, first), (busy, second)):
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+                writer.close()
+            assert door.connections == 0
+
+    run_stepped(main)
+
+
+def test_whoever_is_just_coming_in_is_cut_too() -> None:
+    async def main() -> None:
+        async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:
+            door = doors["all"]
+            loop = asyncio.get_running_loop()
+            for steps_inside in range(6):
+                with socket.create_connection(("127.0.0.1", int(door.url.rpartition(":")[2]))) as client:
+                    client.setblocking(False)
+                    for _ in range(steps_inside):
+                        await asyncio.sleep(0)
+                    door.shut()
+                    with contextlib.suppress(ConnectionResetError):
+                        assert await loop.sock_recv(client, 100) == b""
+                await asyncio.sleep(0.1)
+                assert door.connections == 0
+                door.open()
+
+    run_stepped(main)
+
+
+def test_a_place_that_somebody_took_meanwhile() -> None:
+    async def main() -> None:
+        async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:
+            door = doors["all"]
+            door.shut()
+            with socket.socket() as other:
+                other.bind(("127.0.0.1", int(door.url.rpartition(":")[2])))
+                other.listen()
+                with pytest.raises(OSError, match="in use"):
+                    door.open()
+            door.open()
+
+    run_stepped(main)
