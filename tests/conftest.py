@@ -6,6 +6,8 @@ import ipaddress
 import logging
 import os
 import socket
+import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +49,9 @@ def _logs_as_they_were() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     levels = {name: logging.getLogger(name).level for name in LIBRARIES}
+    hook, warn = sys.excepthook, warnings.showwarning
     yield
+    sys.excepthook, warnings.showwarning = hook, warn
     root.handlers[:] = handlers
     root.setLevel(level)
     for name, before in levels.items():

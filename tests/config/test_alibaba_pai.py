@@ -8,6 +8,7 @@ import pytest
 
 from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
+from trainfleet_exporter.config.secrets import ProxyUrl
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
 from trainfleet_exporter.providers.alibaba_pai.credentials_config import Credentials
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
@@ -93,7 +94,7 @@ def test_it_can_be_made_without_a_file() -> None:
         region="cn-hangzhou",
         credentials=Credentials(access_key_id=Secret("id"), access_key_secret=Secret("hunter2")),
         collectors=Collectors(pods=Pods(interval=7.5, max_jobs=2)),
-        http=Http(proxy_url="http://user:hunter2@proxy", ca_file=Path("ca.pem")),
+        http=Http(proxy_url=ProxyUrl("http://user:hunter2@proxy"), ca_file=Path("ca.pem")),
         job_window=1,
     )
     assert (provider.collectors.pods.interval, provider.job_window) == (7.5, 1)

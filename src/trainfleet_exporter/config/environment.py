@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # In this order: an escaped dollar, a well-formed reference, a broken one. Any other dollar stands for itself, so
 # that the regular expression `train-.*$` needs no care.
 _TOKENS = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\$\{)")
+
+REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+"""A well-formed reference."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -20,6 +23,8 @@ class Expansion:
     """Whether a part of it came from the environment."""
     unset: tuple[str, ...] = ()
     malformed: bool = False
+    written: str = field(default="", compare=False)
+    """The text as the file has it, with its references."""
 
 
 def expand(text: str, environ: Mapping[str, str]) -> Expansion:
@@ -41,4 +46,4 @@ def expand(text: str, environ: Mapping[str, str]) -> Expansion:
             return ""
         return environ[name]
 
-    return Expansion(_TOKENS.sub(fill, text), used, tuple(unset), malformed)
+    return Expansion(_TOKENS.sub(fill, text), used, tuple(unset), malformed, text)

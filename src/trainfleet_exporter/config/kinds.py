@@ -20,10 +20,11 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, PlainSerializer, Pla
 from pydantic_core import CoreSchema, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
+from trainfleet_exporter.config.plain import NOT_SHOWN
 from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
-from trainfleet_exporter.config.secrets import Secret, unusable
+from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable
 from trainfleet_exporter.config.tree import Scalar, shape
-from trainfleet_exporter.config.urls import hide_userinfo, parse_endpoint, parse_proxy
+from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import AccessDenied
 
@@ -37,7 +38,9 @@ class SecretFile:
     twice: bool
 
 
-def _kind(parse: Callable[[str], Any], rule: Rule, *ready: type, **facts: object) -> PlainValidator:
+def _kind(
+    parse: Callable[[str], Any], rule: Rule, *ready: type, quantity: bool = False, **facts: object
+) -> PlainValidator:
     """A validator of scalars by `parse`, which raises ValueError; values of the `ready` types pass as they are."""
 
     def validate(value: object) -> Any:
@@ -47,7 +50,10 @@ def _kind(parse: Callable[[str], Any], rule: Rule, *ready: type, **facts: object
         try:
             return parse(text)
         except ValueError as error:
-            refuse(rule, **{**facts, "found": show(value), "reason": error})
+            found = show(value, quantity=quantity)
+            # A reason quotes as well.
+            reason = "no more is told" if found.startswith(NOT_SHOWN) else error
+            refuse(rule, **{**facts, "found": found, "reason": reason})
 
     return PlainValidator(validate)
 
@@ -202,23 +208,27 @@ Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
 Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
 Region: TypeAlias = Annotated[str, _kind(_matching("[a-z][a-z0-9-]{0,61}[a-z0-9]"), Rule.REGION), Rule.REGION]
 ProjectId: TypeAlias = Annotated[str, _kind(_matching("[A-Za-z0-9-]{1,64}"), Rule.PROJECT_ID), Rule.PROJECT_ID]
-Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool)]
-CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int)]
-CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int)]
-Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float)]
+Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool, quantity=True)]
+CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int, quantity=True)]
+CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int, quantity=True)]
+Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float, quantity=True)]
 
-Duration: TypeAlias = Annotated[float, _kind(_above_zero, Rule.DURATION, int, float), PlainSerializer(_show_seconds)]
+Duration: TypeAlias = Annotated[
+    float, _kind(_above_zero, Rule.DURATION, int, float, quantity=True), PlainSerializer(_show_seconds)
+]
 """Seconds above 0."""
 DurationOrZero: TypeAlias = Annotated[
-    float, _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float), PlainSerializer(_show_seconds)
+    float, _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True), PlainSerializer(_show_seconds)
 ]
 
 SecretText: TypeAlias = Annotated[Secret, PlainValidator(_secret), PlainSerializer(str), Rule.HIDDEN_MISSING]
 """A key `x` that may also be written as `x_file`."""
 Endpoint: TypeAlias = Annotated[str, _kind(parse_endpoint, Rule.ENDPOINT)]
 """`scheme://host[:port]`, without a slash at the end."""
-Proxy: TypeAlias = Annotated[str, _kind(parse_proxy, Rule.PROXY), PlainSerializer(hide_userinfo)]
-"""May hold a password: give its field `repr=False`."""
+Proxy: TypeAlias = Annotated[
+    ProxyUrl, _kind(lambda text: ProxyUrl(parse_proxy(text)), Rule.PROXY, ProxyUrl), PlainSerializer(str)
+]
+"""May hold a password, so it is a secret that shows as the address without its user."""
 CaFile: TypeAlias = Annotated[Path, PlainValidator(_ca_file), PlainSerializer(str)]
 StateFile: TypeAlias = Annotated[Path, PlainValidator(_state_file), PlainSerializer(str)]
 """A file to be written, which need not exist."""

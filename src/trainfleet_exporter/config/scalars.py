@@ -11,8 +11,10 @@ from typing import NoReturn
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from trainfleet_exporter.config.environment import REFERENCE
+from trainfleet_exporter.config.plain import NOT_SHOWN, is_like_quantity, is_plain
+from trainfleet_exporter.config.secrets import hide_userinfo
 from trainfleet_exporter.config.tree import Scalar, shape
-from trainfleet_exporter.config.urls import hide_userinfo
 from trainfleet_exporter.config.wording import Rule
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -37,15 +39,23 @@ def refuse(rule: Rule, **facts: object) -> NoReturn:
     raise PydanticCustomError("refused", "refused", {"message": rule.format(**facts)})
 
 
-def show(value: object) -> str:
-    """A found value in a fault: one line, shortened, without a user and password. Never call it with a secret."""
+def show(value: object, *, quantity: bool = False) -> str:
+    """A found value in a fault: one line, shortened, without a user and password. Never call it with a secret.
+
+    What may be a secret in a wrong place is not shown, nor is what a variable holds, which the file does not show
+    either. A `quantity` is a number, a duration or a flag, of which more is known.
+    """
     if not isinstance(value, Scalar | str | int | float):
         return shape(value)
-    text = value.expansion.text if isinstance(value, Scalar) else str(value)
+    used = isinstance(value, Scalar) and value.expansion.used
+    text = (value.expansion.written if used else value.expansion.text) if isinstance(value, Scalar) else str(value)
     text = hide_userinfo(text)
+    literal = REFERENCE.sub("", text) if used else text
+    if not (is_like_quantity if quantity else is_plain)(literal):
+        return f"{NOT_SHOWN} (from the environment)" if used else NOT_SHOWN
     shown = text if _NUMBER.fullmatch(text) and len(text) <= _SHOWN else repr(text[:_SHOWN])
     shown += "…" if len(text) > _SHOWN else ""
-    return f"{shown} (from the environment)" if isinstance(value, Scalar) and value.expansion.used else shown
+    return f"{shown} (from the environment)" if used else shown
 
 
 def text_of(value: object, rule: Rule, **facts: object) -> str:
@@ -64,4 +74,6 @@ def broken_reference(value: Scalar) -> str:
     """What is wrong with the `${NAME}` of a scalar; empty if nothing is."""
     if value.expansion.malformed:
         return Rule.MALFORMED_VARIABLE.format()
-    return Rule.UNSET_VARIABLE.format(names="}, ${".join(value.expansion.unset)) if value.expansion.unset else ""
+    # Who writes ${the secret itself} must not find it in a log.
+    names = [name if is_plain(name) else "…" for name in value.expansion.unset]
+    return Rule.UNSET_VARIABLE.format(names="}, ${".join(names)) if names else ""

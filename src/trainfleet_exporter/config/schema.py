@@ -97,8 +97,8 @@ class Global(Section):
 class Http(Section):
     """How the cloud is reached. All times are seconds."""
 
-    proxy_url: Proxy | None = Field(default=None, repr=False)
-    """Takes the place of the environment's proxies. It may hold a password, so it is in no repr."""
+    proxy_url: Proxy | None = None
+    """Takes the place of the environment's proxies."""
     ca_file: CaFile | None = None
     connect_timeout: Duration = 5.0
     request_timeout: Duration = 20.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from pathlib import Path
 from typing import NoReturn, Self
@@ -10,6 +11,8 @@ from typing import NoReturn, Self
 from trainfleet_exporter.errors import AccessDenied
 
 MASK = "<secret>"
+# From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
+_USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
 _MAX_BYTES = 65536  # a credential is short; what is longer is the wrong file
 
@@ -21,6 +24,11 @@ def unusable(text: str) -> str:
     if any(unicodedata.category(character) in _NO_TEXT for character in text):
         return "it holds a line break or another control character"
     return ""
+
+
+def hide_userinfo(text: str) -> str:
+    """The text with all that may be a user and password replaced; anything without an @ stays as it is."""
+    return _USER_INFO.sub(lambda match: f"{match[1] or ''}{MASK}@", text)
 
 
 class Secret:
@@ -60,6 +68,10 @@ class Secret:
             self._follow(self._path)
         return self._text
 
+    def now(self) -> Secret:
+        """The secret as it is at present, which no longer follows a file: to be compared with a later one."""
+        return Secret(self.reveal(), source=self.source)
+
     def _follow(self, path: Path) -> None:
         try:
             # One open file gives both the stamp and the text, so that a rotation in between cannot part them.
@@ -96,6 +108,9 @@ class Secret:
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (MASK,)
 
+    def __getstate__(self) -> None:
+        """Nothing: what object's own would give holds the text."""
+
     # An immutable value needs no copies, and a copy by way of __reduce__ would lose it.
     def __copy__(self) -> Self:
         return self
@@ -113,3 +128,17 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((type(self), self._path or self._text))
+
+
+class ProxyUrl(Secret):
+    """The address of a proxy, which may hold a user and a password: it shows without them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return hide_userinfo(self.reveal())
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from trainfleet_exporter.config.environment import Expansion
+from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.errors import Fault
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -63,6 +64,7 @@ def show_path(loc: Sequence[str | int]) -> str:
         else:
             word = word_of(step)
             shown = word if word == step else f"{word}…"
+            shown = shown if is_plain(word) else "…"
             path += f".{shown}" if path else shown
     return path
 

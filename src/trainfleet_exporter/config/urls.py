@@ -6,16 +6,7 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from trainfleet_exporter.config.secrets import MASK
-
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
-# From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
-_USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
-
-
-def hide_userinfo(text: str) -> str:
-    """The text with all that may be a user and password replaced; anything without an @ stays as it is."""
-    return _USER_INFO.sub(lambda match: f"{match[1] or ''}{MASK}@", text)
 
 
 def parse_endpoint(text: str) -> str:
@@ -39,6 +30,14 @@ def is_loopback(url: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_link_local(url: str) -> bool:
+    """Whether the address leads to this machine's own network only, as those of metadata services do."""
+    try:
+        return ipaddress.ip_address(urlsplit(url).hostname or "").is_link_local
     except ValueError:
         return False
 

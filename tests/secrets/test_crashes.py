@@ -1,0 +1,306 @@
+"""What goes wrong unexpectedly is told by type and place; no exception, warning or library's record tells a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import io
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from tests.support.planted import Planted
+from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.logs import set_up_logs
+from trainfleet_exporter.traces import describe, format_trace
+
+PLANTED = Planted()
+SECRET = PLANTED.plant("what went wrong", special=False)
+HARD = PLANTED.plant("what went wrong, with special characters")
+log = logging.getLogger("trainfleet_exporter.test")
+
+
+class _Model(BaseModel):
+    number: int
+
+
+def _note() -> None:
+    error = RuntimeError("x")
+    error.add_note(SECRET)
+    raise error
+
+
+def _cause() -> None:
+    try:
+        int(SECRET)
+    except ValueError as error:
+        raise KeyError(HARD) from error
+
+
+def _context() -> None:
+    try:
+        dict[str, str]()[SECRET]
+    except KeyError:
+        raise RuntimeError(HARD)  # noqa: B904 - the implicit context is what is under test
+
+
+def _group() -> None:
+    raise ExceptionGroup(SECRET, [ValueError(HARD), ExceptionGroup(HARD, [KeyError(SECRET)])])
+
+
+def _of_ours() -> None:
+    try:
+        int(SECRET)
+    except ValueError as error:
+        raise AccessDenied("no permission") from error
+
+
+def _deep(left: int = 200) -> None:
+    if left == 0:
+        raise ValueError(SECRET)
+    _deep(left - 1)
+
+
+CRASHES: dict[str, Callable[[], object]] = {
+    "int": lambda: int(SECRET),
+    "float": lambda: float(HARD),
+    "key": lambda: dict[str, str]()[HARD],
+    "attribute": lambda: getattr(object(), SECRET),
+    "json": lambda: json.loads(f'{{"key": {SECRET}'),
+    "base64": lambda: binascii.a2b_base64(f"{SECRET}{HARD}=", strict_mode=True),
+    "unicode": f"\ud800{SECRET}".encode,
+    "pydantic": lambda: _Model(number=SECRET),  # type: ignore[arg-type]  # that is its fault
+    "a file": lambda: open(f"/nowhere/{SECRET}"),  # noqa: PTH123, SIM115 - never opened
+    "an address": lambda: httpx.URL(f"https://host:{SECRET}/"),
+    "a note": _note,
+    "a cause": _cause,
+    "a context": _context,
+    "a group": _group,
+    "one of ours with a cause": _of_ours,
+    "deep": _deep,
+    "an os error of its own words": lambda: (_ for _ in ()).throw(OSError(SECRET)),
+    "an os error of another kind": lambda: (_ for _ in ()).throw(httpx.ConnectError(HARD)),
+}
+
+
+@pytest.fixture(params=["logfmt", "json"])
+def stream(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """Where the log goes, at its most talkative; the hooks of the process are put back afterwards."""
+    hook = sys.excepthook
+    written = io.StringIO()
+    set_up_logs("debug", request.param, written)
+    yield written
+    sys.excepthook = hook
+
+
+def _clean(stream: io.StringIO, *, lines: int = 1) -> str:
+    text = stream.getvalue()
+    assert len(text.splitlines()) == lines, text
+    assert PLANTED.hits({"log": text}) == []
+    return text
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_crash_is_logged_without_its_words(kind: str, stream: io.StringIO) -> None:
+    try:
+        CRASHES[kind]()
+    except Exception as error:
+        raised = type(error).__name__
+        log.exception("a fault of the exporter's own")
+    text = _clean(stream)
+    assert raised in text
+    assert "Traceback (most recent call last):" in text
+    assert "test_crashes.py" in text
+    assert "CRASHES[kind]()" in text  # the line of the source
+
+
+def test_the_chain_is_told_in_pythons_order_with_its_places() -> None:
+    try:
+        _cause()
+    except KeyError as error:
+        trace = format_trace(error)
+    lines = trace.splitlines()
+    told = [line for line in lines if not line.startswith(" ")]
+    assert told == [
+        "Traceback (most recent call last):",
+        "ValueError",
+        "which was the direct cause of:",
+        "Traceback (most recent call last):",
+        "KeyError",
+    ]
+    assert any(re.search(r'test_crashes.py", line \d+, in _cause$', line) for line in lines)
+    assert "    int(SECRET)" in lines
+
+
+def test_files_are_named_from_their_package_on() -> None:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        trace = format_trace(error)
+    assert '  File "json/decoder.py", line' in trace
+    try:
+        httpx.URL("http://host:port")
+    except httpx.InvalidURL as error:
+        trace = format_trace(error)
+    assert '  File "httpx/_urls.py", line' in trace
+
+
+def test_an_endless_recursion_is_told_shortly() -> None:
+    try:
+        _deep()
+    except ValueError as error:
+        trace = format_trace(error)
+    assert "frames more ..." in trace
+    assert len(trace.splitlines()) < 70
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (AccessDenied("no permission"), "trainfleet_exporter.errors.AccessDenied: no permission"),
+        (FileNotFoundError(2, SECRET, SECRET), "FileNotFoundError: No such file or directory"),
+        (OSError(SECRET), "OSError"),
+        (ValueError(SECRET), "ValueError"),
+        (httpx.ReadError(SECRET), "httpx.ReadError"),
+    ],
+)
+def test_what_one_line_tells_of_an_error(error: Exception, told: str) -> None:
+    assert describe(error) == told
+
+
+def test_an_exception_among_the_arguments_or_fields_is_described(stream: io.StringIO) -> None:
+    error = ValueError(SECRET)
+    log.warning("failed: %s", error, extra={"fields": {"why": error}})
+    log.warning("failed: %(why)s", {"why": error})
+    log.warning("failed: %s", AccessDenied("no permission"))
+    text = _clean(stream, lines=3)
+    assert text.count("ValueError") == 3
+    assert "failed: no permission" in text
+
+
+class _Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError(SECRET)
+
+
+def test_a_record_that_cannot_be_written_is_told_without_its_arguments(stream: io.StringIO) -> None:
+    root = logging.getLogger()
+    # Not pytest's, which lets such errors through.
+    root.handlers[:] = [handler for handler in root.handlers if getattr(handler, "stream", None) is stream]
+    log.warning("one %s", _Unprintable())
+    log.warning("%d", SECRET)
+    logging.getLogger("asyncio").warning("%d", SECRET)  # its arguments are not even looked at
+    text = _clean(stream, lines=3)
+    assert text.count("a log record could not be written") == 2
+
+
+@pytest.mark.parametrize(
+    ("logger", "message", "arguments", "shown"),
+    [
+        ("asyncio", "Task exception was never retrieved", (), "Task exception was never retrieved"),
+        ("asyncio", f"Exception in callback print('{SECRET}')\nhandle: <Handle>", (), "Exception in callback print…"),
+        ("asyncio", "Executing %s took %.3f seconds", (SECRET, 0.2), "Executing … took … seconds"),
+        ("aiohttp.client", "Can not load response cookies: %s", (SECRET,), "Can not load response cookies: …"),
+        ("apscheduler.executors.default", 'Job "%s" raised an exception', (SECRET,), 'Job "…" raised an exception'),
+        ("uvicorn.error", "Invalid HTTP request received.", (), "Invalid HTTP request received."),
+        ("of.somebody", SECRET, (), "…"),
+        ("of.somebody", f"token {SECRET}", (), "token…"),
+        ("of.somebody", f"{HARD} %s", (HARD,), "…"),
+    ],
+)
+def test_a_library_is_quoted_up_to_what_it_filled_in(
+    logger: str, message: str, arguments: tuple[Any, ...], shown: str
+) -> None:
+    written = io.StringIO()
+    set_up_logs("debug", "json", written)
+    logging.getLogger(logger).error(message, *arguments)
+    record = json.loads(_clean(written))
+    assert (record["msg"], record["logger"], record["level"]) == (shown, logger, "error")
+    assert record["place"].startswith("test_crashes:")
+
+
+@pytest.mark.parametrize("name", ["asyncio", "aiohttp.client", "uvicorn.error", "charset_normalizer", "of.somebody"])
+def test_libraries_say_nothing_below_warnings_at_any_level(name: str, stream: io.StringIO) -> None:
+    library = logging.getLogger(name)
+    library.debug("sent %s", SECRET)
+    library.info("sent %s", SECRET)
+    log.debug("our own")
+    assert "our own" in _clean(stream)
+
+
+def test_what_tasks_and_callbacks_of_the_loop_raise(stream: io.StringIO) -> None:
+    async def fail(what: str) -> None:
+        raise ValueError(what)
+
+    def call(what: str) -> None:
+        raise KeyError(what)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(fail(HARD))
+        loop.call_soon(call, SECRET)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        loop.call_exception_handler({"message": f"odd {SECRET}", "key": HARD})
+
+    asyncio.run(main())
+    text = _clean(stream, lines=3)
+    assert "Task exception was never retrieved" in text
+    assert "KeyError" in text
+
+
+_PROCESS = """
+import asyncio, io, json, logging, sys, threading, warnings
+sys.path.insert(0, {root!r})
+from tests.secrets.test_crashes import HARD, SECRET, CRASHES
+from trainfleet_exporter.logs import set_up_logs
+set_up_logs("debug", {form!r})
+
+class Broken:
+    def __repr__(self): return SECRET
+    def __del__(self): raise ValueError(SECRET)
+
+{code}
+"""
+_CODE = {
+    "uncaught": ("CRASHES['a cause']()", 1, "the program ends on a fault of its own"),
+    "uncaught group": ("CRASHES['a group']()", 1, "the program ends on a fault of its own"),
+    "thread": ("t = threading.Thread(target=CRASHES['int']); t.start(); t.join()", 0, "a thread ended on a fault"),
+    "finalizer": ("broken = Broken(); del broken", 0, "a finalizer failed"),
+    "warning": ("warnings.warn(f'odd value {SECRET}')", 0, "Python warns of the code"),
+    "task": (
+        "async def fail(): raise ValueError(HARD)\nasyncio.run(fail())",
+        1,
+        "the program ends on a fault of its own",
+    ),
+    "interrupt": ("raise KeyboardInterrupt(SECRET)", -2, "interrupted"),
+    "asyncio's debugging": (
+        (
+            "def slow(what):\n import time; time.sleep(0.15)\n"
+            "async def main():\n asyncio.get_running_loop().call_soon(slow, SECRET); await asyncio.sleep(0.01)\n"
+            "asyncio.run(main(), debug=True)"
+        ),
+        0,
+        "Executing … took … seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", _CODE)
+def test_what_nobody_catches_ends_in_the_log(kind: str, request: pytest.FixtureRequest) -> None:
+    code, status, told = _CODE[kind]
+    script = _PROCESS.format(root=str(request.config.rootpath), form="json", code=code)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    assert PLANTED.hits({"stdout": ended.stdout, "stderr": ended.stderr}) == []
+    assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
+    records = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert told in [record["msg"] for record in records]

@@ -1,0 +1,135 @@
+"""No object of a running exporter shows a secret: whatever somebody prints, formats, lists or pickles."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import pickle
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.secrets.kinds import KEY_SECRET, KINDS, PLANTED, PROXY_PASSWORD, build, simulated
+from tests.secrets.reach import reachable, shown
+from tests.support.clock import run_stepped
+from tests.support.planted import Planted
+from tests.transport.rig import JSON_OK, raw_server
+from trainfleet_exporter.config import Secret
+from trainfleet_exporter.config.secrets import ProxyUrl
+from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
+from trainfleet_exporter.providers.alibaba_pai.sources import KeysUri
+from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Token
+from trainfleet_exporter.providers.lease import Leased
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
+
+
+def _of(simulator: Simulator) -> Planted:
+    """The planted secrets, and whatever keys and tokens the clouds have issued for them."""
+    every = Planted()
+    every.secrets |= PLANTED.secrets
+    for number, key in enumerate(simulator.sts.issued):
+        every.add(f"issued id {number}", key.access_key_id)
+        every.add(f"issued secret {number}", key.access_key_secret)
+        every.add(f"issued token {number}", key.security_token or "none at all")
+    for number, theirs in enumerate(simulator.agency.issued):
+        every.add(f"issued key {number}", theirs.access_key)
+        every.add(f"issued secret key {number}", theirs.secret_key)
+        every.add(f"issued security token {number}", theirs.security_token)
+    return every
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_within_reach_of_an_exporter_shows_a_secret(name: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        simulator = simulated()
+        async with simulator.serve() as url:
+            exporter = build(tmp_path, KINDS[name], url)
+            try:
+                await exporter.runners[0].tick()
+                assert exporter.runners[0].state.success
+                found = list(reachable(exporter))
+                texts = {f"{number}: {type(each)}": shown(each) for number, each in enumerate(found)}
+            finally:
+                await exporter.aclose()
+        secrets = _of(simulator)
+        assert any(isinstance(each, Secret | Keys | AccessKeys | Token) for each in found)
+        if secrets.hits({"all": "\n".join(texts.values())}):
+            raise AssertionError("\n".join(secrets.hits(texts)))
+
+    run_stepped(main)
+
+
+def test_the_walk_would_find_a_secret() -> None:
+    class Careless:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+    kept = [KEY_SECRET]
+    for hidden in ({"a": [KEY_SECRET]}, (lambda: kept), partial(print, KEY_SECRET), Careless(KEY_SECRET), Careless):
+        texts = {str(number): shown(each) for number, each in enumerate(reachable([hidden]))}
+        assert bool(PLANTED.hits(texts)) is (hidden is not Careless)
+
+
+def test_connections_through_a_proxy_do_not_keep_its_password(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as proxy:
+            http = json.dumps({"proxy_url": f"http://me:{PROXY_PASSWORD}@{proxy.address}", "allow_plain_http": True})
+            exporter = build(tmp_path, KINDS["pai: keys"], "http://cloud.test", http=http)
+            try:
+                await exporter.runners[0].tick()
+                texts = {f"{n}: {type(each)}": shown(each) for n, each in enumerate(reachable(exporter))}
+            finally:
+                await exporter.aclose()
+            assert b"proxy-authorization: basic " in proxy.heads[0].lower()
+        if PLANTED.hits({"all": "\n".join(texts.values())}):
+            raise AssertionError("\n".join(PLANTED.hits(texts)))
+
+    run_stepped(main)
+
+
+SECRET = PLANTED.plant("a field")
+HOLDERS = [
+    Secret(SECRET),
+    ProxyUrl(f"http://me:{SECRET}@proxy.test"),
+    Keys(SECRET, SECRET, SECRET),
+    AccessKeys(SECRET, SECRET, SECRET),
+    Token(SECRET, "project"),
+    Leased(SECRET, 0.0),
+    KeysUri("http://127.0.0.1", f"/{SECRET}"),
+    HttpSettings(proxy_url=f"http://me:{SECRET}@proxy.test"),
+    Call(operation="X", path="/", query={"a": SECRET}, body=SECRET.encode(), secrets=(SECRET,)),
+    SignedRequest("GET", f"/?{SECRET}", {"authorization": SECRET}, SECRET.encode(), (SECRET,)),
+    HttpAnswer(200, httpx.Headers({"x-subject-token": "t"}), SECRET.encode(), {"a": SECRET}),
+]
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
+def test_what_holds_a_secret_cannot_be_written_down(holder: object) -> None:
+    assert PLANTED.hits({"shown": shown(holder), "in a list": f"{[holder]}", "in json": _json(holder)}) == []
+    with pytest.raises(TypeError):
+        vars(holder)
+    if isinstance(holder, Secret):
+        assert PLANTED.hits({"pickle": pickle.dumps(holder)}) == []
+        assert copy.deepcopy(holder) is holder
+        assert holder.__getstate__() is None  # type: ignore[func-returns-value]  # that is the test
+    else:
+        assert dataclasses.is_dataclass(holder)
+        for write in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="holds secrets, which are not written down"):
+                write(holder)
+
+
+def _json(holder: object) -> str:
+    with pytest.raises(TypeError) as caught:
+        json.dumps({"holder": holder})
+    return str(caught.value) + json.dumps({"holder": holder}, default=str)
+
+
+def test_a_proxy_shows_as_its_address() -> None:
+    proxy = ProxyUrl("http://me:password@proxy.test:3128")
+    assert f"{proxy} {proxy!r} {proxy:s}" == " ".join(["http://<secret>@proxy.test:3128"] * 3)
+    assert proxy.reveal() == "http://me:password@proxy.test:3128"

@@ -1,0 +1,110 @@
+"""Certificates for TLS servers of tests: good ones of an authority, and each kind of bad one."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+import warnings
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_DAY = datetime.timedelta(days=1)
+
+
+class Authority:
+    """A certificate authority of its own; `file` holds its certificate."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._name = name
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._certificate = _build(name, self._key, name, self._key, ca=True)
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    def server(
+        self, *, host: str = "127.0.0.1", expired: bool = False, self_signed: bool = False, highest: object = None
+    ) -> ssl.SSLContext:
+        """What a server presents: a certificate for `host` of this authority, or one with that fault.
+
+        `highest` is the highest TLS version that it speaks.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer, by = (host, key) if self_signed else (self._name, self._key)
+        certificate = _build(host, key, issuer, by, host=host, expired=expired)
+        chain, pem = self._folder / f"{self._name}-server.pem", self._folder / f"{self._name}-server-key.pem"
+        chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        pem.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(chain, pem)
+        if isinstance(highest, ssl.TLSVersion):
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # that it is deprecated is why it is tested
+                context.minimum_version = ssl.TLSVersion.TLSv1
+                context.maximum_version = highest
+        return context
+
+
+def _build(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: str,
+    by: ec.EllipticCurvePrivateKey,
+    *,
+    ca: bool = False,
+    host: str = "",
+    expired: bool = False,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC) - (2 * _DAY if expired else 0 * _DAY)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(_name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _DAY)
+        .not_valid_after(now + _DAY)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
+    )
+    if ca:
+        builder = builder.add_extension(_signs_certificates(), critical=True)
+    if host:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(host)]), critical=False)
+    return builder.sign(by, hashes.SHA256())
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    unused = dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **unused)
