@@ -119,6 +119,18 @@ class AccessDenied(CloudError):
 
     outcome = reason = "auth"
 
+    @classmethod
+    def of(cls, error: CloudError) -> AccessDenied:
+        """What another refusal means to those who asked for something else, and could not for want of credentials."""
+        return cls(
+            error.message,
+            operation=error.operation,
+            status=error.status,
+            code=error.code,
+            request_id=error.request_id,
+            retry_after=error.retry_after,
+        )
+
 
 class NotFound(CloudError):
     """The object that was asked for does not exist (any more)."""

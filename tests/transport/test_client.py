@@ -26,7 +26,16 @@ from trainfleet_exporter.errors import (
     Throttled,
     Unreachable,
 )
-from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, Limits, Priority, SignedRequest
+from trainfleet_exporter.transport import (
+    CALLER,
+    Call,
+    Caller,
+    HttpAnswer,
+    HttpSettings,
+    Limits,
+    Priority,
+    SignedRequest,
+)
 
 
 def _now() -> float:
@@ -564,11 +573,51 @@ def test_a_cancelled_trial_is_followed_by_another(broken: int | Exception) -> No
         await asyncio.sleep(1)
         trial = asyncio.create_task(rig.call())
         await asyncio.sleep(1)
-        assert "a trial is under way" in str(await rig.failure())
+        waiting = asyncio.create_task(rig.call())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        slow = False
         trial.cancel()
         await asyncio.gather(trial, return_exceptions=True)
-        slow = False
+        await waiting
+        assert rig.outcomes[-2:] == ["timeout", "ok"]
+
+    run_stepped(main)
+
+
+def test_what_comes_of_a_trial_comes_of_all_that_wait_for_it() -> None:
+    async def main() -> None:
+        script = Script(*[503] * 6)
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            await asyncio.sleep(1)
+            return await script(request)
+
+        rig = Rig(answer)
+        for _ in range(5):
+            await rig.failure()
+        await asyncio.sleep(1)
+        errors = await asyncio.gather(*(rig.failure() for _ in range(9)))
+        assert [type(error) for error in errors].count(ServerTrouble) == 1
+        assert [type(error) for error in errors].count(CircuitOpen) == 8
+        assert len(rig.attempts) == 6
+
+    run_stepped(main)
+
+
+def test_a_poll_tries_at_once_what_earlier_polls_saw_fail() -> None:
+    async def main() -> None:
+        rig = Rig(Script(*[503] * 6, 200))
+        CALLER.set(Caller("jobs"))
+        for _ in range(5):
+            await rig.failure()
+        assert isinstance(await rig.failure(), CircuitOpen)
+        CALLER.set(Caller("jobs"))
+        assert isinstance(await rig.failure(), ServerTrouble), "one trial for the new poll"
+        assert isinstance(await rig.failure(), CircuitOpen), "and no other"
+        CALLER.set(Caller("jobs"))
         await rig.call()
+        assert rig.outcomes == ["server"] * 6 + ["ok"]
 
     run_stepped(main)
 

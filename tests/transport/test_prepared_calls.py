@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import httpx
 import pytest
 
 from tests.support.clock import run_stepped
 from tests.transport.rig import Rig, Script
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, RequestRefused, Unreachable
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, Unreachable
 from trainfleet_exporter.transport import Call
 
 
@@ -89,12 +90,54 @@ def test_preparing_knows_the_deadline() -> None:
     run_stepped(main)
 
 
-@pytest.mark.parametrize("body", [b"ecs-role", b"", b'{"a": 1}', "Größe".encode(), b"\xff\xfe"])
-def test_plain_text_is_returned_as_it_is(body: bytes) -> None:
+ROLE = re.compile(r"[a-z-]+")
+
+
+@pytest.mark.parametrize("body", [b"ecs-role", b"ecs-role\n", b"  ecs-role  "])
+def test_text_of_the_form_that_was_asked_for_is_returned(body: bytes) -> None:
     async def main() -> None:
         rig = Rig(lambda _: httpx.Response(200, content=body))
-        assert await rig.call(plain_text=True) == body.decode("utf-8", errors="replace")
+        assert await rig.call(text_form=ROLE) == "ecs-role"
         assert rig.outcomes == ["ok"]
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("body", [b"", b'{"a": 1}', b"<html>", "Größe".encode(), b"\xff\xfe", b"two words"])
+def test_other_text_is_no_answer(body: bytes) -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(200, content=body))
+        assert isinstance(await rig.failure(text_form=ROLE), BadAnswer)
+        assert rig.outcomes == ["bad_answer"]
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"1"])
+def test_json_that_is_no_object_is_no_answer(body: bytes) -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(200, content=body))
+        error = await rig.failure()
+        assert isinstance(error, BadAnswer)
+        assert "JSON but no object" in str(error)
+        assert rig.outcomes == ["bad_answer"]
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("kind", [NotFound, RequestRefused])
+def test_who_has_no_credentials_is_denied_whatever_was_not_found(kind: type[CloudError]) -> None:
+    async def main() -> None:
+        rig = Rig(lambda _: httpx.Response(200, json={}))
+
+        async def prepare(call: Call, deadline: float) -> object:
+            raise kind("no such role", operation="AssumeRole", status=404, code="EntityNotExist.Role")
+
+        rig.dialect.prepare = prepare  # type: ignore[method-assign]  # as above
+        error = await rig.failure()
+        assert isinstance(error, AccessDenied)
+        assert str(error) == "AssumeRole: HTTP 404 EntityNotExist.Role no such role"
+        assert rig.outcomes == []
 
     run_stepped(main)
 
@@ -111,6 +154,6 @@ def test_text_is_no_answer_where_json_is_expected() -> None:
 def test_plain_text_of_a_bad_answer_is_no_answer(status: int) -> None:
     async def main() -> None:
         rig = Rig(lambda _: httpx.Response(status, content=b"moved", headers={"location": "http://other.test/"}))
-        assert isinstance(await rig.failure(plain_text=True), RequestRefused)
+        assert isinstance(await rig.failure(text_form=ROLE), RequestRefused)
 
     run_stepped(main)

@@ -226,7 +226,9 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
                     for _ in range(20):
                         call = Call(operation="DescribeMetricLast", path="/")
                         await provider.clients["cloudmonitor"].call(call, deadline=poll.deadline)
-                    assert CALLER.get() == "usage"
+                    caller = CALLER.get()
+                    assert caller is not None
+                    assert caller.collector == "usage"
                     await part.publish(count("a"))
 
             return Sweep(name="usage", interval=60, run=run)

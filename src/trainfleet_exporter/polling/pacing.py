@@ -78,6 +78,12 @@ class Pace:
                 self._learnt[api].append(self._running[api])
         self._running.clear()
 
+    def leave(self) -> None:
+        """Ask nothing of the budgets any more."""
+        for sharing in self._shares.values():
+            if self in sharing.paces:
+                sharing.paces.remove(self)
+
 
 class Sharing:
     """One budget and all collectors, of all providers of its account, that draw on it."""
@@ -150,6 +156,12 @@ class Pacing:
         usual = Rank.DETAIL if rolls else Rank.LISTS
         pace = self._paces[provider, collector] = Pace(interval, _RANKS.get(collector, usual), shares)
         return pace
+
+    def leave(self, provider: str) -> None:
+        """A provider's collectors poll no more: what they asked of the budgets is for the others."""
+        for key in [key for key in self._paces if key[0] == provider]:
+            self._paces.pop(key).leave()
+        self._sharings = {budget: sharing for budget, sharing in self._sharings.items() if sharing.paces}
 
     def attempted(self, provider: str, collector: str, api: str) -> None:
         """A collector's poll made an attempt. One that no collector made is nobody's, and only the budget counts it."""

@@ -68,6 +68,9 @@ class PartStore:
         self._shown: dict[str, _Shown] = {}
         self._series = 0
         self._failed: set[str] = set()
+        self._missed: set[str] = set()
+        """Parts whose thing was not found when it was asked for."""
+        self._closed = False
 
     def __contains__(self, key: str) -> bool:
         return key in self._shown
@@ -83,7 +86,7 @@ class PartStore:
     ) -> None:
         """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile."""
         rendered = await self._renderer.render_sliced(self._state.provider, objects)
-        if not wanted():
+        if self._closed or not wanted():
             return
         part = self._board_key(key)
         self._board.put(part, rendered)
@@ -99,6 +102,16 @@ class PartStore:
         )
         self._failed.discard(key)
         self._tell()
+
+    def miss(self, key: str) -> bool:
+        """Note that a part's thing was not found; whether that is new. It is forgotten when it is found, or no more."""
+        is_new = key not in self._missed
+        self._missed.add(key)
+        return is_new
+
+    def find(self, key: str) -> None:
+        """Note that a part's thing was found."""
+        self._missed.discard(key)
 
     def fail(self, key: str) -> None:
         """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
@@ -126,12 +139,20 @@ class PartStore:
         for key in [key for key in self._shown if not alive(key)]:
             self._drop(key)
         self._failed = {key for key in self._failed if alive(key)}
+        self._missed = {key for key in self._missed if alive(key)}
         self._tell()
+
+    def close(self) -> None:
+        """Drop every part, and show none any more: of a poll that ends later than it should, nothing is seen."""
+        self._closed = True
+        self.keep_only(())
 
     async def expire(self) -> None:
         """Drop what has been kept long enough, and make dated parts anew without what became too old."""
         wall = time.time()
         for key, shown in list(self._shown.items()):
+            if self._shown.get(key) is not shown:
+                continue  # replaced or dropped while another was made anew
             if self._is_over(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:

@@ -38,7 +38,17 @@ class Part:
         rebuild: Rebuild | None = None,
     ) -> None:
         """Show a complete answer in place of the last one (see PartStore.publish)."""
+        self._poll.store.find(self.key)
         await self._poll.store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
+
+    async def not_found(self, error: CloudError) -> None:
+        """Show nothing any more: what the part tells of has gone since it was listed.
+
+        Once. What is listed on and not found again has not gone: then the error is raised, as a failure like any other.
+        """
+        if not self._poll.store.miss(self.key):
+            raise error
+        await self._poll.store.publish(self.key, [], wanted=self._wanted)
 
     def dropped(self, reason: str, count: int = 1) -> None:
         """Count readings that are not shown, by one of telemetry.DROP_REASONS."""

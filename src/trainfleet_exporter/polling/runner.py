@@ -12,7 +12,7 @@ from trainfleet_exporter.polling.pacing import Pace
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import CALLER
+from trainfleet_exporter.transport import CALLER, Caller
 
 _CALLS_IN_A_POLL = 20
 """How many calls of one unit are expected to end within poll_timeout, beside those of others at the usual limits."""
@@ -83,7 +83,7 @@ class Runner:
         if self._stopping:
             return
         self._task = asyncio.current_task()
-        caller = CALLER.set(self.collector.name)
+        caller = CALLER.set(Caller(self.collector.name))
         if self._pace is not None:
             self._pace.begin()
         try:
@@ -108,6 +108,10 @@ class Runner:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def vanish(self) -> None:
+        """Take all that it shows off the page, for good."""
+        self._store.close()
 
     async def expire(self) -> None:
         """Let go of what has been shown long enough (called about every second)."""

@@ -29,22 +29,24 @@ _TOLERANCE = 0.5
 """Seconds by which a planned run may differ from what the interval, which changes all the time, asks for by now."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Runs:
     """The runs of one runner. `began` is the loop time that its latest was due at, `due` that of the next."""
 
     runner: Runner
     began: float
     due: float
-    job: Job
+    job: Job | None = None
     running: bool = False
+    over: bool = False
 
 
 class Schedule:
     """Runs the runners on their intervals, and every second lets go of what was shown long enough."""
 
     def __init__(self, runners: Iterable[Runner]) -> None:
-        self._runners = tuple(runners)
+        self._waiting = list(runners)
+        """Those that are to run once it starts."""
         # A cycle that outlasts its interval is normal here and shown by a metric.
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
@@ -54,19 +56,39 @@ class Schedule:
     def start(self) -> None:
         """Start every runner's first poll now."""
         self._scheduler.start()
+        self._housekeeping = asyncio.create_task(self._keep_house())
+        waiting, self._waiting = self._waiting, []
+        self.add(waiting)
+
+    def add(self, runners: Iterable[Runner]) -> None:
+        """Run these as well, their first poll now; or from the start on, if that is still to come."""
+        if not self._scheduler.running:
+            self._waiting += runners
+            return
         now = asyncio.get_running_loop().time()
-        for number, runner in enumerate(self._runners):
-            job = self._scheduler.add_job(
+        for runner in runners:
+            runs = _Runs(runner, now, now)
+            runs.job = self._scheduler.add_job(
                 self._run,
                 IntervalTrigger(seconds=runner.collector.interval, timezone=UTC),
-                args=[number],
+                args=[runs],
                 next_run_time=datetime.now(UTC),
                 misfire_grace_time=None,
                 coalesce=True,
                 max_instances=1,
             )
-            self._runs.append(_Runs(runner, now, now, job))
-        self._housekeeping = asyncio.create_task(self._keep_house())
+            self._runs.append(runs)
+
+    async def remove(self, runners: Iterable[Runner]) -> None:
+        """Run these no more, and end the polls of theirs that are under way."""
+        gone = list(runners)
+        self._waiting = [runner for runner in self._waiting if runner not in gone]
+        for runs in [runs for runs in self._runs if runs.runner in gone]:
+            self._runs.remove(runs)
+            runs.over = True
+            if runs.job is not None:
+                runs.job.remove()
+        await asyncio.gather(*(runner.stop() for runner in gone))
 
     async def stop(self) -> None:
         """End all running polls and start no other."""
@@ -75,16 +97,16 @@ class Schedule:
             await asyncio.wait([self._housekeeping])
         if self._scheduler.running:
             self._scheduler.pause()
-        await asyncio.gather(*(runner.stop() for runner in self._runners))
+        await asyncio.gather(*(runs.runner.stop() for runs in self._runs), *(runner.stop() for runner in self._waiting))
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # its shutdown is a callback on this loop
 
-    async def _run(self, number: int) -> None:
-        runs, loop = self._runs[number], asyncio.get_running_loop()
+    async def _run(self, runs: _Runs) -> None:
+        loop = asyncio.get_running_loop()
         runs.running = True
         try:
-            while self._scheduler.running:
+            while self._scheduler.running and not runs.over:
                 # Counted from when it was due, so that small delays do not add up. It may begin before, where the wall
                 # clock was set or the pace slowed down in this very moment.
                 runs.began = min(runs.due, loop.time())
@@ -99,7 +121,7 @@ class Schedule:
 
     def _plan(self, runs: _Runs) -> None:
         wait = max(0.0, runs.due - asyncio.get_running_loop().time())
-        if self._scheduler.running and not runs.running:
+        if self._scheduler.running and not runs.running and not runs.over and runs.job is not None:
             runs.job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=wait))
 
     def _follow_pace(self, runs: _Runs) -> None:
@@ -121,7 +143,9 @@ class Schedule:
                 log.warning("the clock was set by %+.1f s; polls keep their intervals", jump)
                 for runs in self._runs:
                     self._plan(runs)
-            for runs in self._runs:
+            for runs in list(self._runs):
+                if runs.over:  # by now: an expiry may take a while
+                    continue
                 try:
                     self._follow_pace(runs)
                     await runs.runner.expire()

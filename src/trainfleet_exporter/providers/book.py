@@ -82,7 +82,8 @@ class WorkspaceJobs:
 
     def _count(self, job: Job, *, began: float, now: float) -> None:
         if job.status not in FINISHED:
-            self.counted.pop(job.job_id, None)
+            if job.status is not Status.UNKNOWN:  # a word that nobody knows does not say that it runs again
+                self.counted.pop(job.job_id, None)
             return
         if job.job_id in self.counted:
             return

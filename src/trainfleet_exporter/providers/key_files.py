@@ -22,6 +22,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.sealed import Sealed
 
 SETTLE = 2.0
 """Seconds without a change after which a rotation is over."""
@@ -57,7 +58,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading(Generic[T]):
+class _Reading(Sealed, Generic[T]):
     look: _Look
     parts: tuple[T, ...] = field(repr=False)
 
@@ -145,6 +146,11 @@ class KeyFiles(Generic[T]):
 def read_secret(path: Path) -> str:
     """The one line of a file."""
     return Secret.from_file(path).reveal()
+
+
+def follow_secret(path: Path) -> Secret:
+    """The one line of a file as it is now, which nothing can print."""
+    return Secret(read_secret(path), source=f"file {path}")
 
 
 def _passed(seconds: float, limit: float) -> bool:

@@ -11,19 +11,31 @@ from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.book import JobBook
 
 
-class FirstPoll:
-    """Lets collectors wait for the first poll, good or bad, of the one that they build on."""
+class Groundwork:
+    """Lets collectors wait for the one that they build on: for its first poll, and after a bad one for the next.
+
+    Else, when what they build on fails and then recovers, they would fail for it one interval longer.
+    """
 
     def __init__(self) -> None:
-        self._done = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._is_good = False
 
-    def done(self) -> None:
-        """The first poll ended."""
-        self._done.set()
+    def begin(self) -> None:
+        """A poll begins."""
+        if not self._is_good:
+            self._ended.clear()
+
+    def done(self, *, good: bool) -> None:
+        """It ended, and what is built on it is known, or not."""
+        self._is_good = good
+        self._ended.set()
 
     async def wait(self) -> None:
-        """Wait for it; the caller's own deadline bounds this."""
-        await self._done.wait()
+        """Wait for the first poll, or for one that is under way after a bad one; the caller's deadline bounds this."""
+        if not self._is_good:
+            await asyncio.sleep(0)  # what is due together begins in an order that nobody promises
+        await self._ended.wait()
 
 
 class Knowledge:
@@ -37,8 +49,8 @@ class Knowledge:
         """Whether the latest poll of workspaces could read them."""
         self.jobs_known = False
         """Whether the latest poll of jobs could read those of some workspace (or there is none)."""
-        self.workspaces_polled = FirstPoll()
-        self.jobs_polled = FirstPoll()
+        self.workspaces_polled = Groundwork()
+        self.jobs_polled = Groundwork()
 
     async def workspaces(self) -> tuple[str, ...]:
         """The ids of the workspaces to poll. Raises NotReady where none is known for want of an answer."""

@@ -7,6 +7,9 @@
 
 One renewal at a time, whoever finds out. What is due but still good is used by everybody else meanwhile. A failure is
 everybody's as well: it is told again, and nobody asked, until its pause is over.
+
+It is renewed, and it ends, by the wall clock or by the loop's, whichever comes first: a wall clock that was set back
+would keep what the service has long refused.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from trainfleet_exporter.errors import (
     RequestRefused,
 )
 from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport.retry import wait_hint
 
 log = logging.getLogger(__name__)
@@ -45,7 +49,7 @@ _NOT_ASKED = (CircuitOpen, BudgetSpent)
 
 
 @dataclass(frozen=True, slots=True)
-class Leased(Generic[T]):
+class Leased(Sealed, Generic[T]):
     """A value and the Unix time at which it ends."""
 
     value: T = field(repr=False)
@@ -53,7 +57,7 @@ class Leased(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class _Failure(Sealed):
     basis: object = field(repr=False)
     error: CloudError
     began: float
@@ -126,7 +130,9 @@ class Lease(Generic[T]):
         self._held: Leased[T] | None = None
         self._is_taken_back = False
         self._number = 0
-        self._renew_at = self._issued = 0.0
+        self._renew_at = 0.0
+        self._issued = self._steady_renewal = self._steady_end = 0.0
+        """Loop times."""
         self._setback = Setback()
         self._renewing = asyncio.Lock()
 
@@ -138,7 +144,7 @@ class Lease(Generic[T]):
     @property
     def has_ended(self) -> bool:
         """Whether there is none that has time left."""
-        return self._held is None or time.time() >= self._held.expires
+        return self._held is None or time.time() >= self._held.expires or _steady() >= self._steady_end
 
     def current(self) -> T:
         """The latest one. `AccessDenied` before the first, and where it has ended: that is not to be shown to anybody.
@@ -167,7 +173,7 @@ class Lease(Generic[T]):
         """
         if number != self._number or self.has_ended:
             return True
-        if time.time() - self._issued < AGAIN:
+        if _steady() - self._issued < AGAIN:
             return False
         self._is_taken_back = True
         return True
@@ -176,7 +182,7 @@ class Lease(Generic[T]):
         return not self._is_taken_back and not self.has_ended
 
     def _is_due(self) -> bool:
-        return not self._is_good() or time.time() >= self._renew_at
+        return not self._is_good() or time.time() >= self._renew_at or _steady() >= self._steady_renewal
 
     async def _renew(self, deadline: float) -> None:
         try:
@@ -186,15 +192,16 @@ class Lease(Generic[T]):
                 raise
             assert self._held is not None
             # From the end on it is due in any case.
-            self._renew_at = time.time() + AGAIN
+            self._renew_at, self._steady_renewal = time.time() + AGAIN, _steady() + AGAIN
             log.warning(
                 "%s could not be renewed and are used until %s: %s", self._what, iso_time(self._held.expires), error
             )
             return
-        now = time.time()
+        now, steady = time.time(), _steady()
         first = self._number == 0
-        self._held, self._is_taken_back, self._issued, self._number = held, False, now, self._number + 1
+        self._held, self._is_taken_back, self._issued, self._number = held, False, steady, self._number + 1
         self._renew_at = max(held.expires - self._margin, now + (held.expires - now) / 2)
+        self._steady_renewal, self._steady_end = steady + self._renew_at - now, steady + held.expires - now
         log.info("%s %s, valid until %s", self._what, "received" if first else "renewed", iso_time(held.expires))
 
     async def _ask(self, deadline: float) -> Leased[T]:
@@ -210,3 +217,7 @@ class Lease(Generic[T]):
             raise
         self._setback.clear()
         return held
+
+
+def _steady() -> float:
+    return asyncio.get_running_loop().time()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer
 
-_MAX_PAGES = 10_000
+_MAX_PAGES = 2_000
+"""Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
+_MORE_PAGES = 10
+"""By how many pages a list may grow while it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,16 @@ class _Reading:
         """Read from the first page to the last; how many rows are missing."""
         self.malformed = read = 0
         smallest: int | None = None
-        for number in range(_MAX_PAGES):
+        most = _MAX_PAGES
+        for number in itertools.count():
+            if number >= most:
+                raise BadAnswer(f"the list does not end after {number} pages", operation=self._operation)
             page = await self._read_page(number)
             items = [] if page.rows is None and page.total == 0 else page.rows
             if page.total is None or not isinstance(items, list):
                 raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)
+            if number == 0:
+                most = self._pages_to_come(page.total, len(items)) + _MORE_PAGES
             smallest = page.total if smallest is None else min(smallest, page.total)
             for item in items:
                 row_id = self._id_of(item) if isinstance(item, dict) else ""
@@ -79,3 +88,12 @@ class _Reading:
             if not items or read >= page.total:
                 break
         return max(0, (smallest or 0) - len(self.rows) - self.malformed)
+
+    def _pages_to_come(self, total: int, rows: int) -> int:
+        """How many pages a list has, by its first one. BadAnswer if nobody would wait for them."""
+        pages = -(-total // max(rows, 1))
+        if pages > _MAX_PAGES and rows:
+            raise BadAnswer(
+                f"a list of {total} rows in pages of {rows} is taken for a mistake", operation=self._operation
+            )
+        return pages

@@ -6,7 +6,7 @@ the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainfleet_exporter.errors import CloudError
@@ -33,6 +33,7 @@ def workspaces_sweep(
     """
 
     async def run(poll: Poll) -> None:
+        knowledge.workspaces_polled.begin()
         known = False
         try:
             async with poll.part("workspaces") as part:
@@ -45,16 +46,27 @@ def workspaces_sweep(
                 part.dropped("malformed", listing.malformed)
                 rows = [translate(row) for row in listing.rows.values()]
                 found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
-                # A configured id that the list lacks is polled and shown all the same, without its name.
-                wanted = tuple(found) if configured is None else tuple(configured)
-                knowledge.workspace_ids = wanted
                 known = True
-                await part.publish([found.get(key, Workspace(key, "")) for key in wanted])
+                if configured is not None:
+                    # One that the list lacks is polled and shown all the same, without its name.
+                    knowledge.workspace_ids = tuple(configured)
+                    await part.publish([found.get(key, Workspace(key, "")) for key in configured])
+                    return
+                knowledge.workspace_ids = with_unread(found, knowledge.workspace_ids, malformed=listing.malformed)
+                await part.publish(list(found.values()))
         finally:
             knowledge.workspaces_known = known
-            knowledge.workspaces_polled.done()
+            knowledge.workspaces_polled.done(good=known)
 
     return Sweep(name="workspaces", interval=interval, run=run)
+
+
+def with_unread(found: Iterable[str], known: Iterable[str], *, malformed: int) -> tuple[str, ...]:
+    """The ids of a list, and where rows of it could not be read those that were known: each may be one of these rows.
+
+    Nothing is gone for a row that is broken; what is really gone is refused when it is asked for.
+    """
+    return tuple(dict.fromkeys([*found, *(known if malformed else ())]))
 
 
 def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:
@@ -62,6 +74,7 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
     book = knowledge.book
 
     async def run(poll: Poll) -> None:
+        knowledge.jobs_polled.begin()
         known = False
         try:
             workspace_ids = await knowledge.workspaces()
@@ -72,7 +85,7 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
             known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
         finally:
             knowledge.jobs_known = known
-            knowledge.jobs_polled.done()
+            knowledge.jobs_polled.done(good=known)
 
     return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
 

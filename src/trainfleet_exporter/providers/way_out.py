@@ -12,7 +12,7 @@ def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
     return Transport(
         account=context.account,
         http=HttpSettings(
-            proxy_url=config.http.proxy_url,
+            proxy_url=None if config.http.proxy_url is None else config.http.proxy_url.reveal(),
             ca_file=config.http.ca_file,
             connect_timeout=config.http.connect_timeout,
             request_timeout=config.http.request_timeout,

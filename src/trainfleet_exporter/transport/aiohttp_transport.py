@@ -19,7 +19,7 @@ import yarl
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.transport.aiohttp_errors import CAUGHT, reading_error, sending_error
 from trainfleet_exporter.transport.calls import HttpSettings
-from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
+from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
 
 # Shorter than the 15 s after which some cloud load balancers drop an idle connection, perhaps under a new request.
 _KEEP_ALIVE = 10.0
@@ -35,7 +35,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     def __init__(self, http: HttpSettings) -> None:
         self._http = http
         try:
-            self._tls = ssl.create_default_context(cafile=http.ca_file)
+            self._tls = _tls_context(http)
         except OSError as error:  # SSLError is one
             reason = "no certificates in it" if isinstance(error, ssl.SSLError) else error.strerror
             raise StartError(f"ca_file {http.ca_file}: {reason}") from error
@@ -49,14 +49,19 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         proxy: yarl.URL | None = None
         try:
             url = _wire_url(request)
-            proxy = proxy_for(url, self._http)
+            proxy, for_proxy = without_user(proxy_for(url, self._http))
+            to_proxy = url.scheme == "https"  # by a tunnel, whose head is for the proxy alone
             answer = await session.request(
                 request.method,
                 url,
-                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
+                headers=[
+                    *((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw),
+                    *(() if to_proxy else for_proxy.items()),
+                ],
                 data=body or None,
                 allow_redirects=False,
                 proxy=proxy,
+                proxy_headers=for_proxy if to_proxy and for_proxy else None,
                 timeout=self._timeout(request),
                 trace_request_ctx=request.extensions.get("trace"),
             )
@@ -122,6 +127,16 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._answer.close()  # keeps the connection if the body was read to its end
+
+
+def _tls_context(http: HttpSettings) -> ssl.SSLContext:
+    """Certificates are verified, names are compared, and nothing turns that off. OSError for an unfit `ca_file`."""
+    context = ssl.create_default_context(cafile=http.ca_file)
+    # Named, since the machine's own settings for OpenSSL may allow less.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Python writes every session's keys to the file that SSLKEYLOGFILE names; who has them can read the requests.
+    context.keylog_filename = None  # type: ignore[assignment]  # what switches it off
+    return context
 
 
 def _wire_url(request: httpx.Request) -> yarl.URL:

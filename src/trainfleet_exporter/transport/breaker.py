@@ -1,10 +1,16 @@
-"""Leaving alone what keeps failing: a circuit breaker with one trial at a time."""
+"""Leaving alone what keeps failing: a circuit breaker with one trial at a time.
+
+Each poll may make one trial at once, however long the breaker was to stay open: else a poll that begins just after the
+trouble was over would fail for it, and everybody would wait another interval.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from weakref import WeakSet
 
 from trainfleet_exporter.errors import CircuitOpen
+from trainfleet_exporter.transport.calls import CALLER, Caller
 
 _THRESHOLD = 5
 _FIRST_OPEN = 1.0
@@ -34,13 +40,14 @@ class Permit:
     def _settle(self) -> Breaker | None:
         breaker, self._breaker = self._breaker, None
         if breaker is not None and self.trial and breaker._trial is self:
-            breaker._trial = None
+            breaker._end_trial()
         return breaker
 
 
 class Breaker:
     """Closed while attempts succeed; open after 5 failures in a row, for 1 s and twice as long each time up to
-    `max_open` seconds; then half-open: one trial at a time decides. Any success closes it and forgets.
+    `max_open` seconds; then, or for a poll that has not seen it fail yet, half-open: one trial at a time decides. Any
+    success closes it and forgets.
     """
 
     def __init__(self, name: str, *, max_open: float) -> None:
@@ -52,10 +59,13 @@ class Breaker:
         self._open_for = 0.0
         self._open_until: float | None = None
         self._trial: Permit | None = None
+        self._trial_ended = asyncio.Event()
+        self._seen: WeakSet[Caller] = WeakSet()
+        """The polls that have seen it fail since it last worked."""
 
     def refusal(self, at: float) -> str:
         """Why no attempt may be made at loop time `at`; empty if one may."""
-        if self._open_until is None or (at >= self._open_until and self._trial is None):
+        if self._open_until is None or (self._trial is None and (at >= self._open_until or self._is_new())):
             return ""
         now = asyncio.get_running_loop().time()
         wait = self._open_until - now
@@ -70,19 +80,48 @@ class Breaker:
         if reason := self.refusal(asyncio.get_running_loop().time()):
             raise CircuitOpen(reason)
 
+    @property
+    def is_trying(self) -> bool:
+        """Whether a trial is under way."""
+        return self._trial is not None
+
+    async def settled(self, deadline: float) -> None:
+        """Wait for the end of a trial that is under way, by loop time `deadline`: it tells what comes of an attempt."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._trial is not None:
+                    await self._trial_ended.wait()
+        except TimeoutError:
+            return
+
     def admit(self) -> Permit:
         """Leave to make an attempt now, or CircuitOpen. The permit must be settled."""
         self.check()
         permit = Permit(self, trial=self._open_until is not None)
         if permit.trial:
             self._trial = permit
+            self._trial_ended.clear()
+            self._see()
         return permit
+
+    def _is_new(self) -> bool:
+        caller = CALLER.get()
+        return caller is not None and caller not in self._seen
+
+    def _see(self) -> None:
+        if (caller := CALLER.get()) is not None:
+            self._seen.add(caller)
+
+    def _end_trial(self) -> None:
+        self._trial = None
+        self._trial_ended.set()
 
     def _close(self) -> None:
         self._failures = 0
         self._open_for = 0.0
         self._open_until = None
-        self._trial = None
+        self._seen.clear()
+        self._end_trial()
 
     def _count(self, what: str, *, trial: bool) -> None:
         now = asyncio.get_running_loop().time()
@@ -90,6 +129,7 @@ class Breaker:
             self._first_failure = now
         self._failures += 1
         self._last_error = what
+        self._see()
         # Attempts that were under way when it opened fail late and prove nothing new: only a trial's failure does.
         if trial or (self._open_until is None and self._failures >= _THRESHOLD):
             self._open_for = min(self._max_open, self._open_for * 2 or _FIRST_OPEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.sealed import Sealed
 
 
 class _NotJson(Enum):
@@ -24,8 +26,15 @@ NOT_JSON: Final = _NotJson.NOT_JSON
 """The payload of an answer whose body is not JSON; JSON's own null is None."""
 
 
-CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
-"""The collector that is polling in this task: whom an attempt is accounted to."""
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Caller:
+    """One poll of a collector. Two of them are never equal."""
+
+    collector: str
+
+
+CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
+"""Who is polling in this task: whom an attempt is accounted to. None where nobody polls."""
 
 
 class Priority(IntEnum):
@@ -36,7 +45,7 @@ class Priority(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Sealed):
     """One API call, before it is signed. Queries and bodies can hold secrets, so they stay out of the repr."""
 
     operation: str
@@ -47,11 +56,13 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Decoded values."""
     body: bytes = field(default=b"", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What of the query or body an answer may quote and nobody may see, such as a password."""
     priority: Priority = Priority.SWEEP
     may_be_empty: bool = False
     """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
-    plain_text: bool = False
-    """Whether a good answer is text, returned as it is, rather than JSON."""
+    text_form: re.Pattern[str] | None = field(default=None, repr=False)
+    """What a good answer is that is text rather than JSON; returned without spaces around it."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
@@ -63,7 +74,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedRequest:
+class SignedRequest(Sealed):
     """One attempt as it goes on the wire. Only the method shows: a signature can sit in the query as in a header."""
 
     method: str
@@ -71,10 +82,12 @@ class SignedRequest:
     """`path?query`, byte for byte as it was signed."""
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What proves who asks, and an answer may quote: keys' ids, tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Sealed):
     """A complete HTTP answer. `headers` are looked up in any case; `payload` is decoded JSON or NOT_JSON."""
 
     status: int
@@ -131,7 +144,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings:
+class HttpSettings(Sealed):
     """How hosts are reached. Timeouts in seconds; `proxy_url` can hold a password."""
 
     proxy_url: str | None = field(default=None, repr=False)

@@ -14,6 +14,7 @@ from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
     CloudError,
+    NotFound,
     RequestRefused,
     RequestTimedOut,
     Throttled,
@@ -32,6 +33,7 @@ from trainfleet_exporter.transport.calls import (
 )
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
+from trainfleet_exporter.transport.masking import Told
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
 
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
@@ -58,6 +60,7 @@ class Transport:
         self.http = http
         self.observe = observe
         self.send = AiohttpTransport(http) if send is None else send
+        self.told = Told()
         self.random = randomness.SystemRandom() if random is None else random
         self._account = account
         self._breaker_max_open = breaker_max_open
@@ -98,23 +101,30 @@ class ApiClient:
         self._dialect = dialect
 
     async def call(self, call: Call, *, deadline: float) -> Any:
-        """The decoded JSON (or text) of a good answer, by `deadline` (loop time).
+        """The decoded JSON object (or text) of a good answer, by `deadline` (loop time).
 
         Raises CloudError and nothing else. Transient errors are tried again as far as the deadline, the retry budget
         and the breakers allow; then the last real one is raised.
         """
         try:
-            mark = await self._dialect.prepare(call, deadline)
+            mark = await self._prepare(call, deadline)
             try:
                 return await self._call(call, deadline)
             except AccessDenied as error:
                 if not self._dialect.refused(error, mark):
                     raise
-            await self._dialect.prepare(call, deadline)
+            await self._prepare(call, deadline)
             return await self._call(call, deadline)
         except CloudError as error:
             error.operation = error.operation or call.operation
             raise
+
+    async def _prepare(self, call: Call, deadline: float) -> object:
+        try:
+            return await self._dialect.prepare(call, deadline)
+        except (NotFound, RequestRefused) as error:
+            # A role that does not exist must not be taken for a job that does not.
+            raise AccessDenied.of(error) from None
 
     async def _call(self, call: Call, deadline: float) -> Any:
         failure: CloudError | None = None
@@ -177,6 +187,7 @@ class ApiClient:
         loop = asyncio.get_running_loop()
         started = loop.time()
         outcome = BadAnswer.outcome
+        self._transport.told.note((*signed.secrets, *call.secrets))
         try:
             answer = await self._exchange.send(signed, turn, deadline)
             payload = self._accept(answer, call)
@@ -191,27 +202,38 @@ class ApiClient:
             raise
         except CloudError as error:
             outcome = error.outcome
-            turn.failed(error)  # changes nothing where the exchange settled it
+            turn.failed(self._transport.told.mask().error(error))  # changes nothing where the exchange settled it
             raise
         else:
             return payload
         finally:
             seconds = loop.time() - started
-            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, CALLER.get()))
+            caller = CALLER.get()
+            collector = "" if caller is None else caller.collector
+            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
     def _accept(self, answer: HttpAnswer, call: Call) -> Any:
-        """The payload of an answer that is good by the dialect's verdict, and JSON (or text, where that is asked)."""
+        """The payload of an answer that is good by the dialect's verdict: a JSON object (or text, where that is asked).
+
+        Every API here answers objects; anything else is somebody else's answer.
+        """
         if (error := self._dialect.judge(answer)) is not None:
-            raise error
+            # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
+            raise self._dialect.judge(self._transport.told.mask().answer(answer)) or error
         if 300 <= answer.status < 400:
             raise RequestRefused(
                 f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",
                 status=answer.status,
             )
-        if call.plain_text:
-            return answer.body.decode("utf-8", errors="replace")
-        if answer.payload is not NOT_JSON:
+        if call.text_form is not None:
+            text = answer.body.decode("utf-8", errors="replace").strip()
+            if not call.text_form.fullmatch(text):
+                raise BadAnswer(f"{self._host}: the answer is not the text that was asked for", status=answer.status)
+            return text
+        if isinstance(answer.payload, dict):
             return answer.payload
+        if answer.payload is not NOT_JSON:
+            raise BadAnswer(f"{self._host}: the answer is JSON but no object", status=answer.status)
         if call.may_be_empty and not answer.body.strip():
             return None
         # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.

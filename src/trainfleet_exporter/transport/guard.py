@@ -41,9 +41,14 @@ class HostGuard:
         # Before the queue, so that nobody waits in it for nothing.
         if self.budget is not None:
             self.budget.check()
-        for breaker in breakers:
-            breaker.check()
-        await self.limiter.acquire(priority, deadline)
+        while True:
+            for breaker in breakers:
+                await breaker.settled(deadline)
+                breaker.check()
+            await self.limiter.acquire(priority, deadline)
+            if not any(breaker.is_trying for breaker in breakers):
+                break
+            self.limiter.release(used=False)  # somebody who stood before us in the queue has begun a trial
         permits: list[Permit] = []
         try:
             for breaker in breakers:

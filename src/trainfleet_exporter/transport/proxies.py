@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
+from collections.abc import Mapping
 from urllib.request import getproxies_environment, proxy_bypass
 
 import yarl
@@ -30,6 +32,17 @@ def proxy_for(url: yarl.URL, http: HttpSettings) -> yarl.URL | None:
     variables = getproxies_environment()
     proxy = variables.get(url.scheme) or variables.get("all")
     return _usable(proxy) if proxy else None
+
+
+def without_user(proxy: yarl.URL | None) -> tuple[yarl.URL | None, Mapping[str, str]]:
+    """The proxy without its user, and the headers that tell it who asks.
+
+    The client keeps the addresses of its proxies beside its connections, where they could be printed.
+    """
+    if proxy is None or proxy.user is None:
+        return proxy, {}
+    user = base64.b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode("ascii")
+    return proxy.with_user(None), {"Proxy-Authorization": f"Basic {user}"}
 
 
 def _usable(text: str) -> yarl.URL:

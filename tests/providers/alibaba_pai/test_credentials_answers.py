@@ -68,18 +68,21 @@ def test_a_good_answer_is_keys_until_their_end() -> None:
     assert ask(machine) == ask(machine, "role") == ask({"/keys": GOOD}) == keys
 
 
+_NOT_THE_TEXT = "HTTP 200 metadata.test: the answer is not the text that was asked for"
+
+
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ({"/latest/api/token": ""}, "PutToken: the answer is no token"),
-        ({"/latest/api/token": "two words"}, "PutToken: the answer is no token"),
+        ({"/latest/api/token": ""}, f"PutToken: {_NOT_THE_TEXT}"),
+        ({"/latest/api/token": "two words"}, f"PutToken: {_NOT_THE_TEXT}"),
         ({"/latest/api/token": "<html>"}, None),
-        ({"/latest/api/token": "t", ROLES: ""}, "ListRamRoles: the answer is not the name of a role"),
-        ({"/latest/api/token": "t", ROLES: "one\ntwo"}, "ListRamRoles: the answer is not the name of a role"),
-        ({"/latest/api/token": "t", ROLES: "../../x"}, "ListRamRoles: the answer is not the name of a role"),
+        ({"/latest/api/token": "t", ROLES: ""}, f"ListRamRoles: {_NOT_THE_TEXT}"),
+        ({"/latest/api/token": "t", ROLES: "one\ntwo"}, f"ListRamRoles: {_NOT_THE_TEXT}"),
+        ({"/latest/api/token": "t", ROLES: "../../x"}, f"ListRamRoles: {_NOT_THE_TEXT}"),
         ({"/keys": {}}, "GetCredentialsUri: no keys, but no code"),
         ({"/keys": GOOD | {"Code": "Failed\n"}}, "GetCredentialsUri: no keys, but Failed "),
-        ({"/keys": "[]"}, "GetCredentialsUri: no keys, but no code"),
+        ({"/keys": "[]"}, "GetCredentialsUri: HTTP 200 metadata.test: the answer is JSON but no object"),
         (
             {"/keys": "hunter2"},
             "GetCredentialsUri: HTTP 200 metadata.test: the answer is not JSON but 7 bytes of text/plain",

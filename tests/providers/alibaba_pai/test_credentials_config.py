@@ -107,7 +107,7 @@ def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_
                 "ALIBABA_CLOUD_ROLE_ARN": ROLE,
                 "ALIBABA_CLOUD_OIDC_TOKEN_FILE": "none",
             },
-            "ALIBABA_CLOUD_OIDC_TOKEN_FILE: the secret file none cannot be used: No such file or directory",
+            "the file of ALIBABA_CLOUD_OIDC_TOKEN_FILE cannot be used: No such file or directory",
         ),
     ],
 )
@@ -337,10 +337,14 @@ def test_they_differ_where_what_they_stand_for_differs(tmp_path: Path) -> None:
 
 def test_the_metadata_service_is_plain_http_by_nature_and_sts_is_not(tmp_path: Path) -> None:
     text = MINIMAL + "    endpoints: {metadata: 'http://metadata.example'}\n"
-    (provider,) = load(tmp_path, text).providers
-    assert isinstance(provider, AlibabaPaiConfig)
-    assert provider.endpoint("metadata") == "http://metadata.example"
-    assert provider.endpoint("sts") == "https://sts.cn-hangzhou.aliyuncs.com"
+    for near in ("http://100.100.100.200", "http://169.254.169.254", "http://[fe80::1]", "http://127.0.0.1:1"):
+        (provider,) = load(tmp_path, text.replace("http://metadata.example", near)).providers
+        assert isinstance(provider, AlibabaPaiConfig)
+        assert provider.endpoint("metadata") == near
+        assert provider.endpoint("sts") == "https://sts.cn-hangzhou.aliyuncs.com"
+    (told,) = faults(tmp_path, text)  # what stands elsewhere would hand keys to whoever listens
+    assert told.startswith("6: providers[0].endpoints.metadata: found 'http://metadata.example'; allowed: https://")
+    load(tmp_path, text + "    http: {allow_plain_http: true}\n")
     (told,) = faults(tmp_path, text.replace("metadata:", "sts:"))
     assert told.startswith("6: providers[0].endpoints.sts: found 'http://metadata.example'; allowed: https://")
 

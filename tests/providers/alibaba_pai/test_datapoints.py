@@ -143,7 +143,7 @@ def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], ser
     for key, reading in collected.found.items():
         assert key.owner == "a"
         assert NOW - 900 <= reading.time <= NOW + 900
-    for dated in usage(_feed(name), collected.found):
+    for dated in usage(_feed(name), collected):
         values = dated.shown.utilization if isinstance(dated.shown, DeviceUsage) else dated.shown.values
         for value in (values,) if not isinstance(values, UsageValues) else (values.cpu, values.accelerator_utilization):
             assert value is None or 0 <= value < math.inf

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, choice
+from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.providers.alibaba_pai.credentials_config import OR_CHAIN, Credentials
 from trainfleet_exporter.providers.alibaba_pai.usage_config import UsageMetrics
 
@@ -102,7 +103,12 @@ class AlibabaPaiConfig(ProviderConfig):
         return configured or f"https://{_HOSTS[api].format(self.region)}"
 
     def given_endpoints(self) -> Mapping[str, str]:
-        return {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
+        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
+        metadata = self.endpoints.metadata
+        # Plain http by nature, within the machine's own network; elsewhere it hands keys to whoever listens.
+        if metadata is not None and metadata != _METADATA and not is_link_local(metadata):
+            given["metadata"] = metadata
+        return given
 
     def sweeps(self) -> Mapping[str, Collector]:
         chosen = self.collectors

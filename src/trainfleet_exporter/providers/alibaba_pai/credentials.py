@@ -12,6 +12,7 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer
 from trainfleet_exporter.providers.key_files import KeyFiles
 from trainfleet_exporter.providers.lease import Lease, Leased
 from trainfleet_exporter.quantities import iso_time, text, utc_time
+from trainfleet_exporter.sealed import Sealed
 
 T = TypeVar("T")
 
@@ -22,12 +23,16 @@ _KEY_CODES = (*_TOKEN_CODES, "SignatureDoesNotMatch")
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Sealed):
     """One consistent set of keys, to sign one attempt with."""
 
     access_key_id: str = field(repr=False)
     access_key_secret: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
+
+    def told(self) -> tuple[str, ...]:
+        """What of them a request tells, and its refusal may quote."""
+        return tuple(part for part in (self.access_key_id, self.security_token) if part)
 
 
 class KeySource(Protocol):

@@ -74,6 +74,8 @@ class Collected:
         self.found: dict[Key, Reading] = {}
         self.dropped: Counter[str] = Counter()
         self.points = 0
+        self._spoiled: set[str] = set()
+        """Owners of points that could not be read; empty text stands for anybody, where a point does not say whose."""
         self._feed = feed
         self._owner = owner
         self._now = now
@@ -92,6 +94,13 @@ class Collected:
             reason = self._take(point) if isinstance(point, dict) else "malformed"
             if reason:
                 self.dropped[reason] += 1
+            if reason == "malformed":
+                owner = self._owner(point) if isinstance(point, dict) else ""
+                self._spoiled |= set() if owner is None else {owner}
+
+    def may_lack(self, owner: str) -> bool:
+        """Whether a point that could not be read may have been of this owner."""
+        return owner in self._spoiled or "" in self._spoiled
 
     def _take(self, point: Point) -> str:
         """Why a point is not shown; empty for one that is, or that somebody else shows."""
@@ -146,12 +155,13 @@ class Dated:
     newest: float
 
 
-def usage(feed: Feed, readings: Mapping[Key, Reading]) -> Iterator[Dated]:
+def usage(feed: Feed, collected: Collected) -> Iterator[Dated]:
     """What the readings of one feed show, each family at its own level.
 
     A whole made of pods or cards has the mean of their ratios and the sum of everything else, the latter only where
-    none of them lacks its value: a sum that lacks a pod would look like a drop.
+    none of them lacks its value, and no point of it was unreadable: a sum that lacks a pod would look like a drop.
     """
+    readings = collected.found
     for level in dict.fromkeys(target.family.level for target in feed.targets):
         targets = [(place, target) for place, target in enumerate(feed.targets) if target.family.level == level]
         if level == feed.level:
@@ -159,7 +169,11 @@ def usage(feed: Feed, readings: Mapping[Key, Reading]) -> Iterator[Dated]:
         else:
             parts = _parts(readings, level, silence=max(_SILENCE, 3.0 * (feed.metric.period or 0)))
         for key, given in parts.items():
-            values = {target.family.field: _of_whole(given, place, target) for place, target in targets}
+            values = {
+                target.family.field: _of_whole(given, place, target)
+                for place, target in targets
+                if level == feed.level or _is_ratio(target) or not collected.may_lack(key.owner)
+            }
             fields = {field: value for field, value in values.items() if value is not None}
             if fields:
                 times = [reading.time for reading in given]
@@ -181,9 +195,13 @@ def _of_whole(given: list[Reading], place: int, target: Target) -> float | None:
     if len(given) == 1:
         return given[0].values[place]
     values = [value for reading in given if (value := reading.values[place]) is not None]
-    if target.family.quantity in ("ratio", "bounded_ratio"):
+    if _is_ratio(target):
         return mean(values)
     return math.fsum(values) if len(values) == len(given) else None
+
+
+def _is_ratio(target: Target) -> bool:
+    return target.family.quantity in ("ratio", "bounded_ratio")
 
 
 def _shown(level: Level, key: Key, fields: dict[str, float]) -> Shown:

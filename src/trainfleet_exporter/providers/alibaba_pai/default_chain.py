@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainfleet_exporter.config import Secret
+from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
 from trainfleet_exporter.errors import AccessDenied
@@ -68,7 +69,8 @@ def profile_files(environ: Mapping[str, str]) -> list[ProfileFile]:
     if home:
         files.append(ProfileFile(Path(home, ".aliyun", "config.json"), "~/.aliyun/config.json", is_json=True))
     if named:
-        files.append(ProfileFile(Path(named), named, is_json=False))
+        shown = named if is_plain(named) else f"the file of {_PREFIX}CREDENTIALS_FILE"
+        files.append(ProfileFile(Path(named), shown, is_json=False))
     elif home:
         folder = Path(home, ".alibabacloud")
         # The vendor's documentation and its Python client differ in the name.
@@ -125,8 +127,9 @@ def _oidc(environ: Mapping[str, str], passed: list[str]) -> Source | None:
         token = Secret.from_file(Path(path))
     except (AccessDenied, ValueError) as error:
         # Whoever sets all three means this identity, and no other.
-        reason = error.message if isinstance(error, AccessDenied) else "it is no path"
-        raise UnusableEnvironmentError(f"{_OIDC[2]}: {reason}") from None
+        # The path stays out of the message: who puts the token itself here must not find it in a log.
+        reason = error.message.rpartition(": ")[2] if isinstance(error, AccessDenied) else "it is no path"
+        raise UnusableEnvironmentError(f"the file of {_OIDC[2]} cannot be used: {reason}") from None
     name = environ.get(_PREFIX + "ROLE_SESSION_NAME", "")
     session = Session(name if SESSION_NAME_FORM.fullmatch(name) else SESSION_NAME)
     return OidcRole(provider_arn=provider, role_arn=role, token=token, session=session)

@@ -78,7 +78,7 @@ class PaiDialect:
         # The canonical query itself goes on the wire, so that what was signed is what is sent.
         query = canonical_query(call.query)
         target = f"{call.path}?{query}" if query else call.path
-        return SignedRequest(call.method, target, headers, call.body)
+        return SignedRequest(call.method, target, headers, call.body, keys.told())
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer (transport.Dialect)."""

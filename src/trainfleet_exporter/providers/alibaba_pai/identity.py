@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.sources import (
     ProfileKeys,
     Source,
 )
-from trainfleet_exporter.providers.key_files import KeyFiles, read_secret
+from trainfleet_exporter.providers.key_files import KeyFiles, follow_secret
 from trainfleet_exporter.providers.lease import Lease, Leased, failure_of_all
 from trainfleet_exporter.transport import ApiClient, Dialect, Transport
 
@@ -117,11 +117,11 @@ def _given(given: GivenKeys) -> KeySource:
     origin = ", ".join(dict.fromkeys(part.source for part in parts if part is not None))
     paths = [part.path for part in parts if part is not None and part.path is not None]
 
-    def assemble(texts: tuple[str, ...]) -> Keys:
-        of_files = iter(texts)
+    def assemble(read: tuple[Secret, ...]) -> Keys:
+        of_files = iter(read)
 
         def text(secret: Secret) -> str:
-            return secret.reveal() if secret.path is None else next(of_files)
+            return (secret if secret.path is None else next(of_files)).reveal()
 
         key_id, secret = text(given.access_key_id), text(given.access_key_secret)
         return Keys(key_id, secret, None if given.security_token is None else text(given.security_token))
@@ -129,7 +129,7 @@ def _given(given: GivenKeys) -> KeySource:
     if not paths:
         keys = assemble(())
         return Credentials(origin, lambda: keys)
-    return FileKeys(origin, KeyFiles(paths, read_secret), assemble)
+    return FileKeys(origin, KeyFiles(paths, follow_secret), assemble)
 
 
 def _of_profile(profile: ProfileKeys) -> KeySource:
@@ -163,7 +163,7 @@ def _by_oidc(role: OidcRole, ways: Ways) -> KeySource:
 
     what = f"{ways.provider}: STS keys of {role.role_arn}"
     origin = f"OIDC role {role.role_arn}, with the token of {_IN_A_SENTENCE.get(role.token.source, role.token.source)}"
-    return LeasedKeys(lambda: origin, Lease(what, fetch, margin=MARGIN, basis=role.token.reveal))
+    return LeasedKeys(lambda: origin, Lease(what, fetch, margin=MARGIN, basis=role.token.now))
 
 
 def _first_of(chain: FirstOf, ways: Ways) -> KeySource:

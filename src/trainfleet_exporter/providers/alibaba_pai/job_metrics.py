@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -94,11 +94,13 @@ def readings(
     return list(found.values()), dropped
 
 
-def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage | UsageSource]:
+def usage(
+    job_id: str, given: Iterable[Reading], lacking: Collection[str] = ()
+) -> list[JobUsage | PodUsage | UsageSource]:
     """What a job and its pods use, from readings that may be shown. Nothing, where there is none.
 
     The job's ratios are the mean over pods. Its rates are sums, and only where every pod has one: a sum that lacks a
-    pod would look like a drop.
+    pod would look like a drop. Fields that are `lacking` had readings of which it cannot be said whose they are.
     """
     by_pod: dict[str, dict[str, float]] = {}
     read_at: dict[str, float] = {}
@@ -117,7 +119,7 @@ def usage(job_id: str, given: Iterable[Reading]) -> list[JobUsage | PodUsage | U
             average = mean(values)
             if average is not None:
                 whole_job[field] = average
-        elif len(values) == len(present):
+        elif len(values) == len(present) and field not in lacking:
             whole_job[field] = math.fsum(values)
     return [
         JobUsage(job_id, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import (
     AccessDenied,
-    BadAnswer,
     CloudError,
     NotFound,
     RequestRefused,
@@ -42,8 +42,9 @@ class MetadataDialect:
     api = API
 
     def __init__(self, target: str = "") -> None:
-        self._target = target
-        self.token = ""
+        # Secrets, so that whatever shows this object does not show them.
+        self._target = Secret(target)
+        self.token = Secret("")
 
     async def prepare(self, call: Call, deadline: float) -> object:
         return None
@@ -55,9 +56,10 @@ class MetadataDialect:
         headers = {"host": host}
         if call.method == "PUT":
             headers["X-aliyun-ecs-metadata-token-ttl-seconds"] = _TOKEN_SECONDS
-        elif self.token:
-            headers["X-aliyun-ecs-metadata-token"] = self.token
-        return SignedRequest(call.method, self._target or call.path, headers, call.body)
+        elif token := self.token.reveal():
+            headers["X-aliyun-ecs-metadata-token"] = token
+        target = self._target.reveal() or call.path
+        return SignedRequest(call.method, target, headers, call.body, (self.token.reveal(), self._target.reveal()))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """By its HTTP status alone: the bodies of errors are pages."""
@@ -85,7 +87,7 @@ class Machine:
 
     async def fetch(self, deadline: float) -> Leased[Keys]:
         """The keys that the machine has now, by `deadline` (loop time). Raises CloudError."""
-        self._dialect.token = await self._token(deadline)
+        self._dialect.token = Secret(await self._token(deadline))
         role = self._wanted.name or await self._find_role(deadline)
         call = Call(operation="GetRamRoleCredentials", path=_ROLES + quote(role, safe=""))
         try:
@@ -98,7 +100,7 @@ class Machine:
 
     async def _token(self, deadline: float) -> str:
         """A token; empty where the service knows none, and may be asked without."""
-        call = Call(operation="PutToken", path="/latest/api/token", method="PUT", plain_text=True)
+        call = Call(operation="PutToken", path="/latest/api/token", method="PUT", text_form=_HEADER_VALUE)
         try:
             answer = await self._client.call(call, deadline=deadline)
         except (AccessDenied, NotFound) as error:
@@ -108,21 +110,15 @@ class Machine:
                 message = "the metadata service gives no tokens, and asking without one is disabled"
                 raise AccessDenied(message, operation=call.operation, status=error.status) from None
             return ""
-        token = str(answer).strip()
-        if not _HEADER_VALUE.fullmatch(token):
-            raise BadAnswer("the answer is no token", operation=call.operation)
-        return token
+        return str(answer)
 
     async def _find_role(self, deadline: float) -> str:
-        call = Call(operation="ListRamRoles", path=_ROLES, plain_text=True)
+        call = Call(operation="ListRamRoles", path=_ROLES, text_form=_ROLE_NAME)
         try:
             answer = await self._client.call(call, deadline=deadline)
         except NotFound:
             raise AccessDenied("this machine has no RAM role", operation=call.operation) from None
-        names = str(answer).split()
-        if len(names) != 1 or not _ROLE_NAME.fullmatch(names[0]):
-            raise BadAnswer("the answer is not the name of a role", operation=call.operation)
-        return names[0]
+        return str(answer)
 
 
 async def fetch_from_uri(client: ApiClient, deadline: float) -> Leased[Keys]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfleet_exporter.config import Secret
+from trainfleet_exporter.config.scalars import show
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
@@ -86,7 +87,7 @@ class ProfileFile:
         """The keys that a profile holds now. `AccessDenied` if it is of another mode than that by now."""
         fields = self._find(self._profiles()[0], profile)
         if text(fields, "mode") != mode:
-            raise self._denied(f"profile {profile!r} is of another mode now; restart for it")
+            raise self._denied(f"profile {show(profile)} is of another mode now; restart for it")
         return self._keys(fields, profile)
 
     def name_of(self, profile: str) -> str:
@@ -97,7 +98,7 @@ class ProfileFile:
         self, profiles: Mapping[str, Mapping[str, Any]], profile: str, allow_v1: bool, seen: tuple[str, ...]
     ) -> Source:
         if profile in seen:
-            raise self._denied(f"profile {printable(profile, 64)!r} is a source of itself")
+            raise self._denied(f"profile {show(profile)} is a source of itself")
         fields = self._find(profiles, profile)
         mode = text(fields, "mode")
         match mode:
@@ -114,13 +115,11 @@ class ProfileFile:
                 return OidcRole(
                     provider_arn=self._arn(fields, "oidc_provider_arn", "oidc-provider", profile),
                     role_arn=self._arn(fields, "ram_role_arn", "role", profile),
-                    token=self._token(self._needed(fields, "oidc_token_file", profile), printable(profile, 64)),
+                    token=self._token(self._needed(fields, "oidc_token_file", profile), show(profile)),
                     session=self._session(fields, profile),
                 )
         served = ", ".join(_SERVED)
-        raise self._denied(
-            f"profile {profile!r} is of mode {printable(mode, 40)!r}, which is not served; served are {served}"
-        )
+        raise self._denied(f"profile {show(profile)} is of mode {show(mode)}, which is not served; served are {served}")
 
     def _role(self, fields: Mapping[str, Any], profile: str, base: Source) -> AssumedRole:
         external_id = text(fields, "external_id")
@@ -144,7 +143,7 @@ class ProfileFile:
     def _needed(self, fields: Mapping[str, Any], key: str, profile: str) -> str:
         value = text(fields, key)
         if reason := unusable(value):
-            raise self._denied(f"{key} of profile {printable(profile, 64)!r} cannot be used: {reason}")
+            raise self._denied(f"{key} of profile {show(profile)} cannot be used: {reason}")
         return value
 
     def _arn(self, fields: Mapping[str, Any], key: str, kind: str, profile: str) -> str:
@@ -169,8 +168,8 @@ class ProfileFile:
 
     def _unfit(self, key: str, profile: str, allowed: str) -> UnfitProfileError:
         # Without what was found: who puts a secret into the wrong field must not find it in a log.
-        name, told = printable(profile, 64), key if self.is_json else _IN_INI.get(key, key)
-        return UnfitProfileError(f"{self.shown}: STS would refuse {told} of profile {name!r}; allowed: {allowed}")
+        name, told = show(profile), key if self.is_json else _IN_INI.get(key, key)
+        return UnfitProfileError(f"{self.shown}: STS would refuse {told} of profile {name}; allowed: {allowed}")
 
     def _token(self, path: str, name: str) -> Secret:
         try:
@@ -178,13 +177,13 @@ class ProfileFile:
         except AccessDenied as error:
             # The path stays out of the message: who puts the token itself here must not find it in a log.
             reason = error.message.rpartition(": ")[2]
-            raise self._denied(f"oidc_token_file of profile {name!r} cannot be used: {reason}") from None
+            raise self._denied(f"oidc_token_file of profile {name} cannot be used: {reason}") from None
 
     def _find(self, profiles: Mapping[str, Mapping[str, Any]], profile: str) -> Mapping[str, Any]:
         if not profile:
             raise self._denied("no profile is current")
         if profile not in profiles:
-            raise self._denied(f"no profile {printable(profile, 64)!r}")
+            raise self._denied(f"no profile {show(profile)}")
         return profiles[profile]
 
     def _profiles(self) -> tuple[Mapping[str, Mapping[str, Any]], str]:

@@ -55,7 +55,8 @@ async def assume_role(client: ApiClient, role: AssumedRole, deadline: float) -> 
     query = {"RoleArn": role.role_arn, **_of_session(role.session)}
     if role.external_id is not None:
         query["ExternalId"] = role.external_id.reveal()
-    call = Call(operation="AssumeRole", path="/", method="POST", query=query)
+    secrets = () if role.external_id is None else (query["ExternalId"],)
+    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
     return _keys_of(await client.call(call, deadline=deadline), call)
 
 
@@ -67,7 +68,13 @@ async def assume_role_with_oidc(client: ApiClient, role: OidcRole, deadline: flo
         "OIDCToken": role.token.reveal(),
         **_of_session(role.session),
     }
-    call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=urlencode(form).encode())
+    call = Call(
+        operation="AssumeRoleWithOIDC",
+        path="/",
+        method="POST",
+        body=urlencode(form).encode(),
+        secrets=(form["OIDCToken"],),
+    )
     return _keys_of(await client.call(call, deadline=deadline), call)
 
 

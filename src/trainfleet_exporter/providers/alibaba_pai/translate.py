@@ -188,7 +188,8 @@ def restart_times(row: Row) -> tuple[int | None, int | None]:
 def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
     """The pods of a GetJob answer, counted by role, and one by one; and what of it had to be dropped, by reason.
 
-    HistoryPods are earlier incarnations: they are counted as replaced, never as pods.
+    HistoryPods are earlier incarnations: they are counted as replaced, never as pods. Without a list of pods nothing is
+    known of how many there are.
     """
     job_id = text(row, "JobId")
     dropped: Counter[str] = Counter()
@@ -198,9 +199,11 @@ def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
         role, wanted = text(spec, "Type"), whole(spec, "PodCount")
         if wanted is not None:
             requested[role] = requested.get(role, 0) + wanted
-    replaced = Counter(dict.fromkeys(requested, 0))
-    present = Counter({(role, status): 0 for role in requested for status in _POD_STATUSES})
-    items = row.get("Pods")
+    items = row.get("Pods", "")
+    listed = isinstance(items, list) or items is None
+    dropped["no_data"] += not listed
+    replaced = Counter(dict.fromkeys(requested if listed else (), 0))
+    present = Counter({(role, status): 0 for role in replaced for status in _POD_STATUSES})
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict) or not text(item, "PodId"):
             dropped["malformed"] += 1

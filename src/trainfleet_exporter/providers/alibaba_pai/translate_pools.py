@@ -19,6 +19,8 @@ Row = Mapping[str, Any]
 
 JOBS = "dlc"
 """The type under which training jobs stand in the queue of a quota."""
+_NOT_QUEUED = frozenset({"Dequeued", "Running", "Succeeded", "Failed", "Stopped"})
+"""States of workloads that wait for nothing; the service may answer more than what was asked for."""
 ENQUEUED = "Enqueued"
 
 
@@ -91,13 +93,18 @@ class Queue:
     """The jobs that wait in this very quota."""
 
 
-def queue(rows: Iterable[Row], quota_id: str) -> Queue:
-    """The rows of ListQuotaWorkloads (Status Enqueued) of one quota."""
+def queue(rows: Iterable[Row], quota_id: str, *, unreadable: int = 0) -> Queue:
+    """The rows of ListQuotaWorkloads (Status Enqueued) of one quota, and how many others could not be read.
+
+    What waits for how much is not known where a row cannot be read, or is in a state that is not known.
+    """
     by_type: Counter[str] = Counter()
     places = []
-    accelerators: float | None = 0.0
+    accelerators: float | None = None if unreadable else 0.0
     for row in rows:
-        if text(row, "Status") not in ("", ENQUEUED):
+        status = text(row, "Status")
+        if status not in ("", ENQUEUED):
+            accelerators = accelerators if status in _NOT_QUEUED else None
             continue
         workload_type = text(row, "WorkloadType").lower()
         by_type[workload_type] += 1

@@ -14,28 +14,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
 from trainfleet_exporter.providers.lease import Setback
 from trainfleet_exporter.quantities import mappings, text
+from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport import ApiClient, Call, Transport
 
 
 @dataclass(frozen=True, slots=True)
-class AccessKeys:
+class AccessKeys(Sealed):
     """An access key, perhaps a temporary one with its token."""
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
+    def told(self) -> tuple[str, ...]:
+        """What of them a request tells, and its refusal may quote."""
+        return tuple(part for part in (self.access_key, self.security_token) if part)
+
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Sealed):
     """An IAM token, and the project that it is good for (empty where IAM did not say)."""
 
     text: str = field(repr=False)
     project_id: str = ""
+
+    def told(self) -> tuple[str, ...]:
+        """What of it a request tells, and its refusal may quote."""
+        return (self.text,)
 
 
 Credential = AccessKeys | Token
@@ -140,14 +149,13 @@ class Identity:
                         raise
         return self._project_id
 
-    def headers(self, call: Call, host: str, *, content_type: str | None) -> dict[str, str]:
-        """What authenticates one attempt."""
+    def headers(self, call: Call, host: str, *, content_type: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+        """What authenticates one attempt, and what in it must not be quoted."""
         credential = self._source.current()
         if isinstance(credential, Token):
-            return {"host": host, "X-Auth-Token": credential.text} | (
-                {"content-type": content_type} if content_type else {}
-            )
-        return sign(
+            headers = {"host": host, "X-Auth-Token": credential.text}
+            return headers | ({"content-type": content_type} if content_type else {}), credential.told()
+        headers = sign(
             method=call.method,
             path=call.path,
             query=call.query,
@@ -160,12 +168,18 @@ class Identity:
             content_type=content_type,
             body=call.body,
         )
+        return headers, credential.told()
 
     async def _find_project(self, deadline: float) -> str:
         assert self._iam is not None
         call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
-        answer = await self._iam.call(call, deadline=deadline)
-        found = [text(row, "id") for row in mappings(answer if isinstance(answer, dict) else {}, "projects")]
+        try:
+            answer = await self._iam.call(call, deadline=deadline)
+        except (NotFound, RequestRefused) as error:
+            raise AccessDenied.of(error) from None  # it says nothing of what is to be asked for in the project
+        if not isinstance(answer.get("projects"), list):
+            raise BadAnswer("the answer has no list of projects", operation=call.operation)
+        found = list(dict.fromkeys(text(row, "id") for row in mappings(answer, "projects")))
         if len(found) != 1 or not found[0]:
             raise AccessDenied(
                 f"{len(found)} projects are named {self._region}; say which by project_id", operation=call.operation

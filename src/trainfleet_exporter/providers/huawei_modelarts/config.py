@@ -14,6 +14,7 @@ from trainfleet_exporter.config.kinds import (
     Flag,
     ProjectId,
 )
+from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.providers.huawei_modelarts.credentials_config import OR_CHAIN, Credentials
 from trainfleet_exporter.providers.huawei_modelarts.usage_config import Usage
 
@@ -80,7 +81,12 @@ class HuaweiModelArtsConfig(ProviderConfig):
         return configured or _FIXED.get(api) or f"https://{_HOSTS[api].format(self.region)}"
 
     def given_endpoints(self) -> Mapping[str, str]:
-        return {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
+        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
+        metadata = self.endpoints.metadata
+        # Plain http by nature, within the machine's own network; elsewhere it hands keys to whoever listens.
+        if metadata is not None and metadata != _FIXED["metadata"] and not is_link_local(metadata):
+            given["metadata"] = metadata
+        return given
 
     def sweeps(self) -> Mapping[str, Collector]:
         chosen = self.collectors

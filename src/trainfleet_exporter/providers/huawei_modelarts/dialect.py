@@ -50,7 +50,8 @@ class HuaweiDialect:
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Authenticate one attempt."""
         content_type = "application/json" if call.body else None
-        return _request(call, self.identity.headers(call, host, content_type=content_type))
+        headers, told = self.identity.headers(call, host, content_type=content_type)
+        return _request(call, headers, told)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong."""
@@ -63,6 +64,7 @@ class OpenDialect:
 
     api: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every call. What they say may be secret."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
         """Nothing is needed."""
@@ -75,7 +77,7 @@ class OpenDialect:
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Nothing but what HTTP needs."""
         content_type = {"content-type": "application/json"} if call.body else {}
-        return _request(call, {"host": host, **content_type, **self.headers})
+        return _request(call, {"host": host, **content_type, **self.headers}, tuple(self.headers.values()))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong."""
@@ -112,10 +114,10 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     return RequestRefused(message or "the request was refused", **facts) if answer.status >= 400 else None
 
 
-def _request(call: Call, headers: Mapping[str, str]) -> SignedRequest:
+def _request(call: Call, headers: Mapping[str, str], told: tuple[str, ...]) -> SignedRequest:
     # The canonical query itself goes on the wire, so that what was signed is what is sent.
     query = canonical_query(call.query)
-    return SignedRequest(call.method, f"{call.path}?{query}" if query else call.path, headers, call.body)
+    return SignedRequest(call.method, f"{call.path}?{query}" if query else call.path, headers, call.body, told)
 
 
 def _wrong_clock(message: str, date: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.scalars import refuse
 from trainfleet_exporter.config.secrets import Secret, unusable
 from trainfleet_exporter.config.wording import Rule
@@ -55,7 +56,7 @@ def found_in(environ: Mapping[str, str]) -> Found:
 def profile_file(name: str, environ: Mapping[str, str]) -> ProfileFile:
     """The file of a profile, whether or not it is there. `AccessDenied` where nothing says where it would be."""
     if path := environ.get(_PROFILES):
-        return ProfileFile(Path(path), name, shown=path)
+        return ProfileFile(Path(path), name, shown=path if is_plain(path) else f"of {_PROFILES}")
     if home := environ.get("HOME"):
         return ProfileFile(Path(home, ".huaweicloud", "credentials"), name, shown="~/.huaweicloud/credentials")
     raise AccessDenied(f"neither {_PROFILES} nor HOME says where the file of profiles is")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.providers.knowledge import FirstPoll
+from trainfleet_exporter.providers.knowledge import Groundwork
 
 _PATIENCE = 2
 """How many sweeps a job is waited for: AOM's samples are late, and a new job is not worth a call of its own each."""
@@ -23,7 +23,7 @@ class Handover:
     """Kept by the sweep over AOM (of that `interval`), asked by the cycle over task metrics."""
 
     def __init__(self, *, interval: float) -> None:
-        self.polled = FirstPoll()
+        self.polled = Groundwork()
         self._interval = interval
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs that it shows."""
@@ -85,7 +85,7 @@ class Handover:
             self._closed = closed
             self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in held}
         self._count()
-        self.polled.done()
+        self.polled.done(good=True)
 
     def _count(self) -> None:
         self._owned = self._claimed.union(*self._shown.values())

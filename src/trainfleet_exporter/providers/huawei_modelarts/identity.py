@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers.huawei_modelarts import metadata
 from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Identity, Source
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
@@ -11,7 +12,7 @@ from trainfleet_exporter.providers.huawei_modelarts.profiles import ProfileFile
 from trainfleet_exporter.providers.huawei_modelarts.sources import FileKeys, GivenKeys
 from trainfleet_exporter.providers.huawei_modelarts.sts import Session, agency_keys
 from trainfleet_exporter.providers.huawei_modelarts.tokens import User, password_tokens
-from trainfleet_exporter.providers.key_files import KeyFiles, read_secret
+from trainfleet_exporter.providers.key_files import KeyFiles, follow_secret
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_direct_transport
 from trainfleet_exporter.transport import Transport
@@ -87,9 +88,9 @@ def _keys(given: Credentials) -> Source:
     origin = ", ".join(dict.fromkeys(part.source for part in parts))
     paths = [part.path for part in parts if part.path is not None]
 
-    def assemble(texts: tuple[str, ...]) -> AccessKeys:
+    def assemble(read: tuple[Secret, ...]) -> AccessKeys:
         """Keys of the parts that are in files, in their order, and of the others."""
-        read = iter(texts)
-        return AccessKeys(*(part.reveal() if part.path is None else next(read) for part in parts))
+        of_files = iter(read)
+        return AccessKeys(*((part if part.path is None else next(of_files)).reveal() for part in parts))
 
-    return FileKeys(origin, KeyFiles(paths, read_secret), assemble) if paths else GivenKeys(origin, assemble(()))
+    return FileKeys(origin, KeyFiles(paths, follow_secret), assemble) if paths else GivenKeys(origin, assemble(()))

@@ -144,11 +144,15 @@ def queue_places(rows: Iterable[Row], jobs: Collection[str]) -> list[QueuePlace]
     return [QueuePlace(job_id, position + shift) for job_id, position in places.items() if job_id in jobs]
 
 
-def pool_queue(pool_id: str, rows: Iterable[Row], kinds: Collection[Accelerator]) -> PoolQueue:
+def pool_queue(pool_id: str, rows: Iterable[Row], kinds: Collection[Accelerator], *, unreadable: int = 0) -> PoolQueue:
     """What the rows of a pool's queue ask for together; 0 of the `kinds` that the pool has and nobody asks for.
 
-    A kind of which one row's amount cannot be read is not told: a sum without it would be too low.
+    A kind of which one row's amount cannot be read is not told, since a sum without it would be too low; and none is
+    where a row does not say what it asks for, or so many were `unreadable` as a whole.
     """
+    rows = list(rows)
+    if unreadable or not all(mapping(row, "resourceRequirement") for row in rows):
+        return PoolQueue(pool_id, ())
     counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
     unknown: set[Accelerator] = set()
     for row in rows:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys
+from trainfleet_exporter.sealed import Sealed
 
 PROJECT_ID = re.compile("[A-Za-z0-9-]{1,64}")
 _MAX_BYTES = 65536  # a file of credentials is short; what is longer is the wrong file
@@ -22,7 +24,7 @@ _NO_SECTION = "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Sealed):
     """What a section says; `project_id` is empty where it names none."""
 
     keys: AccessKeys
@@ -41,6 +43,10 @@ class ProfileFile:
     def origin(self) -> str:
         """In words."""
         return f"profile {self.name} of {self.shown}"
+
+    @property
+    def _section(self) -> str:
+        return f"[{self.name if is_plain(self.name) else '…'}]"
 
     def read(self, real: Path | None = None) -> Profile:
         """The section as it is now, from where the path's links lead; `AccessDenied` says why it is of no use."""
@@ -64,14 +70,14 @@ class ProfileFile:
             line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
             self._deny("it is not an INI file" + (f" (line {line})" if line else ""))
         if not parser.has_section(self.name):
-            self._deny(f"it has no section [{self.name}]")
+            self._deny(f"it has no section {self._section}")
         section = parser[self.name]
         values = {key: section.get(key, "") for key in ("ak", "sk", "security_token", "project_id")}
         for key, value in values.items():
             if (key in ("ak", "sk") or value) and unusable(value):
-                self._deny(f"{key} of section [{self.name}] is missing or not one line")
+                self._deny(f"{key} of section {self._section} is missing or not one line")
         if values["project_id"] and not PROJECT_ID.fullmatch(values["project_id"]):
-            self._deny(f"project_id of section [{self.name}] is not 1 to 64 letters, digits and hyphens")
+            self._deny(f"project_id of section {self._section} is not 1 to 64 letters, digits and hyphens")
         keys = AccessKeys(values["ak"], values["sk"], values["security_token"] or None)
         return Profile(keys, values["project_id"])
 

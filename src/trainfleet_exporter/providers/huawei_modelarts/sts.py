@@ -49,10 +49,11 @@ def agency_keys(
     """Keys of the agency, for the ID token as it is now. `provider` names whose they are, in the log."""
 
     async def fetch(deadline: float) -> Leased[AccessKeys]:
+        id_token = token.reveal()
         asked = {
             "provider_urn": provider_urn,
             "agency_urn": agency_urn,
-            "id_token": token.reveal(),
+            "id_token": id_token,
             **session.fields(),
         }
         call = Call(
@@ -60,11 +61,12 @@ def agency_keys(
             path="/v5/agencies/assume-with-oidc",
             method="POST",
             body=json.dumps(asked).encode(),
+            secrets=(id_token,),
         )
         answer = await sts.call(call, deadline=deadline)
         told = mapping(answer, "credentials") if isinstance(answer, dict) else {}
         return leased_keys(told, _NAMES, operation=_OPERATION)
 
     what = f"{provider}: temporary keys of OIDC agency {agency_urn}"
-    lease = Lease(what, fetch, margin=KEYS_MARGIN, basis=token.reveal)
+    lease = Lease(what, fetch, margin=KEYS_MARGIN, basis=token.now)
     return RenewedCredential(f"OIDC agency {agency_urn}, with the token of {in_words(token)}", lease)

@@ -43,12 +43,9 @@ def password_tokens(
 
     async def fetch(deadline: float) -> Leased[Token]:
         scope = {"project": {"id": project_id} if project_id else {"name": region}}
-        identity = {
-            "methods": ["password"],
-            "password": {
-                "user": {"name": user.name, "password": user.password.reveal(), "domain": {"name": user.domain_name}}
-            },
-        }
+        password = user.password.reveal()
+        who = {"name": user.name, "password": password, "domain": {"name": user.domain_name}}
+        identity = {"methods": ["password"], "password": {"user": who}}
         headers: dict[str, str] = {}
         call = Call(
             operation=_OPERATION,
@@ -56,6 +53,7 @@ def password_tokens(
             method="POST",
             query={"nocatalog": "true"},
             body=json.dumps({"auth": {"identity": identity, "scope": scope}}).encode(),
+            secrets=(password,),
             receive_headers=headers.update,
         )
         answer = await iam.call(call, deadline=deadline)
@@ -65,5 +63,5 @@ def password_tokens(
             raise BadAnswer("IAM's answer has no token, or does not say when it expires", operation=_OPERATION)
         return Leased(Token(token, text(mapping(told, "project"), "id")), expires)
 
-    lease = Lease(f"{provider}: IAM tokens of user {user.name}", fetch, margin=_MARGIN, basis=user.password.reveal)
+    lease = Lease(f"{provider}: IAM tokens of user {user.name}", fetch, margin=_MARGIN, basis=user.password.now)
     return RenewedCredential(f"IAM password of user {user.name}, from {in_words(user.password)}", lease)

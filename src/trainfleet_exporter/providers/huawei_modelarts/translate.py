@@ -197,25 +197,43 @@ def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Cou
     """The workload statistics of a pool; None where the answer holds none at all.
 
     The documented table calls the key `statics`, the example `statistics`; counts are text or numbers; types and
-    states that are left out of a given answer are 0.
+    states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it is not
+    even known of what, neither are the zeros.
     """
     dropped: Counter[str] = Counter()
     given = payload.get("statistics") or payload.get("statics")
-    if not isinstance(given, dict) or not isinstance(given.get("items") or [], list):
+    items = given.get("items", "") if isinstance(given, dict) else ""
+    if items is None:  # a list without entries, as Go writes it
+        items = []
+    if not isinstance(items, list):
         return None
-    counts: dict[tuple[str, str], int] = {(kind, word): 0 for kind in _WORKLOAD_TYPES for word in WORKLOAD_STATUS}
-    for item in mappings(given, "items"):
-        kind = text(item, "type")
-        states = mapping(item, "status")
+    counts: dict[tuple[str, str], int] = {}
+    unreadable: set[tuple[str, str]] = set()
+    zeros_are_known = True
+    seen: set[str] = set()
+    for item in items:
+        kind, states = (text(item, "type"), item.get("status")) if isinstance(item, dict) else ("", None)
+        if not kind or not isinstance(states, dict):
+            dropped["malformed"] += 1
+            zeros_are_known = False
+            continue
+        if kind in seen:
+            dropped["duplicate"] += 1
+            continue
+        seen.add(kind)
         for word in {**dict.fromkeys(WORKLOAD_STATUS), **dict.fromkeys(states)}:
             count = whole(states, word) if word in states else 0
-            if count is None or not kind:
+            if count is None:
                 dropped["malformed"] += 1
-                continue
-            counts[(kind, word)] = counts.get((kind, word), 0) + count
+                unreadable.add((kind, word))
+            else:
+                counts[kind, word] = count
+    if zeros_are_known:
+        counts = {(kind, word): 0 for kind in _WORKLOAD_TYPES for word in WORKLOAD_STATUS} | counts
     rows = [
         PoolWorkloads(pool_id, kind, WORKLOAD_STATUS.get(word, Status.UNKNOWN), word, count)
         for (kind, word), count in counts.items()
+        if (kind, word) not in unreadable
     ]
     return rows, dropped
 

@@ -108,12 +108,13 @@ def dlc_metrics(
                 )
                 async for points in pages:
                     collected.take(points)
-            except NotFound:
-                break  # the job went away meanwhile; the next sweep says what became of it
+            except NotFound as error:
+                await part.not_found(error)  # the next sweep says what became of the job
+                return
             part.dropped("no_data", 0 if collected.points else 1)
             for reason, count in collected.dropped.items():
                 part.dropped(reason, count)
-            shown += usage(feed, collected.found)
+            shown += usage(feed, collected)
             if not shown and not collected.points:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
         await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)

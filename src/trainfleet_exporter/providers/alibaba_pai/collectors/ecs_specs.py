@@ -45,4 +45,6 @@ class EcsSpecs:
                 return
             part.dropped("malformed", listing.malformed)
             self.known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
-            self._next_read = now + _KEPT
+            # What could not be read this time is not waited for until the next table is due.
+            is_whole = not listing.malformed and all(spec.cpu_cores is not None for spec in self.known.values())
+            self._next_read = now + (_KEPT if is_whole else _AGAIN)

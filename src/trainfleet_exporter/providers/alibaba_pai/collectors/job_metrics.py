@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
@@ -40,6 +40,7 @@ def job_metrics(
         job = shared.book.live()[part.key]
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
         taken: list[Reading] = []
+        lacking: set[str] = set()
         for metric in METRIC_TYPES:
             if metric.needs_gpu and without_gpu:
                 continue
@@ -47,14 +48,17 @@ def job_metrics(
                 payload = await shared.api.get_job_metrics(
                     part.key, metric.name, start=now - max_age, end=now, deadline=part.deadline
                 )
-            except NotFound:
-                break  # the job went away meanwhile; the next sweep says what became of it
+            except NotFound as error:
+                await part.not_found(error)  # the next sweep says what became of the job
+                return
             found, dropped = readings(payload, metric, job_id=part.key, now=now, max_age=max_age)
             _tell(part, dropped)
+            if dropped["malformed"]:
+                lacking.add(metric.field)
             taken += found
             if not taken and dropped.keys() <= {"no_data"}:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        await _publish(part, part.key, taken, now=now, max_data_age=max_data_age)
+        await _publish(part, taken, lacking, now=now, max_data_age=max_data_age)
 
     return Rolling(
         name="job_metrics",
@@ -69,13 +73,15 @@ def job_metrics(
     )
 
 
-async def _publish(part: Part, job_id: str, taken: Sequence[Reading], *, now: float, max_data_age: float) -> None:
+async def _publish(
+    part: Part, taken: Sequence[Reading], lacking: Collection[str], *, now: float, max_data_age: float
+) -> None:
     def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
         max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
         fresh = [reading for reading in taken if moment - reading.time <= max_age]
         # A touch later than the limit, so that the reading is surely beyond it then.
         stale_at = min((reading.time for reading in fresh), default=None)
-        return usage(job_id, fresh), None if stale_at is None else stale_at + max_age + 0.001
+        return usage(part.key, fresh, lacking), None if stale_at is None else stale_at + max_age + 0.001
 
     objects, stale_at = rebuild(now)
     await part.publish(objects, stale_at=stale_at, rebuild=rebuild)

@@ -62,9 +62,10 @@ class _WorkspaceSweep:
         """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
         for status in translate.LIVE_STATUSES:
             await self._take(await self._list({"Status": status, "StartTime": EVER}), asked_status=status)
-        known = self._page.ends_known_until
-        start = since if known is None else known - _OVERLAP
-        finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(time.time())}
+        known, now = self._page.ends_known_until, time.time()
+        # Where the clock was set back, no range may end before it begins.
+        start = since if known is None else min(known, now) - _OVERLAP
+        finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
         await self._take(await self._list(finished), only_finished=True)
         await self._look_up(self._page.missing(self._found))
         return self._found
@@ -102,7 +103,8 @@ class _WorkspaceSweep:
                     row = await self._shared.api.get_job(job_id, deadline=self._part.deadline, priority=Priority.SWEEP)
                 except NotFound:
                     continue
-                await self._take(Listing({job_id: row}, 0))
+                # The detail of a job does not name its user, as the lists do.
+                await self._take(Listing({job_id: {"Username": self._page.live[job_id].user_name} | row}, 0))
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]

@@ -20,8 +20,8 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
     async def read(part: Part) -> None:
         try:
             row = await shared.api.get_job(part.key, deadline=part.deadline)
-        except NotFound:
-            await part.publish([])  # gone since the list was read; the next sweep says what became of it
+        except NotFound as error:
+            await part.not_found(error)  # the next sweep says what became of it
             return
         detail, found, dropped = translate.pods(row)
         for reason, count in dropped.items():

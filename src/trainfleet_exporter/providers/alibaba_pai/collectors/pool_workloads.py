@@ -27,7 +27,7 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             return  # gone since this poll began
         listing = await shared.api.list_queue(part.key, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
-        queue = translate.queue(listing.rows.values(), part.key)
+        queue = translate.queue(listing.rows.values(), part.key, unreadable=listing.malformed)
         found: list[object] = []
         for workload_type in dict.fromkeys((*known.workload_types, *sorted(queue.by_type))):
             waiting = queue.by_type.get(workload_type, 0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from trainfleet_exporter.polling import Poll, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.sweeps import with_unread
 
 
 def pools(shared: Shared, *, interval: float) -> Sweep:
     """The collector. The list is one part: its pages make sense only together."""
 
     async def run(poll: Poll) -> None:
+        shared.pools_polled.begin()
         known = False
         try:
             async with poll.part("quotas") as part:
@@ -18,11 +20,13 @@ def pools(shared: Shared, *, interval: float) -> Sweep:
                 part.dropped("malformed", listing.malformed)
                 pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
                 amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
-                shared.learn_quotas({quota_id: translate.quota(row) for quota_id, row in listing.rows.items()})
+                quotas = {quota_id: translate.quota(row) for quota_id, row in listing.rows.items()}
+                listed = with_unread(quotas, shared.quotas, malformed=listing.malformed)
+                shared.learn_quotas({quota_id: quotas.get(quota_id) or shared.quotas[quota_id] for quota_id in listed})
                 known = True
                 await part.publish([*pools, *amounts])
         finally:
             shared.pools_known = known
-            shared.pools_polled.done()
+            shared.pools_polled.done(good=known)
 
     return Sweep(name="pools", interval=interval, run=run)

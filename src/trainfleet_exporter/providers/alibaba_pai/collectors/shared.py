@@ -9,7 +9,7 @@ from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import EcsSpecs
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import Quota
 from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.knowledge import FirstPoll, Knowledge
+from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
@@ -27,7 +27,7 @@ class Shared(Knowledge):
         """The accelerator model (GPUType) of each quota, as far as it is known."""
         self.pools_known = False
         """Whether the latest poll of pools could read them."""
-        self.pools_polled = FirstPoll()
+        self.pools_polled = Groundwork()
         self.ecs_specs = EcsSpecs(api)
 
     def learn_quotas(self, quotas: Mapping[str, Quota]) -> None:

@@ -217,7 +217,7 @@ class _Usage:
             for reason, count in collected.dropped.items():
                 part.dropped(reason, count)
         shown: list[Dated] = []
-        for place, dated in enumerate(usage(feed, collected.found), start=1):
+        for place, dated in enumerate(usage(feed, collected), start=1):
             shown.append(dated)
             if not place % _SLICE:
                 await asyncio.sleep(0)

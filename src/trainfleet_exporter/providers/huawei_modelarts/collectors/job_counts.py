@@ -42,17 +42,21 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
             counts.append(JobCount(part.key, translate.PHASE_STATUS[phase], phase, count))
         await part.publish(counts)
 
+    served = False
+
     async def read_quota(part: Part) -> None:
+        nonlocal served
         try:
             payload = await shared.api.training_quotas(deadline=part.deadline)
         except (RequestRefused, NotFound) as error:
-            if error.status != 404:
+            if error.status != 404 or served:
                 raise
             await part.publish([])  # not served in this region
             return
         quota = training_quota(payload)
         if quota is None:
             raise BadAnswer("the answer has no quota of jobs", operation="ShowTrainingQuotas")
+        served = True
         await part.publish([quota])
 
     return each_sweep("job_counts", interval=interval, at_once=at_once, keys=keys, read=read)

@@ -86,14 +86,15 @@ class JobsV1:
                 await part.publish([])
                 return
             await part.publish([shown, *await self._pods(part, job, version, shown)])
-        except NotFound:
-            await part.publish([])  # gone since the list was read
+        except NotFound as error:
+            await part.not_found(error)
 
     async def _pods(self, part: Part, job: str, version: str, shown: Job) -> list[object]:
         api = self._shared.api
         names = await api.log_file_names_v1(job, version, deadline=part.deadline)
         pods, dropped = v1.pods(shown.job_id, names)
         _tell(part, dropped)
+        unreadable = dropped["malformed"]
         if shown.status is not Status.RUNNING:
             return list(pods)
         used: dict[str, UsageValues] = {}
@@ -113,7 +114,7 @@ class JobsV1:
                     devices += cards
             except NotFound:
                 continue  # a pod that is gone takes nothing else along
-        return [*pods, *usage(shown.job_id, SOURCE, used), *devices]
+        return [*pods, *usage(shown.job_id, SOURCE, used, unreadable=unreadable), *devices]
 
 
 def _tell(part: Part, dropped: Mapping[str, int]) -> None:

@@ -16,8 +16,8 @@ def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     async def read(part: Part) -> None:
         try:
             rows = await shared.api.list_nodes(part.key, deadline=part.deadline)
-        except NotFound:
-            await part.publish([])  # gone since the list was read
+        except NotFound as error:
+            await part.not_found(error)
             return
         found: dict[str, Node] = {}
         for row in rows:

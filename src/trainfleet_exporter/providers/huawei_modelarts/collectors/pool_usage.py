@@ -23,8 +23,8 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
     async def read(part: Part) -> None:
         try:
             payload = await shared.api.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
-        except NotFound:
-            await part.publish([])  # gone since the list was read
+        except NotFound as error:
+            await part.not_found(error)
             return
         now, max_age = time.time(), max(max_data_age, 2 * part.interval)
         found = pool_readings(payload, now=now, max_age=max_age)

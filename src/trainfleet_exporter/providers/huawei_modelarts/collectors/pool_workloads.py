@@ -36,8 +36,8 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     async def read(part: Part) -> None:
         try:
             payload = await shared.api.workload_statistics(part.key, deadline=part.deadline)
-        except NotFound:
-            await part.publish([])  # gone since the list was read
+        except NotFound as error:
+            await part.not_found(error)
             return
         translated = translate.pool_workloads(part.key, payload)
         if translated is None:
@@ -45,7 +45,8 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         rows, dropped = translated
         for reason, count in dropped.items():
             part.dropped(reason, count)
-        queued[part.key] = sum(row.count for row in rows if row.status is Status.QUEUED)
+        # Where a count could not be read, the queue itself is asked.
+        queued[part.key] = sum(row.count for row in rows if row.status is Status.QUEUED) or dropped["malformed"]
         await part.publish(rows)
 
     async def read_queue(part: Part) -> None:
@@ -56,12 +57,13 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             return
         try:
             listing = await shared.api.queued_workloads(pool_id, deadline=part.deadline)
-        except NotFound:
-            await part.publish([])
+        except NotFound as error:
+            await part.not_found(error)
             return
         part.dropped("malformed", listing.malformed)
         rows = list(listing.rows.values())
-        await part.publish([pool_queue(pool_id, rows, kinds), *queue_places(rows, jobs_of(pool_id))])
+        queue = pool_queue(pool_id, rows, kinds, unreadable=listing.malformed)
+        await part.publish([queue, *queue_places(rows, jobs_of(pool_id))])
 
     def jobs_of(pool_id: str) -> Collection[str]:
         # A logical pool's workloads may be listed by the physical one, too: each job's place is shown by its own.

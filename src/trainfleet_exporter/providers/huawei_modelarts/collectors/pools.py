@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
+
 from trainfleet_exporter.model import Pool, PoolAmounts
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.sweeps import with_unread
 from trainfleet_exporter.providers.turns import Turns
 
 _AMOUNTS = "runtime metrics"
@@ -14,9 +18,12 @@ _AMOUNTS = "runtime metrics"
 def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector: a part for each workspace's pools, and one for the amounts of all."""
     by_workspace: dict[str, tuple[str, ...]] = {}
+    stale: set[str] = set()
+    """Workspaces whose last good list was kept long enough: their pools are polled on, and may be another's by now."""
     turns = Turns()
 
     async def run(poll: Poll) -> None:
+        shared.pools_polled.begin()
         known = False
         try:
             workspace_ids = await shared.workspaces()
@@ -29,24 +36,20 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             # After them, because the amounts are for the pools that are listed.
             await poll.read_each([_AMOUNTS], amounts, at_once=1)
         finally:
-            shared.pool_ids = tuple(pool_id for ids in by_workspace.values() for pool_id in ids)
+            shared.pool_ids = tuple(dict.fromkeys(pool_id for ids in by_workspace.values() for pool_id in ids))
             shared.pools_known = known
-            shared.pools_polled.done()
+            shared.pools_polled.done(good=known)
 
     async def read(part: Part) -> None:
         rows = await shared.api.list_pools(part.key, deadline=part.deadline)
         # From here to where this workspace's pools are entered nothing is waited for: a pool has one owner.
-        elsewhere = {pool_id for other, ids in by_workspace.items() if other != part.key for pool_id in ids}
-        found: dict[str, Pool] = {}
-        for row in rows:
-            pool = translate.pool(row) if isinstance(row, dict) else None
-            if pool is None:
-                part.dropped("malformed")
-            elif pool.pool_id in found or pool.pool_id in elsewhere:
-                part.dropped("duplicate")
-            else:
-                found[pool.pool_id] = pool
-        by_workspace[part.key] = tuple(found)
+        others = by_workspace.keys() - {part.key} - stale
+        elsewhere = {pool_id for other in others for pool_id in by_workspace[other]}
+        found, dropped = _pools(rows, elsewhere)
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
+        stale.discard(part.key)
+        by_workspace[part.key] = with_unread(found, by_workspace.get(part.key, ()), malformed=dropped["malformed"])
         await part.publish(list(found.values()))
 
     async def amounts(part: Part) -> None:
@@ -67,7 +70,19 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         }
         await part.publish(list(found.values()))
 
-    def expired(part: str) -> None:
-        by_workspace.pop(part, None)
+    return Sweep(name="pools", interval=interval, run=run, expired=stale.add)
 
-    return Sweep(name="pools", interval=interval, run=run, expired=expired)
+
+def _pools(rows: Sequence[object], elsewhere: Collection[str]) -> tuple[dict[str, Pool], Counter[str]]:
+    """The pools of one workspace by id, and what was dropped; those `elsewhere` are another workspace's."""
+    found: dict[str, Pool] = {}
+    dropped: Counter[str] = Counter()
+    for row in rows:
+        pool = translate.pool(row) if isinstance(row, dict) else None
+        if pool is None:
+            dropped["malformed"] += 1
+        elif pool.pool_id in found or pool.pool_id in elsewhere:
+            dropped["duplicate"] += 1
+        else:
+            found[pool.pool_id] = pool
+    return found, dropped

@@ -8,7 +8,7 @@ from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
-from trainfleet_exporter.providers.knowledge import FirstPoll, Knowledge
+from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 DEFAULT_WORKSPACE = "0"
 
@@ -25,14 +25,14 @@ class Shared(Knowledge):
         """By the last lists that could be read."""
         self.pools_known = False
         """Whether the latest poll of pools could read those of some workspace (or there is none)."""
-        self.pools_polled = FirstPoll()
+        self.pools_polled = Groundwork()
         self.accelerators: dict[str, frozenset[Accelerator]] = {}
         """By pool, the kinds of accelerators that it has, by the last answer that could be read."""
 
     async def pools(self) -> tuple[str, ...]:
-        """The ids of the pools to poll. Raises NotReady where the latest poll of pools read none."""
+        """The ids of the pools to poll. Raises NotReady where none is known for want of an answer."""
         await self.pools_polled.wait()
-        if not self.pools_known:
+        if not self.pool_ids and not self.pools_known:
             raise NotReady("the list of pools could not be read")
         return self.pool_ids
 

@@ -55,16 +55,21 @@ def task_metrics_usage(
 
     async def read(part: Part) -> None:
         found: dict[str, UsageValues] = {}
+        missing: NotFound | None = None
         for task in shared.tasks_of(part.key):
             try:
                 payload = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
-            except NotFound:
-                continue  # the task, or the whole job, went away meanwhile
+            except NotFound as error:
+                missing = error  # the task, or the whole job, went away meanwhile
+                continue
             values, dropped = pod_values(payload)
             for reason, count in dropped.items():
                 part.dropped(reason, count)
             if values is not None:
                 found[task] = values
+        if missing is not None and not found:
+            await part.not_found(missing)
+            return
         await part.publish(usage(part.key, SOURCE, found))
 
     return Rolling(

@@ -14,15 +14,19 @@ from trainfleet_exporter.providers.sweeps import workspaces_sweep
 
 def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: float) -> Sweep:
     """The collector. `configured` are the ids that the config names; None for all that the identity may enter."""
+    served = False
 
     async def list_all(deadline: float) -> Listing:
+        nonlocal served
         try:
-            return await shared.api.list_workspaces(deadline=deadline)
+            listing = await shared.api.list_workspaces(deadline=deadline)
         except (RequestRefused, NotFound) as error:
-            if error.status != 404:
+            if error.status != 404 or served:
                 raise
             # A region that does not serve workspaces has the default one.
             return Listing({DEFAULT_WORKSPACE: {"id": DEFAULT_WORKSPACE, "name": "default"}})
+        served = True
+        return listing
 
     return workspaces_sweep(
         shared, configured=configured, interval=interval, list_all=list_all, translate=translate.workspace

@@ -1,0 +1,135 @@
+"""Runners that come and go while a schedule runs, and parts that are dropped while others are made anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from tests.polling.rig import Rig, count
+from tests.support.clock import run_stepped
+from tests.transport.test_budget import JANUARY, Clock
+from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
+from trainfleet_exporter.polling import Pacing, PartStore, Poll, Schedule, Sweep
+from trainfleet_exporter.telemetry import CollectorState
+from trainfleet_exporter.transport import Budget
+
+
+def _counting(polls: list[float], *, seconds: float = 0.0) -> Rig:
+    async def run(poll: Poll) -> None:
+        polls.append(asyncio.get_running_loop().time())
+        async with poll.part("a") as part:
+            await asyncio.sleep(seconds)
+            await part.publish(count("a"))
+
+    return Rig(Sweep(name="jobs", interval=60, run=run))
+
+
+def test_one_that_comes_polls_at_once_and_one_that_goes_no_more() -> None:
+    async def main() -> None:
+        first: list[float] = []
+        later: list[float] = []
+        early: list[float] = []
+        staying, coming, never = _counting(first), _counting(later), _counting(early)
+        schedule = Schedule([staying.runner])
+        schedule.add([never.runner])
+        await schedule.remove([never.runner])  # before the start
+        schedule.start()
+        await asyncio.sleep(30)
+        schedule.add([coming.runner])
+        await asyncio.sleep(65)
+        await schedule.remove([coming.runner])
+        await asyncio.sleep(200)
+        await schedule.stop()
+        schedule.add([_counting(early).runner])
+        await asyncio.sleep(200)
+        assert (first, later, early) == ([0, 60, 120, 180, 240], [30, 90], [])
+        assert await coming.parts() == {"a"}  # what it showed is another's business
+        coming.runner.vanish()
+        assert await coming.parts() == set()
+        assert coming.own("collector_parts") == coming.own("collector_series") == 0
+
+    run_stepped(main)
+
+
+def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> None:
+    async def main() -> None:
+        polls: list[float] = []
+        rig = _counting(polls, seconds=49)
+        rig.runner.collector = Sweep(name="jobs", interval=20, run=rig.runner.collector.run)  # type: ignore[union-attr]
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(60)
+        await schedule.remove([rig.runner])
+        await asyncio.sleep(300)
+        await schedule.stop()
+        assert polls == [0, 49]
+        assert rig.own("collector_errors_total", reason="deadline") is None
+
+    run_stepped(main)
+
+
+class _SlowRenderer(Renderer):
+    async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
+        await asyncio.sleep(5)
+        return self.render(provider, objects)
+
+
+def _store(board: Board) -> PartStore:
+    renderer = _SlowRenderer(RenderSettings(deny=(), job_labels=()))
+    return PartStore(CollectorState("p", "jobs", 60.0), board=board, renderer=renderer, keep_polls=3, poll_timeout=50)
+
+
+def test_a_part_that_is_dropped_while_another_is_made_anew() -> None:
+    async def main() -> None:
+        store = _store(Board())
+        for key in ("a", "b"):
+            await store.publish(key, count(key), stale_at=0.0, rebuild=lambda _: (count("x"), None))
+        await asyncio.sleep(1000)  # both have been shown long enough
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=lambda _: (count("x"), None))
+        expiring = asyncio.create_task(store.expire())
+        await asyncio.sleep(1)  # `a` is being made anew
+        store.keep_only({"a"})
+        await expiring
+        assert ("a" in store, "b" in store) == (True, False)
+
+    run_stepped(main)
+
+
+def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
+    class Watched(Board):
+        puts = 0
+
+        def put(self, part: object, rendered: Mapping[str, Sequence[bytes]]) -> None:
+            self.puts += bool(rendered)
+            super().put(part, rendered)
+
+    async def main() -> None:
+        board = Watched()
+        store = _store(board)
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=lambda _: (count("a"), None))
+        late = [asyncio.create_task(job) for job in (store.publish("b", count("b")), store.expire())]
+        await asyncio.sleep(1)
+        store.close()
+        await asyncio.gather(*late)
+        await store.publish("c", count("c"))
+        store.fail("a")
+        await store.expire()
+        assert (board.puts, board.series(("p", "jobs", "a"))) == (1, 0)
+
+    run_stepped(main)
+
+
+def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
+    budget = Budget("dlc", round(JANUARY.seconds / 60 * 10), calendar=Clock(JANUARY.starts).calendar())
+    pacing = Pacing()
+    paces = {name: pacing.join(name, "jobs", 60.0, {"dlc": budget}) for name in ("a", "b")}
+    for name, pace in paces.items():
+        for _ in range(10):
+            pacing.attempted(name, "jobs", "dlc")
+        pace.polled()
+    assert paces["a"].interval > 110
+    pacing.leave("b")
+    assert paces["a"].interval < 61
+    pacing.leave("nobody")
+    again = pacing.join("b", "jobs", 60.0, {"dlc": budget})
+    assert again.calls("dlc") == 0  # it has everything to learn
