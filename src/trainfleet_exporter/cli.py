@@ -11,15 +11,18 @@ import json
 import logging
 import os
 import platform as python_platform
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import trainfleet_exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
+from trainfleet_exporter.descriptors import check_descriptors
+from trainfleet_exporter.ending import Ending
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
+from trainfleet_exporter.hangup import Hangup
 from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.server import split_address
@@ -44,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse().parse_args(arguments)
     set_up_logs(options.log_level, options.log_format)
     try:
-        return run(options)
+        check_descriptors()
+        with Ending() as ending:
+            return run(options, ending)
     except ConfigError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
@@ -55,49 +60,62 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OperatorError as error:
         print(f"trainfleet-exporter: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would fail once more when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print("trainfleet-exporter: nobody reads the output any more", file=sys.stderr)
+        return 1
 
 
-def _run_daemon(options: argparse.Namespace) -> int:
-    config = _load(options)
+def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
     if options.config_check:
-        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
+        print(f"{options.config_file}: the config is good: {len(_load(options).providers)} provider(s)")
         return 0
-    web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
+    hangup = Hangup()
+    config = _load(options)
+    web = WebSettings(
+        addresses=_addresses(options),
+        telemetry_path=options.web_telemetry_path,
+        enable_lifecycle=options.web_enable_lifecycle,
+    )
 
     async def run(stopped: asyncio.Event) -> None:
-        daemon = Daemon(config, installed_platforms(), web)
+        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options))
         try:
             await daemon.start()
+            hangup.listen(daemon.request_reload)
             await stopped.wait()
         finally:
             await daemon.stop()
 
-    return _run_until_signal(run)
+    return ending.serve(run, after=hangup.ignore)
 
 
-def _run_once(options: argparse.Namespace) -> int:
+def _run_once(options: argparse.Namespace, ending: Ending) -> int:
     config = _load(options)
 
     async def run() -> bool:
         exporter = Exporter(config, installed_platforms())
         try:
             succeeded = await exporter.poll_once()
-            sys.stdout.buffer.write(await exporter.text())
-            sys.stdout.buffer.flush()
+            text = await exporter.text()
+            if sys.stdout is not None:  # closed by somebody who wants the exit code alone
+                sys.stdout.buffer.write(text)
+                sys.stdout.buffer.flush()
         finally:
             await exporter.aclose()
         return succeeded
 
-    return 0 if asyncio.run(run()) else 1
+    return 0 if ending.finish(run()) else 1
 
 
-def _run_diagnose(options: argparse.Namespace) -> int:
+def _run_diagnose(options: argparse.Namespace, ending: Ending) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
     def tell(text: str) -> None:
         print(f"diagnose: {text}", file=sys.stderr, flush=True)
 
-    reports = asyncio.run(examine(_load(options), installed_platforms(), tell=tell))
+    reports = ending.finish(examine(_load(options), installed_platforms(), tell=tell))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -105,39 +123,28 @@ def _run_diagnose(options: argparse.Namespace) -> int:
     return 0 if all(report.success for report in reports) else 1
 
 
-def _run_demo(options: argparse.Namespace) -> int:
+def _run_demo(options: argparse.Namespace, ending: Ending) -> int:
     from trainfleet_exporter.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
-    return _run_until_signal(lambda stopped: run_demo(stopped, web=web, seed=options.seed))
+    return _run_without_file(ending, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
 
 
-def _run_simulate(options: argparse.Namespace) -> int:
+def _run_simulate(options: argparse.Namespace, ending: Ending) -> int:
     from trainfleet_exporter.demo import run_simulator  # noqa: PLC0415 - likewise
 
-    return _run_until_signal(lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
+    return _run_without_file(ending, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
 
 
-def _run_until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    """Run until SIGTERM or SIGINT; a second signal ends the process at once."""
+def _run_without_file(ending: Ending, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    """Run what has no config file of its own until a signal ends it."""
+    hangup = Hangup()
 
-    async def supervise() -> None:
-        loop = asyncio.get_running_loop()
-        stopped = asyncio.Event()
-
-        def stop() -> None:
-            if stopped.is_set():
-                os._exit(1)  # asked twice: whatever holds things up is not waited for
-            stopped.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
-        # The usual word for "read your config again"; without a handler it would end the process.
-        loop.add_signal_handler(signal.SIGHUP, log.warning, "SIGHUP: this version does not reload; restart it instead")
+    async def listening(stopped: asyncio.Event) -> None:
+        hangup.listen(partial(log.warning, "SIGHUP: there is no config file here that could be read again"))
         await run(stopped)
 
-    asyncio.run(supervise())
-    return 0
+    return ending.serve(listening, after=hangup.ignore)
 
 
 def _load(options: argparse.Namespace) -> Config:
@@ -208,6 +215,12 @@ def _daemon_parser() -> argparse.ArgumentParser:
     _add_config(parser)
     parser.add_argument("--config.check", dest="config_check", action="store_true", help="check the config and exit")
     _add_web(parser, ":10075")
+    parser.add_argument(
+        "--web.enable-lifecycle",
+        dest="web_enable_lifecycle",
+        action="store_true",
+        help="reload the config on POST or PUT to /-/reload, too, and not only on SIGHUP",
+    )
     version = f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {python_platform.python_version()})"
     parser.add_argument("--version", action="version", version=version)
     return parser
@@ -253,7 +266,7 @@ def _add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="the simulated world's seed; default: 1")
 
 
-_COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]]] = {
+_COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace, Ending], int]]] = {
     "": (_daemon_parser, _run_daemon),
     "demo": (_demo_parser, _run_demo),
     "diagnose": (_diagnose_parser, _run_diagnose),

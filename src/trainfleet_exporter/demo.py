@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from trainfleet_exporter.config import Config, load_config
@@ -34,7 +35,7 @@ trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts p
 async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
     """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
-    async with simulator.serve("127.0.0.1", 0) as cloud:
+    async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
         daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), web)
         try:
             await daemon.start()
@@ -51,21 +52,37 @@ async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> N
     """Serve only the simulated clouds, and print a config file that reaches them."""
     host, port = _loopback(address)
     simulator = Simulator(seed=seed, clouds=CLOUDS)
-    async with simulator.serve(host, port) as cloud:
+    async with _served(simulator, host, port, address) as cloud:
         print(f"# Simulated clouds at {cloud}; {cloud}/truth tells what they last answered.")
         print(simulator.config_yaml(cloud), flush=True)
         await stopped.wait()
 
 
+@asynccontextmanager
+async def _served(simulator: Simulator, host: str, port: int, address: str) -> AsyncIterator[str]:
+    """Serve the simulated clouds; StartError where they cannot listen."""
+    serving = simulator.serve(host, port)
+    try:
+        cloud = await serving.__aenter__()
+    except OSError as error:
+        raise StartError(f"cannot listen on {address}: {error.strerror}; choose another --listen") from None
+    try:
+        yield cloud
+    finally:
+        await serving.__aexit__(None, None, None)
+
+
 def _config(text: str) -> Config:
     """Read the config as from any file, so that the demo takes the same way in as everybody."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "demo.yaml")
-        path.write_text(text, encoding="utf-8")
-        platforms = installed_platforms()
-        return load_config(
-            path, environ=os.environ, platforms={name: platform.config for name, platform in platforms.items()}
-        )
+    # A pipe is a file that needs no place to be written to: containers like to be read-only.
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        configs = {name: platform.config for name, platform in installed_platforms().items()}
+        return load_config(Path(f"/dev/fd/{reading}"), environ=os.environ, platforms=configs)
+    finally:
+        os.close(reading)
 
 
 async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,8 @@ class CollectorState:
     parts_failed: int = 0
     oldest_part: float | None = None
     series: int = 0
+    gone: bool = False
+    """Whether the collector is no more: what it still tells, being late, is not counted."""
 
 
 class BudgetFigures(Protocol):
@@ -61,6 +63,7 @@ class _States(Collector):
         self.states: list[CollectorState] = []
         self.expiries: dict[str, Callable[[], float | None]] = {}
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
+        self.reload_succeeded = True
         self.config_loaded_at = time.time()
 
     def collect(self) -> Iterator[Metric]:
@@ -110,8 +113,8 @@ class _States(Collector):
         yield self._expiry()
         yield GaugeMetricFamily(
             "trainfleet_exporter_config_last_reload_successful",
-            "1 if the latest reading of the config file succeeded.",
-            value=1.0,
+            "1 if the latest reading of the config file succeeded, 0 if it failed and the config before stays in use.",
+            value=float(self.reload_succeeded),
         )
         yield GaugeMetricFamily(
             "trainfleet_exporter_config_last_reload_success_timestamp_seconds",
@@ -223,6 +226,38 @@ class Telemetry:
         for reason in DROP_REASONS:
             self._dropped.labels(state.provider, state.collector, reason)
 
+    def unwatch(self, provider: str) -> None:
+        """Show no gauge of a provider any more. Its counters stay: it may be watched again."""
+        for state in self._states.states:
+            state.gone = state.gone or state.provider == provider
+        self._states.states = [state for state in self._states.states if not state.gone]
+        self._states.expiries.pop(provider, None)
+        self._states.budgets = {key: budget for key, budget in self._states.budgets.items() if key[0] != provider}
+
+    def forget_provider(self, provider: str) -> None:
+        """Let go of the counters of a provider that is no more."""
+        for counter in (self._requests, self._latency, self._errors, self._dropped):
+            counter.remove_by_labels({"provider": provider})
+
+    def forget_collector(self, provider: str, collector: str) -> None:
+        """Let go of the counters of a collector that a provider has no more."""
+        for counter in (self._errors, self._dropped):
+            counter.remove_by_labels({"provider": provider, "collector": collector})
+
+    def arrange(self, providers: Sequence[str]) -> None:
+        """Show the gauges of the providers in this order."""
+        place = {provider: number for number, provider in enumerate(providers)}
+        states = self._states
+        states.states.sort(key=lambda state: place[state.provider])
+        states.expiries = dict(sorted(states.expiries.items(), key=lambda item: place[item[0]]))
+        states.budgets = dict(sorted(states.budgets.items(), key=lambda item: place[item[0][0]]))
+
+    def reloaded(self, *, success: bool) -> None:
+        """The config was read again: it is in use, or another one is kept because it is not fit for use."""
+        self._states.reload_succeeded = success
+        if success:
+            self._states.config_loaded_at = time.time()
+
     def watch_credentials(self, provider: str, expires: Callable[[], float | None]) -> None:
         """Show when a provider's credentials end, as long as `expires` tells a time (Unix seconds)."""
         self._states.expiries[provider] = expires
@@ -233,10 +268,14 @@ class Telemetry:
 
     def failed(self, state: CollectorState, reason: str) -> None:
         """Count a failure of a collector's part."""
+        if state.gone:
+            return
         self._errors.labels(state.provider, state.collector, reason).inc()
 
     def dropped(self, state: CollectorState, reason: str, count: int = 1) -> None:
         """Count readings that are not shown; `reason` is one of DROP_REASONS."""
+        if state.gone:
+            return
         self._dropped.labels(state.provider, state.collector, reason).inc(count)
 
     def exposition(self, *, openmetrics: bool) -> bytes:

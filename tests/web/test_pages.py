@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -105,7 +105,41 @@ def test_head_is_get_without_a_body(pages: Pages) -> None:
 def test_other_methods_are_refused(pages: Pages) -> None:
     for path in ("/metrics", "/", "/-/healthy", "/-/ready", "/config"):
         assert _ask(pages, path, method="POST").status_code == 405
-    assert _ask(pages, "/-/reload", method="POST").status_code == 404
+
+
+@dataclass
+class _Reload:
+    success: bool
+    text: str
+    asked: int = 0
+
+    async def __call__(self) -> _Reload:
+        self.asked += 1
+        return self
+
+
+def test_a_reload_is_asked_for_by_post_or_put(pages: Pages) -> None:
+    good = _Reload(success=True, text="reloaded\nkept: p\n")
+    for method in ("POST", "PUT"):
+        answer = _ask(replace(pages, reload=good), "/-/reload", method=method)
+        assert (answer.status_code, answer.text) == (200, good.text)
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    bad = _Reload(success=False, text="not reloaded:\nconfig.yaml:1: <b>\n")
+    answer = _ask(replace(pages, reload=bad), "/-/reload", method="POST")
+    assert (answer.status_code, answer.text) == (500, bad.text)
+    assert (good.asked, bad.asked) == (2, 1)
+    for method in ("GET", "HEAD", "DELETE", "PATCH", "OPTIONS"):
+        answer = _ask(replace(pages, reload=good), "/-/reload", method=method)
+        assert answer.status_code == 405
+        assert set(answer.headers["allow"].split(", ")) == {"POST", "PUT"}
+    assert good.asked == 2
+
+
+def test_without_the_flag_nobody_can_ask_for_a_reload(pages: Pages) -> None:
+    for method in ("POST", "PUT"):
+        answer = _ask(pages, "/-/reload", method=method)
+        assert (answer.status_code, answer.text) == (403, "Lifecycle API is not enabled.\n")
+    assert _ask(pages, "/-/reload").status_code == 405
 
 
 def test_landing_page_links_to_what_there_is(pages: Pages) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
+import os
 import socket
+from typing import Any
 
 import pytest
 
+from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.server import WebServer, listen, listen_on_each
 
 
 def _close(sockets: list[socket.socket]) -> None:
@@ -40,3 +46,148 @@ def test_a_taken_port() -> None:
 def test_malformed_addresses(address: str) -> None:
     with pytest.raises(StartError, match=r"allowed are HOST:PORT|write an IPv6"):
         listen(address)
+
+
+@pytest.mark.parametrize("address", ["a..b:80", "é" * 70 + ":80"])
+def test_what_can_be_no_host_name(address: str) -> None:
+    with pytest.raises(StartError, match=r"not a host name; choose another --web.listen-address"):
+        listen(address)
+
+
+def test_a_name_that_is_not_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(StartError, match=r"cannot listen on no\.test:80: name or service not known; choose another"):
+        listen("no.test:80")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EADDRNOTAVAIL, errno.EMFILE])
+def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket.socket, "bind", fail)
+    hint = "raise the limit" if number == errno.EMFILE else "choose another --web.listen-address"
+    with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:80: {os.strerror(number)}; {hint}"):
+        listen("127.0.0.1:80")
+
+
+def test_where_one_of_two_addresses_is_taken_the_other_is_released() -> None:
+    taken = listen("127.0.0.1:0")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        first = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(StartError, match="Address already in use"):
+        listen_on_each([first, f"127.0.0.1:{taken[0].getsockname()[1]}"])
+    _close(listen(first))
+    _close(taken)
+
+
+class _Denying(socket.socket):
+    """A listening socket of a system that has no file descriptor left, as long as `denies`."""
+
+    denies = False
+    tries = 0
+
+    def accept(self) -> Any:
+        self.tries += 1
+        if self.denies:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+async def _hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+async def _ask(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        (plain,) = listen("127.0.0.1:0")
+        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        server = WebServer(_hello, [sock])
+        await server.start()
+        port = sock.getsockname()[1]
+        assert (await _ask(port)).endswith(b"hi")
+        sock.denies, sock.tries = True, 0
+        asked = [asyncio.create_task(_ask(port)) for _ in range(3)]
+        await asyncio.sleep(60)
+        assert not any(task.done() for task in asked)
+        assert 50 <= sock.tries <= 62  # once a second, and not in circles
+        sock.denies = False
+        assert all(answer.endswith(b"hi") for answer in await asyncio.gather(*asked))
+        await asyncio.sleep(3)
+        sock.denies = True  # again before it was over: that is the same shortage
+        asked = [asyncio.create_task(_ask(port))]
+        await asyncio.sleep(3)
+        sock.denies = False
+        await asyncio.gather(*asked)
+        await asyncio.sleep(10)
+        await server.stop()
+
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
+        run_stepped(main)
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    assert told[0].startswith("connections wait, because none can be accepted: Too many open files")
+    assert told[1].startswith("connections are accepted again, after ")
+    assert len(told) == 2
+
+
+def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        (plain,) = listen("127.0.0.1:0")
+        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock.denies = True
+        server = WebServer(_hello, [sock])
+        await server.start()
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        await asyncio.sleep(5)
+        await server.stop()
+        with pytest.raises(ConnectionError):
+            await reader.readexactly(1)
+        writer.close()
+        await asyncio.sleep(5)  # nothing is left that would try again
+
+    with caplog.at_level(logging.WARNING):
+        run_stepped(main)
+    assert len(caplog.records) == 1
+
+
+def test_a_client_that_does_not_read_is_cut_off_after_two_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[str] = []
+
+    async def endless(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(1000):
+                await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+        finally:
+            ended.append("ended")
+
+    async def main() -> None:
+        server = WebServer(endless, listen("127.0.0.1:0"))
+        await server.start()
+        host, _, port = server.addresses[0].partition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await asyncio.sleep(1)
+            began = asyncio.get_running_loop().time()
+            await server.stop()
+            assert 1.9 < asyncio.get_running_loop().time() - began < 3
+
+    with caplog.at_level(logging.WARNING):
+        run_stepped(main)
+    assert ended == ["ended"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 connection(s) cut off: the client did not take its answer in time"
+    ]

@@ -17,13 +17,19 @@ class Account:
 
     def __init__(self, name: str, limits: Limits, budgets: Mapping[str, Budget] | None = None) -> None:
         self.name = name
+        self.limits = limits
         self.budgets: Mapping[str, Budget] = budgets or {}
-        self._limits = limits
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def limiter(self, host: str, api: str) -> Limiter:
         """The limiter of one API at one host."""
         key = (host, api)
         if key not in self._limiters:
-            self._limiters[key] = Limiter(host, self._limits)
+            self._limiters[key] = Limiter(host, self.limits)
         return self._limiters[key]
+
+    def with_budgets(self, budgets: Mapping[str, Budget]) -> Account:
+        """The account with other budgets: what was learnt of how fast it may ask is shared with this one."""
+        other = Account(self.name, self.limits, budgets)
+        other._limiters = self._limiters
+        return other

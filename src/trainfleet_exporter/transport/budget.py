@@ -36,7 +36,8 @@ class Budget:
     """The calls of one API that one account may make in a month.
 
     `known` is what was spent by month, where that is on record. `save` has the bounds of `promise` written where they
-    survive a crash; at once if it is told so, because the attempt that is about to be made exceeds them.
+    survive a crash; at once if it is told so, because the attempt that is about to be made exceeds them. `calls` may
+    be set anew: what was spent stays spent.
     """
 
     def __init__(
@@ -85,6 +86,11 @@ class Budget:
         """Calls a second that would spend the whole budget in the whole month."""
         return self.calls / self._now()[0].month.seconds
 
+    @property
+    def spent(self) -> dict[Month, int]:
+        """What has been spent, by month."""
+        return self.promise(exact=True)
+
     def check(self) -> None:
         """BudgetSpent if no call is left."""
         self._refuse_if_spent(self._now())
@@ -121,6 +127,36 @@ class Budget:
         for month, bound in bounds.items():
             if month in self._lines:
                 self._lines[month].safe = bound
+
+    def saved_by(self, save: Callable[[bool], None] | None) -> None:
+        """Have the bounds written by somebody else from now on, who has nothing of them yet; or by nobody."""
+        self._save = save
+        self._asked, self._ahead, self._saved_at = False, 0, -math.inf
+        for line in self._lines.values():
+            line.safe = 0
+
+    def assume_nothing(self) -> None:
+        """What was spent before is about to be told by `add`: nothing is assumed of it."""
+        self._now()
+        for line in self._lines.values():
+            line.before = 0
+
+    def add(self, calls: Mapping[Month, int]) -> None:
+        """Calls that were counted elsewhere by month (below 0: that were counted here and are not any more)."""
+        self._set(
+            {month: spent + calls.get(month, 0) for month, spent in ({**dict.fromkeys(calls, 0), **self.spent}).items()}
+        )
+
+    def at_least(self, calls: Mapping[Month, int]) -> None:
+        """By month, what is known to have been spent at least."""
+        self._set({month: max(calls.get(month, 0), spent) for month, spent in ({**calls, **self.spent}).items()})
+
+    def _set(self, spent: Mapping[Month, int]) -> None:
+        for month, calls in spent.items():
+            if (line := self._lines.get(month)) is not None:
+                line.before += max(0, calls) - line.spent
+            else:
+                self._known[month] = max(0, calls)
 
     def _cover(self, save: Callable[[bool], None], moments: tuple[Moment, ...]) -> None:
         """Have the state file stay ahead: in good time where half of what it allows is used up, else at once."""

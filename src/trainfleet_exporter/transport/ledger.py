@@ -7,123 +7,178 @@ process at a time keeps it; another that runs beside it (`once`, `diagnose`) onl
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainfleet_exporter.transport.budget import Budget
 from trainfleet_exporter.transport.calendar import Calendar, Month
+from trainfleet_exporter.transport.state_file import Holder, Spent, read_state, state_page
+
+__all__ = ["Holder", "Ledger"]
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
 _KEPT_AFTER_MONTH = 86400.0
 """Seconds for which a month that is over stays on record, should the clock be set back by some hours."""
-_LARGEST = 1_000_000
-"""Bytes of a state file that are read at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose budget it is: an account's, or a provider's that belongs to no account."""
-
-    kind: str
-    name: str
-
-
-Spent = dict[tuple[Holder, str], dict[Month, int]]
 
 
 class Ledger:
     """The budgets of all accounts, kept at `path` where there is one and it is `owned`, else only read from it.
 
     A file that cannot be read is one warning, and then as if there were none; so is one that cannot be written.
+    Whoever had a budget once stays on record until the month is over.
     """
 
     def __init__(self, path: Path | None, *, owned: bool = True, calendar: Calendar | None = None) -> None:
-        self._path = path if owned else None
         self._calendar = Calendar() if calendar is None else calendar
         self._budgets: dict[tuple[Holder, str], Budget] = {}
-        self._known = {} if path is None else _read(path)
-        if path is not None and not owned:
-            log.warning("another exporter keeps the state file: calls of this one are not added to what was spent")
-        self._writing = threading.Lock()
-        self._number = 0
-        self._written = 0
-        self._under_way = False
-        self._broken = False
+        self._known: Spent = {} if path is None else read_state(path)
+        self._file = _opened(path, owned)
 
     def budget(self, holder: Holder, api: str, calls: int) -> Budget:
-        """The budget of one API; to be asked for once."""
+        """The budget of one API, with this limit from now on."""
+        budget = self.draft(holder, api, calls)
+        self.adopt(holder, budget, calls)
+        return budget
+
+    def draft(self, holder: Holder, api: str, calls: int) -> Budget:
+        """What `adopt` may put to use: the budget that there is, as it is, or a new one that nobody knows yet."""
         key = (holder, api)
-        self._budgets[key] = Budget(
-            api,
-            calls,
-            calendar=self._calendar,
-            known=self._known.get(key),
-            save=None if self._path is None else self._save,
-        )
-        return self._budgets[key]
+        if key in self._budgets:
+            return self._budgets[key]
+        return Budget(api, calls, calendar=self._calendar, known=self._known.get(key))
+
+    def adopt(self, holder: Holder, budget: Budget, calls: int) -> None:
+        """Put a drafted budget to use, with this limit."""
+        budget.calls = calls
+        if self._budgets.get((holder, budget.api)) is not budget:
+            self._budgets[holder, budget.api] = budget
+            budget.saved_by(None if self._file is None else self._save)
+
+    def spent(self, holder: Holder) -> dict[str, dict[Month, int]]:
+        """By API and month, what is on record of a holder."""
+        return {api: months for (whose, api), months in (self._known | self._exactly()).items() if whose == holder}
+
+    def add(self, holder: Holder, api: str, calls: Mapping[Month, int]) -> None:
+        """Calls by month that were counted as another's (below 0: as this one's, and belong to another)."""
+        if (budget := self._budgets.get((holder, api))) is not None:
+            budget.add(calls)
+            return
+        known = self._known.setdefault((holder, api), {})
+        for month, count in calls.items():
+            known[month] = max(0, known.get(month, 0) + count)
+
+    def forget(self, holder: Holder) -> None:
+        """Strike a holder off the record, because others took over what it spent."""
+        for record in (self._known, self._budgets):
+            for key in [key for key in record if key[0] == holder]:
+                del record[key]
+
+    def move(self, path: Path | None, known: Spent, *, owned: bool) -> Callable[[], None]:
+        """Keep another file from now on, or none. Of what it said (`known`) and what we know the larger counts.
+
+        What is returned writes the file that was kept until now for a last time: it waits for the disk, and may be
+        called in a thread.
+        """
+        leave = self._last_page()
+        for key, months in known.items():
+            if (budget := self._budgets.get(key)) is not None:
+                budget.at_least(months)
+            ours = self._known.setdefault(key, {})
+            ours.update({month: max(calls, ours.get(month, 0)) for month, calls in months.items()})
+        self._file = _opened(path, owned)
+        for budget in self._budgets.values():
+            budget.saved_by(None if self._file is None else self._save)
+        self.write_soon()
+        return leave
+
+    def write_soon(self) -> None:
+        """Have the file written without waiting for it, because what is on record has changed hands."""
+        if self._file is not None and (self._budgets or self._known):
+            self._save(False)
 
     def close(self) -> None:
         """Write what was spent exactly, at a clean stop."""
-        if self._path is not None and self._budgets:
-            self._write_now(exact=True)
+        self._last_page()()
+
+    def _last_page(self) -> Callable[[], None]:
+        file = self._file
+        if file is None or not self._budgets:
+            return lambda: None
+        _, data = self._page(exact=True)
+        number = file.next_number()
+        return lambda: file.told(file.write(number, data))
 
     def _save(self, at_once: bool) -> None:
+        file = self._file
+        assert file is not None
         try:
             loop = None if at_once else asyncio.get_running_loop()
         except RuntimeError:
             loop = None
+        if loop is not None and file.under_way:
+            return
+        bounds, data = self._page(exact=False)
+        number = file.next_number()
         if loop is None:
-            self._write_now(exact=False)
-        elif not self._under_way:
-            self._under_way = True
-            bounds, data = self._page(exact=False)
-            self._number += 1
-            number = self._number
-            done = loop.run_in_executor(None, self._write, number, data)
-            done.add_done_callback(lambda future: self._end_writing(future, number, bounds))
+            self._told(file, file.write(number, data), bounds)
+            return
+        file.under_way = True
+        done = loop.run_in_executor(None, file.write, number, data)
+        done.add_done_callback(lambda future: self._end_writing(future, file, number, bounds))
 
-    def _end_writing(self, future: asyncio.Future[str], number: int, bounds: Spent) -> None:
-        self._under_way = False
-        if number == self._number and not future.cancelled() and future.exception() is None:
-            self._told(future.result(), bounds)  # else a later page has taken its place
+    def _end_writing(self, future: asyncio.Future[str], file: _File, number: int, bounds: Spent) -> None:
+        file.under_way = False
+        if number == file.number and not future.cancelled() and future.exception() is None:
+            self._told(file, future.result(), bounds)  # else a later page has taken its place
 
-    def _write_now(self, *, exact: bool) -> None:
-        bounds, data = self._page(exact=exact)
-        self._number += 1
-        self._told(self._write(self._number, data), bounds)
-
-    def _told(self, failure: str, bounds: Spent) -> None:
-        """Take note of a writing, and warn of the first that failed; the next is due after as many calls."""
-        if failure and not self._broken:
-            log.warning("the state file cannot be written, so a restart may not know what was spent: %s", failure)
-        self._broken = bool(failure)
+    def _told(self, file: _File, failure: str, bounds: Spent) -> None:
+        """Take note of a writing; the next is due after as many calls."""
+        file.told(failure)
+        if file is not self._file:  # which says nothing of the one that is kept by now
+            return
         # Calls go on without the file, too, and do not try again one by one.
         for key, budget in self._budgets.items():
-            budget.promised(bounds[key])
+            if key in bounds:
+                budget.promised(bounds[key])
 
     def _page(self, *, exact: bool) -> tuple[Spent, bytes]:
         bounds = self._known | {key: budget.promise(exact=exact) for key, budget in self._budgets.items()}
-        now = self._calendar.now()[0].time
-        rows = [
-            {holder.kind: holder.name, "api": api, "month": str(month), "calls": calls}
-            for (holder, api), months in bounds.items()
-            for month, calls in months.items()
-            if month.ends + _KEPT_AFTER_MONTH > now
-        ]
-        return bounds, (json.dumps({"version": _VERSION, "spent": rows}, indent=1) + "\n").encode()
+        return bounds, state_page(bounds, since=self._calendar.now()[0].time - _KEPT_AFTER_MONTH)
 
-    def _write(self, number: int, data: bytes) -> str:
+    def _exactly(self) -> Spent:
+        return {key: budget.spent for key, budget in self._budgets.items()}
+
+
+class _File:
+    """The file that is kept. Its pages are numbered: one that a later one overtook is not written any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = 0
+        self.under_way = False
+        """Whether a thread is writing."""
+        self._path = path
+        self._writing = threading.Lock()
+        self._written = 0
+        self._broken = False
+
+    def next_number(self) -> int:
+        """The number of a new page."""
+        self.number += 1
+        return self.number
+
+    def told(self, failure: str) -> None:
+        """Warn of the first writing that failed."""
+        if failure and not self._broken:
+            log.warning("the state file cannot be written, so a restart may not know what was spent: %s", failure)
+        self._broken = bool(failure)
+
+    def write(self, number: int, data: bytes) -> str:
         """Replace the file whole, in the loop or in a thread; why it could not be, or nothing."""
-        assert self._path is not None
         with self._writing:
             if number < self._written:  # a later one overtook it
                 return ""
@@ -133,6 +188,15 @@ class Ledger:
                 return error.strerror or type(error).__name__
             self._written = number
         return ""
+
+
+def _opened(path: Path | None, owned: bool) -> _File | None:
+    if path is None:
+        return None
+    if not owned:
+        log.warning("another exporter keeps the state file: calls of this one are not added to what was spent")
+        return None
+    return _File(path)
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -155,49 +219,3 @@ def _replace(path: Path, data: bytes) -> None:
         os.fsync(folder)  # the new name survives a loss of power, too
     finally:
         os.close(folder)
-
-
-def _read(path: Path) -> Spent:
-    """What the file says was spent; nothing, with a warning, where it says nothing that can be relied on."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ValueError("it is too large")
-        return _spent(json.loads(data))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-    except (ValueError, RecursionError):  # all kinds of text that is no JSON, too
-        reason = "it is not what the exporter wrote"
-    log.warning(
-        "the state file cannot be used; the month's elapsed share of each budget counts as spent: %s",
-        reason,
-        extra={"fields": {"file": str(path)}},
-    )
-    return {}
-
-
-def _spent(page: Any) -> Spent:
-    """The rows of a file; ValueError if any is not as it should be."""
-    if not isinstance(page, dict) or page.get("version") != _VERSION or not isinstance(page.get("spent"), list):
-        raise ValueError("not a state file")
-    found: Spent = {}
-    for row in page["spent"]:
-        holder, api, month, calls = _row(row)
-        found.setdefault((holder, api), {})[month] = calls
-    return found
-
-
-def _row(row: Any) -> tuple[Holder, str, Month, int]:
-    if not isinstance(row, Mapping):
-        raise ValueError("not a row")
-    (kind,) = row.keys() & {"account", "provider"} or ("",)
-    api, month, calls = row.get("api"), row.get("month"), row.get("calls")
-    name = row.get(kind)
-    if not isinstance(name, str) or not isinstance(api, str) or not isinstance(month, str):
-        raise ValueError("not a row")
-    if not isinstance(calls, int) or isinstance(calls, bool) or calls < 0:
-        raise ValueError("not a number of calls")
-    return Holder(kind, name), api, Month.parse(month), calls

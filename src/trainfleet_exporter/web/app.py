@@ -1,4 +1,4 @@
-"""The pages: /metrics, a landing page, health, readiness, and the running config.
+"""The pages: /metrics, a landing page, health, readiness, the running config, and the wish to have it read again.
 
 Nothing here calls a cloud or waits for a poll: every page shows what was published last.
 """
@@ -6,8 +6,9 @@ Nothing here calls a cloud or waits for a poll: every page shows what was publis
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -18,6 +19,16 @@ from starlette.types import Receive, Scope, Send
 import trainfleet_exporter
 from trainfleet_exporter.exposition import Board, Format, accepts_gzip, body, choose
 from trainfleet_exporter.telemetry import Telemetry
+
+
+class Outcome(Protocol):
+    """How a reload went (reload.Outcome)."""
+
+    @property
+    def success(self) -> bool: ...
+    @property
+    def text(self) -> str: ...
+
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -47,13 +58,15 @@ _PAGE = """<!DOCTYPE html>
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages show. `waiting_for` names the collectors whose first poll has not ended yet."""
+    """What the pages show and do. `waiting_for` names the collectors whose first poll has not ended yet."""
 
     board: Board
     telemetry: Telemetry
     waiting_for: Callable[[], list[str]]
     config_text: Callable[[], str]
     telemetry_path: str = "/metrics"
+    reload: Callable[[], Awaitable[Outcome]] | None = None
+    """Reads the config again; None where nobody may ask for that by a request."""
 
 
 class MetricsEndpoint:
@@ -84,7 +97,7 @@ class MetricsEndpoint:
 
 
 def make_app(pages: Pages) -> Starlette:
-    """The ASGI application. Only GET and HEAD are answered."""
+    """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
     landing = _PAGE.format(version=html.escape(trainfleet_exporter.__version__), metrics=pages.telemetry_path)
 
     async def index(_: Request) -> Response:
@@ -102,6 +115,12 @@ def make_app(pages: Pages) -> Starlette:
     async def config(_: Request) -> Response:
         return PlainTextResponse(pages.config_text())
 
+    async def reload(_: Request) -> Response:
+        if pages.reload is None:
+            return PlainTextResponse("Lifecycle API is not enabled.\n", status_code=403)
+        outcome = await pages.reload()
+        return PlainTextResponse(outcome.text, status_code=200 if outcome.success else 500)
+
     return Starlette(
         routes=[
             Route(pages.telemetry_path, MetricsEndpoint(pages), methods=["GET", "HEAD"]),
@@ -109,5 +128,6 @@ def make_app(pages: Pages) -> Starlette:
             Route("/-/healthy", healthy),
             Route("/-/ready", ready),
             Route("/config", config),
+            Route("/-/reload", reload, methods=["POST", "PUT"]),
         ]
     )

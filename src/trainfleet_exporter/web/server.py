@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - else had when first gzipped: not with every file descriptor in use
 import contextlib
+import encodings.idna  # noqa: F401 - likewise, for the first host name
 import errno
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Generator, Sequence
@@ -14,21 +17,66 @@ from typing import Any
 import uvicorn
 
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.web.accepting import Acceptor, Shortage
+
+log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
-_DRAIN_SECONDS = 2
+_DRAIN_SECONDS = 2.0
+_CUT_OFF_SECONDS = 0.5
+"""How long handlers have to notice that their connection was cut off."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn within somebody else's loop: signals are the daemon's business."""
+    """uvicorn within somebody else's loop: signals are the daemon's business, and so are beginning and end.
+
+    Its own end would cancel the handlers of slow clients, and log a trace for each; here their connections are cut.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        shortage = Shortage()
+        self._acceptors = [
+            Acceptor(sock, self._protocol, tls=self.config.ssl, shortage=shortage) for sock in sockets or ()
+        ]
+        self.started = True
         self.accepting.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        for sock in sockets or ():
+            sock.close()
+        state = self.server_state
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._drain()
+        except TimeoutError:
+            log.warning("%d connection(s) cut off: the client did not take its answer in time", len(state.connections))
+            for acceptor in self._acceptors:
+                acceptor.abort()
+            for connection in list(state.connections):
+                connection.transport.abort()
+            if state.tasks:
+                await asyncio.wait(state.tasks, timeout=_CUT_OFF_SECONDS)
+
+    async def _drain(self) -> None:
+        """Close every connection once its answer is with the client."""
+        state = self.server_state
+        while state.connections or state.tasks or not all(acceptor.is_idle for acceptor in self._acceptors):
+            for connection in list(state.connections):
+                connection.shutdown()
+            await asyncio.sleep(0.02)
+
+    def _protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # whatever is configured
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -52,7 +100,6 @@ class WebServer:
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                timeout_graceful_shutdown=_DRAIN_SECONDS,
             )
         )
         self._task: asyncio.Task[None] | None = None
@@ -95,13 +142,40 @@ def listen(address: str) -> list[socket.socket]:
             sock.bind(sockaddr)
             sock.listen(_BACKLOG)
             sock.setblocking(False)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         for sock in sockets:
             sock.close()
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        hint = " (another exporter running?)" if error.errno == errno.EADDRINUSE else ""
-        raise StartError(f"cannot listen on {address}: {reason}{hint}; choose another --web.listen-address") from None
+        raise StartError(f"cannot listen on {address}: {_reason(error)}") from None
     return sockets
+
+
+def listen_on_each(addresses: Sequence[str]) -> list[socket.socket]:
+    """Open the listening sockets of all addresses, or none of them. Raises as `listen` does."""
+    sockets: list[socket.socket] = []
+    try:
+        for address in addresses:
+            sockets += listen(address)
+    except StartError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """What went wrong, and what to do about it."""
+    other = "choose another --web.listen-address"
+    match error:
+        case UnicodeError():
+            return f"not a host name; {other}"
+        case socket.gaierror():  # its number is no errno
+            return f"{(error.strerror or 'name not resolved').lower()}; {other}"
+        case OSError(errno=errno.EADDRINUSE):
+            return f"{os.strerror(errno.EADDRINUSE)} (another exporter running?); {other}"
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            return f"{error.strerror}; raise the limit (ulimit -n)"
+        case _:
+            return f"{error.strerror or type(error).__name__}; {other}"
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -1,0 +1,105 @@
+"""Ending on SIGTERM and SIGINT: in good order and in bounded time; asked twice, at once.
+
+    running ──signal──► ending ──everything closed──► exit code 0, or 1 for a command that was cut short
+                          ├──second signal──────────► 1, at once
+                          └──5 seconds──────────────► as if everything were closed
+
+The handlers are the process's, not the event loop's: a loop that hangs in a call (a disk, a thread that is
+waited for) must not hold up the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LONGEST = 4.8
+"""Seconds from a signal to the end of the process, whatever still hangs."""
+
+
+class Ending:
+    """What SIGTERM and SIGINT do, while it is entered. Only in the main thread can anything be done about signals."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._code = 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begin: Callable[[], object] = lambda: None
+        self._before: dict[int, Any] = {}
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def serve(
+        self, run: Callable[[asyncio.Event], Awaitable[None]], *, after: Callable[[], object] = lambda: None
+    ) -> int:
+        """Run until a signal sets the event; that is how it is meant to end, with exit code 0. Then call `after`."""
+        stopped = asyncio.Event()
+        self._code = 0
+
+        async def main() -> None:
+            self._may_end(stopped.set)
+            try:
+                if self._asked:  # while it was starting
+                    log.info("stopped")
+                else:
+                    await run(stopped)
+            finally:
+                after()
+
+        asyncio.run(main())
+        return 0
+
+    def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what comes to an end by itself. A signal cuts it short: its `finally` runs, then KeyboardInterrupt."""
+
+        async def main() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            self._may_end(task.cancel)
+            if self._asked:
+                work.close()
+                raise asyncio.CancelledError
+            return await work
+
+        try:
+            return asyncio.run(main())
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+    def _may_end(self, begin: Callable[[], object]) -> None:
+        self._begin = begin
+        self._loop = asyncio.get_running_loop()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            os._exit(1)  # asked twice: whatever holds things up is not waited for
+        self._asked = True
+        threading.Thread(target=self._end_at_last, daemon=True).start()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def _end_at_last(self) -> None:
+        if not self._over.wait(LONGEST):
+            os._exit(self._code)

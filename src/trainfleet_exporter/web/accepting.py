@@ -1,0 +1,132 @@
+"""Taking connections from a listening socket, also when the system has no file descriptor left to give.
+
+asyncio's own way tries 2,048 times a second then, each with a trace in the log (up to Python 3.13 at least). This one
+tries once a second, says so once when it begins and once when it is over:
+
+    listening ──no descriptor──► short: who comes waits in the kernel's queue ──nobody waits, for 5 seconds──► listening
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 100
+"""Connections taken before the loop gets on with its other work."""
+_PAUSE = 1.0
+"""Seconds before another try where the system had no descriptor, or no memory, for a connection."""
+_CALM = 5.0
+"""Seconds without a shortage after which it is over: one that comes and goes is told once."""
+
+
+class Shortage:
+    """That connections cannot be accepted for now: told once when it begins, once when it is over."""
+
+    def __init__(self) -> None:
+        self._over: asyncio.TimerHandle | None = None
+        self._since: float | None = None
+
+    def noted(self, error: OSError) -> None:
+        """A connection could not be accepted."""
+        self.cancel()
+        if self._since is None:
+            self._since = asyncio.get_running_loop().time()
+            reason = os.strerror(error.errno) if error.errno else type(error).__name__
+            log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
+
+    def none_waits(self) -> None:
+        """Every connection that waited has been accepted."""
+        if self._since is not None and self._over is None:
+            self._over = asyncio.get_running_loop().call_later(_CALM, self._end)
+
+    def cancel(self) -> None:
+        """Forget that it may be over soon."""
+        if self._over is not None:
+            self._over.cancel()
+            self._over = None
+
+    def _end(self) -> None:
+        assert self._since is not None
+        lasted = asyncio.get_running_loop().time() - self._since
+        self._over = self._since = None
+        log.info("connections are accepted again, after %.0f s", lasted)
+
+
+class Acceptor:
+    """Gives each connection of one listening socket a protocol of its own. Takes the place of an asyncio.Server."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        tls: ssl.SSLContext | None,
+        shortage: Shortage,
+    ) -> None:
+        self._sock = sock
+        self._protocol = protocol
+        self._tls = tls
+        self._shortage = shortage
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._is_open = True
+        self._watch()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every connection that was accepted has come about, or come to nothing."""
+        return not self._beginning
+
+    def close(self) -> None:
+        """Accept no more. The socket itself stays open."""
+        if self._is_open:
+            self._is_open = False
+            self._shortage.cancel()
+            self._unwatch()
+
+    def abort(self) -> None:
+        """Give up the connections that have not come about yet (TLS handshakes)."""
+        for task in self._beginning:
+            task.cancel()
+
+    def _watch(self) -> None:
+        self._again = None
+        self._loop.add_reader(self._sock, self._accept)
+
+    def _unwatch(self) -> None:
+        if self._again is None:
+            self._loop.remove_reader(self._sock)
+        else:
+            self._again.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, _address = self._sock.accept()
+            except (BlockingIOError, InterruptedError):
+                self._shortage.none_waits()
+                return
+            except ConnectionAbortedError:  # the client has gone already
+                continue
+            except OSError as error:
+                # The socket stays readable: without a pause the loop would run in circles.
+                self._unwatch()
+                self._again = self._loop.call_later(_PAUSE, self._watch)
+                self._shortage.noted(error)
+                return
+            task = self._loop.create_task(self._begin(connection))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._protocol, connection, ssl=self._tls)
+        except OSError as error:  # gone, or no TLS that both sides speak: the client's matter
+            log.debug("a connection did not come about: %s", type(error).__name__)
