@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,23 @@ def running_cloud(**options: Any) -> Iterator[tuple[Simulator, str]]:
 
 
 class ExporterProcess:
-    """A running exporter: where it listens, what it logged."""
+    """A running exporter: where it listens, what it logged. `command` runs it, with changes to its environment."""
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        log: Path,
+        *,
+        command: Sequence[str] = COMMAND,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = log
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [*COMMAND, *arguments, "--web.listen-address=127.0.0.1:0"],
+                [*command, *arguments, "--web.listen-address=127.0.0.1:0"],
                 stderr=stream,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONWARNINGS": "error"},
+                env={**os.environ, "PYTHONWARNINGS": "error", **(environ or {})},
             )
         self.url = f"http://{eventually(self._address, what='the exporter to listen')}"
         self.client = httpx.Client(base_url=self.url, trust_env=False)
@@ -114,9 +121,11 @@ class ExporterProcess:
 
 
 @contextlib.contextmanager
-def running_exporter(arguments: list[str], log: Path) -> Iterator[ExporterProcess]:
+def running_exporter(
+    arguments: list[str], log: Path, *, command: Sequence[str] = COMMAND, environ: Mapping[str, str] | None = None
+) -> Iterator[ExporterProcess]:
     """The exporter as a process of its own, listening on a free loopback port."""
-    exporter = ExporterProcess(arguments, log)
+    exporter = ExporterProcess(arguments, log, command=command, environ=environ)
     try:
         yield exporter
     finally:

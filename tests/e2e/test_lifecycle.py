@@ -1,0 +1,390 @@
+"""Beginning and ending, as whole processes: clouds out of reach, signals in every state, a machine that denies.
+
+The states are real ones: clients that do not read, clouds that do not answer, a log that nobody reads, a file system
+that is read-only, no file descriptor left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
+from tests.support.readonly import on_read_only
+from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.simulator import Simulator
+
+WITHIN = 5.0
+"""Seconds in which a stop has to be over."""
+HANGING_RESOLVER = """
+import socket, sys, time
+def getaddrinfo(host, *args, real=socket.getaddrinfo, **kwargs):
+    if host == "hanging.test":
+        time.sleep(60)
+    return real(host, *args, **kwargs)
+socket.getaddrinfo = getaddrinfo
+from trainfleet_exporter.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[tuple[Simulator, str]]:
+    with running_cloud(seed=1, clouds=CLOUDS) as found:
+        yield found
+
+
+@pytest.fixture
+def hole() -> Iterator[str]:
+    """The address of a cloud that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def _config(folder: Path, url: str, *, state_file: str = "", more: str = "") -> str:
+    """The flag for a config that polls both simulated clouds at this address."""
+    text = Simulator(clouds=CLOUDS).config_yaml(url)
+    if state_file:
+        text = text.replace("  poll_timeout: 8s\n", f"  poll_timeout: 8s\n  state_file: {state_file}\n")
+        text = text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {dlc: 9999999}\n", 1)
+    path = folder / "config.yaml"
+    path.write_text(text + more, encoding="utf-8")
+    return f"--config.file={path}"
+
+
+def _ends_well(exporter: ExporterProcess, number: int = signal.SIGTERM) -> None:
+    began = time.monotonic()
+    assert exporter.end(signal=number, within=2 * WITHIN) == 0, exporter.log
+    assert time.monotonic() - began < WITHIN
+    _is_tidy(exporter)
+
+
+def _is_tidy(exporter: ExporterProcess) -> None:
+    """It said that it stopped, and nothing else that nobody asked for."""
+    assert exporter.log.rstrip().endswith("msg=stopped")
+    assert "Traceback" not in exporter.log
+    assert "Exception" not in exporter.log
+    assert exporter.process.stdout is not None
+    assert exporter.process.stdout.read() == b""
+
+
+def _connect(exporter: ExporterProcess) -> socket.socket:
+    host, _, port = exporter.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)))
+
+
+@contextmanager
+def _slow_client(exporter: ExporterProcess) -> Iterator[None]:
+    """Somebody who asks for far more than fits into any buffer, and takes a byte at a time."""
+    stopped = threading.Event()
+
+    def read(sock: socket.socket) -> None:
+        while not stopped.wait(0.05) and sock.recv(1):
+            pass
+
+    with _connect(exporter) as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 200)
+        thread = threading.Thread(target=read, args=(sock,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
+
+
+def test_a_signal_in_the_first_moment(tmp_path: Path, hole: str) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [*COMMAND, _config(tmp_path, hole), "--web.listen-address=127.0.0.1:0"], stderr=stream, stdout=stream
+        )
+    with process:
+        eventually(lambda: _catches(process.pid, signal.SIGTERM), what="the handler")
+        process.terminate()
+        assert process.wait(WITHIN) == 0
+    assert log.read_text(encoding="utf-8").rstrip().endswith("msg=stopped")
+    assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+def _catches(pid: int, number: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = re.search(r"SigCgt:\s*(\w+)", status)
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_clouds_hang(tmp_path: Path, hole: str, number: int) -> None:
+    with running_exporter([_config(tmp_path, hole)], tmp_path / "log") as exporter:
+        assert exporter.metrics().status_code == 200
+        assert exporter.client.get("/-/ready").status_code == 503
+        assert set(exporter.samples("trainfleet_provider_up").values()) == {0.0}
+        _ends_well(exporter, number)
+
+
+def test_a_signal_amid_all_kinds_of_clients(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    """One that reads a byte at a time, some that wait for gzip, some that say nothing, one amid its head."""
+    with ExitStack() as stack:
+        exporter = stack.enter_context(running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log"))
+        exporter.wait_until_ready()
+        stack.enter_context(_slow_client(exporter))
+        for said in (
+            [b"GET /metrics HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\n\r\n"] * 10 + [b""] * 10 + [b"GET /m"]
+        ):
+            stack.enter_context(_connect(exporter)).sendall(said)
+        _ends_well(exporter)
+        assert "1 connection(s) cut off" in exporter.log
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, cloud: tuple[Simulator, str], second: int) -> None:
+    with running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        with _slow_client(exporter):  # which holds the stop up for two seconds
+            exporter.process.send_signal(signal.SIGTERM)
+            eventually(lambda: _is_refused(exporter), what="the stop to begin")
+            assert exporter.process.poll() is None
+            began = time.monotonic()
+            assert exporter.end(signal=second) == 1
+            assert time.monotonic() - began < 1
+    assert "msg=stopped" not in exporter.log
+
+
+def _is_refused(exporter: ExporterProcess) -> bool:
+    try:
+        _connect(exporter).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_a_name_server_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANGING_RESOLVER]
+    config = _config(tmp_path, "https://hanging.test")
+    with running_exporter([config], tmp_path / "log", command=command) as exporter:
+        eventually(lambda: _threads(exporter) > 1, what="a name to be looked up")
+        _ends_well(exporter)
+
+
+def test_a_second_signal_ends_it_although_a_name_server_hangs(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANGING_RESOLVER]
+    config = _config(tmp_path, "https://hanging.test")
+    with running_exporter([config], tmp_path / "log", command=command) as exporter:
+        eventually(lambda: _threads(exporter) > 1, what="a name to be looked up")
+        exporter.process.terminate()
+        eventually(lambda: "msg=stopped" in exporter.log, what="all but the thread to end")
+        began = time.monotonic()
+        assert exporter.end(signal=signal.SIGTERM) == 1
+        assert time.monotonic() - began < 1
+
+
+def _threads(exporter: ExporterProcess) -> int:
+    return len(os.listdir(f"/proc/{exporter.process.pid}/task"))  # noqa: PTH208 - no files
+
+
+def test_what_was_spent_is_written_at_the_end(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    with running_exporter([_config(tmp_path, cloud[1], state_file="state.json")], tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        _ends_well(exporter)
+    (row,) = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["spent"]
+    assert row["calls"] > 0
+    assert [path.name for path in tmp_path.glob(".*.new")] == []
+
+
+def test_an_end_while_the_state_file_cannot_be_written(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    with running_exporter([_config(tmp_path, cloud[1], state_file="state/x.json")], tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+        _ends_well(exporter)
+        assert exporter.log.count("the state file cannot be written") == 1
+
+
+def test_nobody_reads_the_log(tmp_path: Path, hole: str) -> None:
+    """Its reader went away, before much was said; stdout likewise."""
+    reading, writing = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [*COMMAND, _config(tmp_path, hole), f"--web.listen-address=127.0.0.1:{port}", "--log.level=debug"],
+        stderr=writing,
+        stdout=writing,
+    )
+    os.close(writing)
+    os.close(reading)
+    with process, httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        eventually(lambda: client.get("/metrics").status_code == 200, what="an answer")
+        eventually(lambda: _cpu_seconds(process.pid, during=0.3) < 0.1, what="it to have nothing to do")
+        process.terminate()
+        assert process.wait(WITHIN) == 0
+
+
+def test_log_and_output_are_closed(tmp_path: Path, hole: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, _config(tmp_path, hole)]
+    process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"])
+    with process, httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        eventually(lambda: client.get("/metrics").status_code == 200, what="an answer")
+        eventually(lambda: _cpu_seconds(process.pid, during=0.3) < 0.1, what="it to have nothing to do")
+        process.terminate()
+        assert process.wait(WITHIN) == 0
+
+
+def _cpu_seconds(pid: int, *, during: float) -> float:
+    def used() -> float:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before = used()
+    time.sleep(during)
+    return used() - before
+
+
+@pytest.mark.parametrize(
+    ("command", "number"), [("once", signal.SIGTERM), ("once", signal.SIGINT), ("diagnose", signal.SIGTERM)]
+)
+def test_a_command_that_is_cut_short(tmp_path: Path, hole: str, command: str, number: int) -> None:
+    config = _config(tmp_path, hole, state_file="state.json")
+    process = subprocess.Popen([*COMMAND, command, config], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        eventually(lambda: _sockets(process.pid) > 4, what="polls to hang")
+        process.send_signal(number)
+        told, log = process.communicate(timeout=WITHIN)
+        assert process.returncode == 1
+    last = log.decode().splitlines()[-1]
+    assert last.startswith(("trainfleet-exporter: interrupted", "diagnose: interrupted"))
+    assert b"Traceback" not in log
+    assert bool(told) == (command == "diagnose")  # which reports what it has seen until then
+    assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["spent"][0]["calls"] > 0
+
+
+def _sockets(pid: int) -> int:
+    folder = Path(f"/proc/{pid}/fd")
+    return sum(link.readlink().name.startswith("socket:") for link in folder.iterdir() if link.is_symlink())
+
+
+def test_nobody_takes_what_once_prints(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "once", _config(tmp_path, cloud[1])], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, log = process.communicate(timeout=60)
+    assert (process.returncode, log) == (1, b"trainfleet-exporter: nobody reads the output any more\n")
+
+
+def test_once_for_its_exit_code_alone(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    command = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "once", _config(tmp_path, cloud[1])]
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_read_only_file_system(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    config = _config(tmp_path, cloud[1])
+    command = on_read_only(COMMAND, tmp_path)
+    # What measures coverage would write as well.
+    environ = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
+    with running_exporter([config], tmp_path / "log", command=command, environ=environ) as exporter:
+        exporter.wait_until_ready()
+        assert set(exporter.samples("trainfleet_provider_up").values()) == {1.0}
+        assert [line for line in exporter.log.splitlines() if "level=warn" in line or "level=error" in line] == []
+        _ends_well(exporter)
+
+
+def test_a_state_file_on_a_read_only_file_system(tmp_path: Path, hole: str) -> None:
+    config = _config(tmp_path, hole, state_file="state.json")
+    environ = {**os.environ, "COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
+    command = [*on_read_only(COMMAND, tmp_path), config, "--web.listen-address=127.0.0.1:0"]
+    done = subprocess.run(command, capture_output=True, timeout=60, env=environ)
+    assert done.returncode == 2
+    (line,) = done.stderr.decode().splitlines()
+    assert "global.state_file: found 'state.json', which cannot be used (its folder cannot be written to)" in line
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_the_demo_on_a_read_only_file_system(tmp_path: Path) -> None:
+    environ = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
+    command = on_read_only(COMMAND)
+    with running_exporter(["demo", "--log.level=info"], tmp_path / "log", command=command, environ=environ) as exporter:
+        exporter.wait_until_ready()
+        assert exporter.end(signal=signal.SIGTERM) == 0
+        assert "Traceback" not in exporter.log
+
+
+@pytest.mark.parametrize("command", ["daemon", "demo", "once"])
+def test_too_few_file_descriptors_to_start_with(tmp_path: Path, hole: str, command: str) -> None:
+    arguments = {
+        "daemon": [_config(tmp_path, hole), "--web.listen-address=127.0.0.1:0"],
+        "demo": ["demo", "--web.listen-address=127.0.0.1:0"],
+    }.get(command, [command, _config(tmp_path, hole)])
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -n 8; exec "$@"', "sh", *COMMAND, *arguments], capture_output=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(rb"trainfleet-exporter: only \d file descriptors are free .* is 8 \(ulimit -n\)\n", done.stderr)
+    assert done.stdout == b""
+
+
+def test_file_descriptors_run_out_while_it_runs(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    with ExitStack() as stack:
+        exporter = stack.enter_context(running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log"))
+        exporter.wait_until_ready()
+        idle = stack.enter_context(ExitStack())
+        pid = exporter.process.pid
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (64, hard))
+        for _ in range(200):
+            idle.enter_context(_connect(exporter))
+        eventually(lambda: "connections wait" in exporter.log, what="descriptors to run out")
+        assert _cpu_seconds(pid, during=2.5) < 1.0  # polls among it
+        assert exporter.metrics().status_code == 200  # by a connection that it has already
+        assert exporter.log.count("connections wait") == 1
+        idle.close()
+        with httpx.Client(base_url=exporter.url, trust_env=False) as client:
+            assert client.get("/metrics").status_code == 200
+        eventually(lambda: "connections are accepted again" in exporter.log, what="the end of it to be told")
+        assert exporter.log.count("connections wait") == 1
+        assert "Traceback" not in exporter.log
+        _ends_well(exporter)
+
+
+def _refusal(arguments: list[str]) -> str:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    (line,) = done.stderr.decode().splitlines()
+    return line
+
+
+@pytest.mark.parametrize("command", ["daemon", "demo", "simulate"])
+def test_where_it_cannot_listen_it_says_so_in_one_line(tmp_path: Path, hole: str, command: str) -> None:
+    taken = hole.removeprefix("http://")
+    flag = "--listen" if command == "simulate" else "--web.listen-address"
+    first = {"daemon": [_config(tmp_path, hole)]}.get(command, [command])
+    told = _refusal([*first, f"{flag}={taken}"])
+    assert f"cannot listen on {taken}: Address already in use" in told
+    assert flag in told
+
+
+def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None:
+    taken = hole.removeprefix("http://")
+    addresses = [f"--web.listen-address={address}" for address in ("127.0.0.1:0", taken)]
+    assert f"cannot listen on {taken}: Address already in use" in _refusal([_config(tmp_path, hole), *addresses])

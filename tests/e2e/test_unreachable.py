@@ -1,0 +1,214 @@
+"""Clouds out of reach, in stepped time: served at once, ready after first failures, told once, healed in an interval.
+
+And that an exporter whose polls fail all day holds no more tasks, threads and file descriptors than after ten polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import socket
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
+from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+
+COLLECTORS = 19
+
+
+def _load(folder: Path, url: str, *, interval: str = "10s", timeout: str = "8s") -> Exporter:
+    path = folder / "config.yaml"
+    text = Simulator(clouds=CLOUDS).config_yaml(url)
+    text = text.replace("poll_interval: 10s", f"poll_interval: {interval}").replace(
+        "timeout: 8s", f"timeout: {timeout}"
+    )
+    path.write_text(text, encoding="utf-8")
+    platforms = installed_platforms()
+    configs = {name: platform.config for name, platform in platforms.items()}
+    return Exporter(load_config(path, environ={}, platforms=configs), platforms)
+
+
+@asynccontextmanager
+async def _polling(exporter: Exporter) -> AsyncIterator[None]:
+    schedule = Schedule(exporter.runners)
+    try:
+        schedule.start()
+        yield
+    finally:
+        await schedule.stop()
+        await exporter.aclose()
+
+
+def _up(exporter: Exporter) -> set[float]:
+    found = [family for family in exporter.telemetry.registry.collect() if family.name == "trainfleet_provider_up"]
+    return {sample.value for family in found for sample in family.samples}
+
+
+def _told(caplog: pytest.LogCaptureFixture) -> Counter[tuple[str, str, str]]:
+    """How often each failure of each collector was logged."""
+    fields = [getattr(record, "fields", {}) for record in caplog.records if record.levelno >= logging.WARNING]
+    return Counter((told["provider"], told["collector"], told["reason"]) for told in fields)
+
+
+@contextmanager
+def _away(way: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """The address and port of a cloud that cannot be reached yet."""
+    with ExitStack() as stack:
+        sock = stack.enter_context(socket.socket())
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+        if way == "black hole":
+            sock.listen(0)  # a full queue: the kernel answers no more connections, and refuses none
+            for _ in range(2):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(("127.0.0.1", port))
+        if way != "unresolvable":
+            yield "127.0.0.1", port
+            return
+        known = socket.getaddrinfo
+
+        def resolve(host: str, *args: object, **kwargs: object) -> object:
+            if host == "cloud.test":
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return known(host, *args, **kwargs)  # type: ignore[arg-type]  # passed on as they came
+
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", resolve)
+            yield "cloud.test", port
+
+
+@pytest.mark.parametrize(("way", "minutes"), [("refused", 60), ("black hole", 15), ("unresolvable", 15)])
+def test_a_while_without_a_cloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, way: str, minutes: int
+) -> None:
+    caplog.set_level(logging.INFO, "trainfleet_exporter")
+
+    async def main() -> None:
+        with _away(way, monkeypatch) as (host, port):
+            exporter = _load(tmp_path, f"http{'s' if way == 'unresolvable' else ''}://{host}:{port}")
+            async with _polling(exporter):
+                await asyncio.sleep(35)
+                assert exporter.waiting_for() == []
+                assert _up(exporter) == {0.0}
+                await asyncio.sleep(60 * minutes)
+                assert _up(exporter) == {0.0}
+        told = _told(caplog)
+        assert len({collector for _, collector, _ in told}) >= COLLECTORS - 8
+        assert set(told.values()) == {1}
+        assert {reason for _, _, reason in told} <= {"network", "timeout", "circuit_open", "not_ready", "deadline"}
+        assert not [record for record in caplog.records if record.exc_info]
+
+    run_stepped(main)
+
+
+def test_it_serves_before_the_cloud_answers_and_recovers_when_it_does(tmp_path: Path) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
+        await exporter.aclose()
+        daemon = Daemon(exporter.config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+        async with httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False) as client:
+            try:
+                await daemon.start()
+                answer = await client.get("/metrics")
+                assert answer.status_code == 200
+                await asyncio.sleep(35)
+                assert (await client.get("/-/ready")).status_code == 200
+                async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
+                    await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
+                    text = (await client.get("/metrics")).text
+                    assert 'trainfleet_provider_up{provider="sim-pai-hangzhou"} 1.0' in text
+                    assert 'trainfleet_provider_up{provider="sim-modelarts-north4"} 1.0' in text
+                    assert "trainfleet_jobs{" in text
+                    await client.aclose()
+                    await daemon.stop()
+            finally:
+                await daemon.stop()
+
+    run_stepped(main)
+
+
+def _held() -> tuple[int, int, int]:
+    """Tasks, threads and file descriptors."""
+    gc.collect()
+    return len(asyncio.all_tasks()), threading.active_count(), len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def test_a_thousand_failing_polls_hold_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        exporter = _load(tmp_path, f"http://127.0.0.1:{port}", interval="2s", timeout="1s")
+        async with _polling(exporter):
+            await asyncio.sleep(65)
+            after_ten = _held()
+            await asyncio.sleep(2000)
+            assert _held() == after_ten
+            assert {runner.state.series for runner in exporter.runners} == {0}
+
+    run_stepped(main)
+
+
+def test_polls_without_a_file_descriptor_say_so_and_recover(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "trainfleet_exporter")
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
+        async with _polling(exporter):
+            with _no_descriptor_left():
+                await asyncio.sleep(35)
+                assert _up(exporter) == {0.0}
+            told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+            assert any("too many open files" in message for message in told)
+            assert set(_told(caplog).values()) == {1}
+            outcomes = {
+                sample.labels["outcome"]
+                for family in exporter.telemetry.registry.collect()
+                for sample in family.samples
+                if sample.name == "trainfleet_exporter_api_requests_total" and sample.value
+            }
+            assert outcomes == {"network"}
+            async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
+                await asyncio.sleep(60)
+                assert _up(exporter) == {1.0}
+                await exporter.aclose()
+
+    run_stepped(main)
+
+
+@contextmanager
+def _no_descriptor_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    opened: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    try:
+        try:
+            while True:
+                opened.append(os.dup(0))
+        except OSError:
+            yield
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,35 @@
+"""A file system that is read-only as a whole, for one command: in a mount namespace of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import need
+
+_SCRIPT = """
+cut -d' ' -f2,4 /proc/self/mounts | while read -r where flags; do
+  case $where in /proc*|/sys*|/dev|/dev/pts) continue ;; esac
+  keep=$(echo "$flags" | tr , '\\n' | grep -E '^(nosuid|nodev|noexec|noatime|relatime|nodiratime)$' | tr '\\n' ,)
+  mount -o "remount,bind,${keep}ro" "$where" 2>/dev/null
+done
+exec "$@"
+"""
+_WRITE = 'for folder in / /tmp /dev/shm . "$@"; do (: >"$folder/.probe") 2>/dev/null && exit 1; done; exit 0'
+
+
+def on_read_only(command: list[str], *folders: Path) -> list[str]:
+    """The command that runs `command` where nothing can be written: not to /, nor /tmp, nor `folders`.
+
+    Skips the test where the machine does not let that be arranged.
+    """
+    begin = [need("unshare"), "--mount", "--map-root-user", "sh", "-c", _SCRIPT, "sh"]
+    probe = [*begin, "sh", "-c", _WRITE, "sh", tempfile.gettempdir(), *map(str, folders)]
+    tried = subprocess.run(probe, capture_output=True, timeout=30)
+    if tried.returncode:
+        # A right that the machine does not give, not a program that could be installed.
+        pytest.skip("no namespace with a read-only file system can be had here: " + tried.stderr.decode().strip())
+    return [*begin, *command]
