@@ -1,0 +1,190 @@
+"""One cell: an operation under a fault, from before it to the recovery, and everything that is wrong about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tests.faults.columns import KEPT, LESS, OTHER, SAME, SHUT, TOLD, VOID, Column
+from tests.faults.judges import nothing_else
+from tests.faults.operations import Row, beside
+from tests.faults.page import Page, matching, missing, words, wrong
+from tests.faults.site import INTERVAL, Footprint, Site
+
+AFFECTED = "affected"
+_TOLD_AT_MOST = 4
+_LINES_A_COLLECTOR = 3
+"""Log lines at most: what it fails by, what follows from that, and one more kind of it."""
+_REQUESTS = "trainfleet_exporter_api_requests_total"
+_SUCCESS = "trainfleet_exporter_collector_success"
+_LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
+_ERRORS = "trainfleet_exporter_collector_errors_total"
+_DROPPED = "trainfleet_exporter_dropped_readings_total"
+
+
+@dataclass(slots=True)
+class Cell:
+    """What came of it. `complaints` is empty where everything held."""
+
+    end: str
+    outcomes: dict[str, int]
+    """How the operation's calls were counted while the fault lasted."""
+    lines: int
+    """Warnings and errors in the log meanwhile."""
+    complaints: list[str] = field(default_factory=list)
+
+
+class Trial:
+    """Makes a fault, looks while it lasts, ends it, looks again. `before` is a page from before any fault.
+
+    Without a `footprint` the daemon meets the fault at its start and has never shown anything.
+    """
+
+    def __init__(self, site: Site, row: Row, column: Column, before: Page, footprint: Footprint | None) -> None:
+        self._site = site
+        self._row = row
+        self.column = column
+        self._before = before
+        self._footprint = footprint
+        self._complaints: list[str] = []
+        self._judge = row.judges.get(column.name, column.judge)
+        self._may_fail, self._may_lack = beside(row, column)
+
+    async def run(self) -> Cell:
+        """The whole cell."""
+        site, row = self._site, self._row
+        start = Page("")
+        if self._footprint is not None:
+            start = await site.scrape()
+            await site.mark()
+            site.make(row, self.column)
+            await site.after_polls(1)
+            early = await site.scrape()
+        await site.after_polls(2)
+        late = await site.scrape()
+        await site.read_everything()
+        end = self._end(start, late, applied=self.column.name == SHUT or await site.applied(row))
+        outcomes = _outcomes(start, late, row.operation)
+        lines = _warnings(site.log.getvalue())
+        self._judge_end(end)
+        self._judge_neighbours(late)
+        self._judge_lines(lines, late, end)
+        if self.column.name not in row.unlike:
+            self._judge_calls(outcomes, end)
+            self._judge_page(late, end)
+        if self._footprint is not None and end in (KEPT, VOID, SAME, TOLD) and self.column.name not in row.unlike:
+            lost = [f"missing: {words(key)}" for key in missing(early, self._before)]
+            self._complain("while it should be kept", self._judge(early, self._before) + lost)
+        site.unmake(row, self.column)
+        await self._judge_recovery(end)
+        return Cell(end, outcomes, len(lines), self._complaints)
+
+    def _end(self, start: Page, late: Page, *, applied: bool) -> str:
+        """What came of the fault, by what can be seen."""
+        lost, untrue = missing(late, self._before), wrong(late, self._before)
+        told = any(
+            late.total(name, provider=AFFECTED) > start.total(name, provider=AFFECTED) for name in (_ERRORS, _DROPPED)
+        )
+        if set(_failing(late, AFFECTED)) & set(self._row.fails):
+            return KEPT
+        if untrue:
+            return OTHER
+        if lost:
+            return LESS
+        if not applied:
+            return VOID
+        return TOLD if told else SAME
+
+    def _judge_end(self, end: str) -> None:
+        unlike = self._row.unlike.get(self.column.name)
+        wanted = self.column.ends if unlike is None else (unlike[0],)
+        wanted = (*wanted, TOLD, LESS, OTHER) if self._row.copes else wanted
+        if end not in wanted:
+            self._complain("end", [f"{end} in place of {' or '.join(wanted)}"])
+
+    def _judge_calls(self, outcomes: dict[str, int], end: str) -> None:
+        allowed = set(self.column.outcomes) | ({"ok", "no_data"} if end == VOID else set())
+        found = set(outcomes)
+        if not found and self.column.name != SHUT:
+            self._complain("calls", ["it was not called"])
+        elif (
+            found
+            and not found & (set(self.column.outcomes) - {"ok", "no_data"})
+            and end == KEPT
+            and self.column.is_whole
+        ):
+            self._complain("calls", [f"none was {self.column.outcomes[0]}"])
+        self._complain("calls", [f"counted as {outcome}" for outcome in sorted(found - allowed)])
+
+    def _judge_neighbours(self, page: Page) -> None:
+        """Everybody who does not build on the operation polls on."""
+        neighbours = [
+            (labels["provider"], labels["collector"], moment)
+            for labels, moment in page.of(_LAST_SUCCESS)
+            if labels["provider"] != AFFECTED or labels["collector"] not in self._may_fail
+        ]
+        old = self._site.now() - INTERVAL - 1
+        self._complain("neighbours", [f"{who} {what} not fresh" for who, what, moment in neighbours if moment < old])
+        ups = {labels["provider"]: value for labels, value in page.of("trainfleet_provider_up")}
+        self._complain("neighbours", [f"{name} is not up" for name, up in ups.items() if name != AFFECTED and not up])
+
+    def _judge_lines(self, lines: Sequence[str], page: Page, end: str) -> None:
+        polls = Counter(labels["provider"] for labels, _ in page.of(_SUCCESS))
+        if len(lines) > _LINES_A_COLLECTOR * max(1, len(self._may_fail)):
+            self._complain("log", [f"{len(lines)} lines for {polls[AFFECTED]} collectors", *lines])
+        names = (self._row.operation, *self._row.told_by)
+        if end == KEPT and self.column.name != SHUT and not any(name in line for line in lines for name in names):
+            self._complain("log", ["no line names the operation", *lines])
+        self._complain("log", [line for line in lines if "fault of the exporter's own" in line or "Traceback" in line])
+
+    def _judge_page(self, page: Page, end: str) -> None:
+        before = self._before
+        self._complain("while it lasts", self._judge(page, before))
+        gone = set(missing(page, before))
+        self._complain("lost beside it", map(words, gone - matching(before.shown, self._may_lack, AFFECTED)))
+        if end == KEPT and self.column.is_whole:
+            self._complain(
+                "kept for ever",
+                map(
+                    words,
+                    matching(before.shown, self._row.surely_loses, AFFECTED) - gone,
+                ),
+            )
+
+    async def _judge_recovery(self, end: str) -> None:
+        site = self._site
+        await site.after_polls(self._row.recovers_after(self.column))
+        after = await site.scrape()
+        self._complain("after it", _untrue(after, self._before))
+        self._complain("after it", [f"{name} is failing" for name in _failing(after, AFFECTED)])
+        if end == KEPT and "poll recovered" not in site.log.getvalue():
+            self._complain("after it", ["the log does not tell of the recovery"])
+        if self._footprint is not None:
+            self._complain("left behind", self._footprint.exceeded_by(site.footprint()))
+
+    def _complain(self, when: str, found: Iterable[str]) -> None:
+        complaints = list(found)
+        self._complaints += [f"{when}: {text}" for text in complaints[:_TOLD_AT_MOST]]
+        if len(complaints) > _TOLD_AT_MOST:
+            self._complaints.append(f"{when}: and {len(complaints) - _TOLD_AT_MOST} more")
+
+
+def _failing(page: Page, provider: str) -> list[str]:
+    return [labels["collector"] for labels, value in page.of(_SUCCESS, provider=provider) if not value]
+
+
+def _untrue(now: Page, before: Page) -> list[str]:
+    return nothing_else(now, before) + [f"missing: {words(key)}" for key in missing(now, before)]
+
+
+def _outcomes(start: Page, late: Page, operation: str) -> dict[str, int]:
+    """How many calls of the affected provider ended how, between two pages."""
+    asked = {"provider": AFFECTED, "operation": operation}
+    found = Counter({labels["outcome"]: int(value) for labels, value in late.of(_REQUESTS, **asked)})
+    found.subtract({labels["outcome"]: int(value) for labels, value in start.of(_REQUESTS, **asked)})
+    return {outcome: count for outcome, count in found.items() if count}
+
+
+def _warnings(log: str) -> list[str]:
+    return [line for line in log.splitlines() if " level=warn " in line or " level=error " in line]

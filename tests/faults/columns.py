@@ -1,0 +1,202 @@
+"""The columns of the matrix: every fault, how it is made, and how it may end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, told_totals, unknown_states
+from trainfleet_exporter.simulator import Fault
+
+KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
+ENDS: Mapping[str, str] = {
+    KEPT: "the answer was not taken: the last good figures stayed for their time and then went",
+    SAME: "the answer was understood all the same: nothing changed",
+    TOLD: "nothing is missing, and a metric and the log tell of the fault",
+    LESS: "only what the fault touched is missing, and was counted",
+    OTHER: "shown as what it is: an unknown state, a strange text",
+    VOID: "there is nothing of that kind in the operation's answer",
+}
+SHUT = "refused"
+"""The one fault that is not an answer: the address takes no connections."""
+
+
+_WIRE, _REFUSAL, _BODY = "On the wire", "Refusals and statuses", "Bodies"
+_LIST, _VALUE = "Lists and pages", "Values and texts"
+GROUPS = (_WIRE, _REFUSAL, _BODY, _LIST, _VALUE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One fault. `ends` are those that it may come to, `outcomes` the words that its calls may be counted under."""
+
+    name: str
+    group: str
+    meaning: str
+    kind: str = ""
+    ends: Sequence[str] = (KEPT,)
+    outcomes: Sequence[str] = ("ok", "no_data", "bad_answer")
+    judge: Judge = nothing_else
+    refuses: bool = False
+    """Whether it is a refusal, after which credentials are left alone for five minutes."""
+    recovers: int = 1
+    """After how many polls all is as before."""
+    needs: str = ""
+    """What the row must say of its operation for this fault to be made: `second_page` or `one_workspace`."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it spoils every answer of the operation, so that nothing of it is left in the end."""
+        return self.ends[0] == KEPT and self.group not in (_LIST, _VALUE) and not self.needs
+
+    def faults(self, match: Mapping[str, str], more: Mapping[str, str]) -> list[Fault]:
+        """What the simulated clouds are given: calls that `match`, and where the fault `needs` it those with `more`."""
+        found = [Fault(match={**match, **more}, kind=self.kind)]
+        if self.needs == "second_page":
+            found.append(Fault(match=match, kind="half_list"))
+        return found
+
+
+def _failing(group: str, kind: str, meaning: str, outcome: str, *, refuses: bool = False) -> Column:
+    return Column(
+        name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, outcomes=(outcome,), refuses=refuses
+    )
+
+
+def _misleading(group: str, kind: str, meaning: str, *ends: str, judge: Judge = nothing_else) -> Column:
+    return Column(name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, ends=ends, judge=judge)
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(name=SHUT, group=_WIRE, meaning="connections to the address are refused", outcomes=("network",)),
+    _failing(_WIRE, "reset", "the connection is reset before an answer", "network"),
+    _failing(_WIRE, "close", "the connection is closed without an answer", "network"),
+    _failing(_WIRE, "reset_midway", "the connection is reset in the middle of the body", "network"),
+    _failing(_WIRE, "cut_off", "the body ends before its length", "network"),
+    _failing(_WIRE, "hang", "nothing ever comes", "timeout"),
+    _failing(_WIRE, "drip", "the answer comes a byte a second", "timeout"),
+    _failing(_WIRE, "not_http", "what comes is not HTTP", "network"),
+    _failing(_REFUSAL, "throttled", "throttled, without a hint how long to wait", "throttled"),
+    _failing(_REFUSAL, "throttled_hint", "throttled, with `Retry-After`", "throttled"),
+    _failing(_REFUSAL, "server_error", "500 in the cloud's own words", "server"),
+    _failing(_REFUSAL, "bad_gateway", "502 with a page of a proxy's", "server"),
+    _failing(_REFUSAL, "redirect", "302 to another host", "client", refuses=True),
+    _failing(_REFUSAL, "denied", "403 for a right that is missing", "auth", refuses=True),
+    Column(
+        name="not found",
+        group=_REFUSAL,
+        kind="not_found",
+        meaning="404",
+        outcomes=("not_found", "client"),
+        refuses=True,
+    ),
+    Column(
+        name="skewed clock",
+        group=_REFUSAL,
+        kind="skewed_clock",
+        meaning="the cloud's clock is 16 minutes ahead, and it refuses what is signed by ours",
+        ends=(KEPT, VOID),
+        outcomes=("auth",),
+        refuses=True,
+    ),
+    Column(
+        name="expired credentials",
+        group=_REFUSAL,
+        kind="expired_credentials",
+        meaning="the credentials have ended",
+        ends=(KEPT, VOID),
+        outcomes=("auth", "not_found", "client"),
+        refuses=True,
+    ),
+    Column(
+        name="revoked credentials",
+        group=_REFUSAL,
+        kind="revoked_credentials",
+        meaning="the credentials were taken back",
+        ends=(KEPT, VOID),
+        outcomes=("auth", "not_found", "client"),
+        refuses=True,
+    ),
+    Column(
+        name="one workspace gone",
+        group=_REFUSAL,
+        kind="not_found",
+        meaning="404 for what is asked about one of the workspaces; the usage of its jobs comes back a poll after them",
+        outcomes=("not_found", "client", "ok", "no_data"),
+        needs="one_workspace",
+        recovers=2,
+    ),
+    _failing(_BODY, "no_content", "204", "bad_answer"),
+    _failing(_BODY, "empty", "200 without a body", "bad_answer"),
+    _failing(_BODY, "html", "200 with a login page", "bad_answer"),
+    _failing(_BODY, "truncated", "JSON that ends in the middle", "bad_answer"),
+    _failing(_BODY, "bad_utf8", "JSON that is not UTF-8", "bad_answer"),
+    _failing(_BODY, "wrong_top", "a JSON list for an object", "bad_answer"),
+    _failing(_BODY, "null", "JSON null", "bad_answer"),
+    _failing(_BODY, "deep", "JSON nested 100,000 deep", "bad_answer"),
+    _failing(_BODY, "oversized", "50 MB of JSON", "bad_answer"),
+    _failing(_BODY, "gzip_bomb", "1 MB that inflates to 1 GiB", "bad_answer"),
+    _failing(_BODY, "gzip_broken", "gzip that ends in the middle", "bad_answer"),
+    _failing(_BODY, "gzip_false", "says that it is gzip and is not", "bad_answer"),
+    _misleading(_LIST, "no_list", "the list is not there", KEPT, LESS, VOID),
+    _misleading(_LIST, "half_list", "half of the rows that the total tells of", KEPT, LESS, VOID),
+    Column(
+        name="second page fails",
+        group=_LIST,
+        kind="server_error",
+        meaning="half of the rows on the first page, 500 for the second",
+        outcomes=("server", "ok"),
+        needs="second_page",
+    ),
+    _misleading(_LIST, "duplicate_rows", "every row twice", SAME, TOLD, VOID),
+    _misleading(_LIST, "moving_rows", "a row comes in at the top between two pages", SAME, VOID),
+    _misleading(_LIST, "endless_pages", "the pages never end", KEPT, VOID, judge=told_totals),
+    Column(
+        name="one bad row",
+        group=_LIST,
+        kind="one_bad_row",
+        meaning="the values of one row are of other types; the usage of such a job comes back a poll after it",
+        ends=(LESS, SAME, TOLD, OTHER, KEPT, VOID),
+        judge=one_object,
+        recovers=2,
+    ),
+    Column(
+        name="wrong types",
+        group=_VALUE,
+        kind="wrong_types",
+        meaning="every value is of another type",
+        ends=(KEPT, LESS, SAME, OTHER),
+        judge=one_object,
+        refuses=True,
+    ),
+    Column(
+        name="unknown words",
+        group=_VALUE,
+        kind="unknown_words",
+        meaning="states in words that nobody knows; the usage of such jobs comes back a poll after their states",
+        ends=(OTHER, SAME, VOID),
+        judge=unknown_states,
+        recovers=2,
+    ),
+    _misleading(
+        _VALUE,
+        "hostile_strings",
+        "quotes, line breaks, control characters, right-to-left marks and 10 kB in names and texts",
+        OTHER,
+        SAME,
+        VOID,
+        judge=cleaned_texts,
+    ),
+    _misleading(
+        _VALUE,
+        "lone_surrogates",
+        "halves of surrogate pairs in names and texts",
+        OTHER,
+        SAME,
+        VOID,
+        judge=cleaned_texts,
+    ),
+    _misleading(_VALUE, "negative", "negative numbers", LESS, KEPT, SAME, VOID),
+    _misleading(_VALUE, "nan", "NaN for numbers", LESS, KEPT, SAME, VOID),
+    _misleading(_VALUE, "infinite", "1e400 for numbers", LESS, KEPT, SAME, VOID),
+)

@@ -1,0 +1,568 @@
+"""The rows of the matrix: every operation that the exporter calls, what polls it, and what depends on its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SHUT, VOID, Column
+from tests.faults.judges import Judge, unknown_states, without_models
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
+from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_exporter.simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
+from trainfleet_exporter.simulator.modelarts.catalog import (
+    ACCESS_KEY,
+    DOMAIN_NAME,
+    PASSWORD,
+    PROJECT_ID,
+    REGION,
+    SECRET_KEY,
+    TEAM_WORKSPACE,
+    USER_NAME,
+)
+from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
+from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+
+_GLOBAL = """
+global: {poll_interval: 60s, poll_timeout: 50s, keep_last_good_polls: 1}
+providers:
+"""
+_PAI = """
+  - name: %(name)s
+    platform: alibaba_pai
+    region: cn-hangzhou
+    credentials: %(credentials)s
+    endpoints:
+      dlc: {dlc}
+      paistudio: {paistudio}
+      aiworkspace: {aiworkspace}
+      cloudmonitor: {cloudmonitor}
+      sts: {sts}
+      metadata: {metadata}
+    limits: {{requests_per_second: 40, concurrency: 8}}
+    collectors: {{%(collectors)s}}
+"""
+_MODELARTS = """
+  - name: %(name)s
+    platform: huawei_modelarts
+    region: %(region)s
+    %(project)s
+    credentials: %(credentials)s
+    endpoints: {{modelarts: {modelarts}, iam: {iam}, aom: {aom}, sts: {sts}, metadata: {metadata}}}
+    limits: {{requests_per_second: 40, concurrency: 8}}
+    collectors: {{%(collectors)s}}
+"""
+_PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "nodes")
+_MODELARTS_COLLECTORS = ("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "nodes", "jobs_v1")
+_PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"
+_MODELARTS_KEYS = f"{{{{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}}}"
+SECRETS = {
+    "access key secret": ACCESS_KEY_SECRET,
+    "secret key": SECRET_KEY,
+    "password": PASSWORD,
+    "PAI OIDC token": OIDC_TOKEN,
+    "Huawei OIDC token": HUAWEI_TOKEN,
+    **{f"in a job's body {number}": text for number, text in enumerate(PLANTED_SECRETS)},
+}
+"""What opens something, or would; all of it passes through the exporter."""
+
+
+def _as_it_is(_: Simulator) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation of one API.
+
+    `collectors` are those that the affected provider runs beside `workspaces`, with more of their config after a
+    colon. `fails` are those whose polls fail while it does, `loses` the families (globs without `trainfleet_`) that
+    are gone when the last good answers are. `cold`: it is called so rarely that each cell has a daemon of its own,
+    which the fault meets at its start. `recovers` and `recovers_from_refusal` are polls.
+    """
+
+    api: str
+    operation: str
+    collectors: tuple[str, ...]
+    fails: tuple[str, ...]
+    loses: tuple[str, ...]
+    cloud: str = "pai"
+    credentials: str = ""
+    project: str = f"project_id: {PROJECT_ID}"
+    cold: bool = False
+    prepare: Callable[[Simulator], None] = _as_it_is
+    recovers: int = 1
+    recovers_from_refusal: int = 1
+    second_page: Mapping[str, str] = field(default_factory=dict)
+    """How a call for the second page is told from one for the first; empty where there is none."""
+    one_workspace: Mapping[str, str] = field(default_factory=dict)
+    """How a call about one workspace is told; empty where calls are about all of them."""
+    told_by: tuple[str, ...] = ()
+    """Other operations whose failing may tell of this one's."""
+    copes: str = ""
+    """What is shown without the operation, where that is enough for its collectors not to fail."""
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+    """By fault, what may stand on the page, where that is not the fault's own judge."""
+    some: tuple[str, ...] | None = None
+    """Those of `loses` of which nothing is left in the end; None for all. The others come from elsewhere, too."""
+    unlike: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By fault, what comes of it that is unlike the fault's usual end, and why."""
+
+    @property
+    def surely_loses(self) -> tuple[str, ...]:
+        """Those of `loses` of which nothing is left in the end."""
+        return self.loses if self.some is None else self.some
+
+    def recovers_after(self, column: Column) -> int:
+        """How many polls after the fault everything is as before."""
+        return max(column.recovers, self.recovers_from_refusal if column.refuses else self.recovers)
+
+    @property
+    def name(self) -> str:
+        """Unlike any other row's."""
+        return f"{self.cloud} {self.api} {self.operation}"
+
+    @property
+    def title(self) -> str:
+        """For people: the operation, and the API where its name does not tell."""
+        return f"{self.api} {self.operation}"
+
+    @property
+    def match(self) -> dict[str, str]:
+        """How its calls are told from others'."""
+        return {"api": self.api, "operation": self.operation}
+
+    def excludes(self, column: Column) -> str | None:
+        """Why a fault cannot be made for this operation; None where it can."""
+        if column.needs == "second_page" and not self.second_page:
+            return "there is no second page"
+        if column.needs == "one_workspace" and not self.one_workspace:
+            return "no call is about one workspace"
+        return None
+
+    @property
+    def config(self) -> str:
+        """The config, in which `{dlc}` and so on stand for addresses: the affected provider, and a bystander."""
+        mine = self._provider()
+        other = _modelarts("bystander", ("job_counts",)) if self.cloud == "pai" else _pai("bystander", ("job_counts",))
+        return _GLOBAL.replace("{", "{{").replace("}", "}}") + mine + other
+
+    def _provider(self) -> str:
+        if self.cloud == "pai":
+            return _pai("affected", self.collectors, self.credentials or _PAI_KEYS)
+        return _modelarts("affected", self.collectors, self.credentials or _MODELARTS_KEYS, self.project)
+
+
+def _pai(name: str, collectors: tuple[str, ...], credentials: str = _PAI_KEYS) -> str:
+    chosen = _chosen(collectors, _PAI_COLLECTORS)
+    return _PAI % {"name": name, "credentials": credentials, "collectors": chosen}
+
+
+def _modelarts(
+    name: str,
+    collectors: tuple[str, ...],
+    credentials: str = _MODELARTS_KEYS,
+    project: str = f"project_id: {PROJECT_ID}",
+) -> str:
+    chosen = _chosen(collectors, _MODELARTS_COLLECTORS)
+    words = {"name": name, "credentials": credentials, "collectors": chosen, "region": REGION, "project": project}
+    return _MODELARTS % words
+
+
+def _chosen(collectors: tuple[str, ...], known: tuple[str, ...]) -> str:
+    given = dict(part.partition(":")[::2] for part in collectors)
+    assert set(given) <= set(known), given
+    parts = [
+        f"{name}: {{{{enabled: true, interval: 60s{', ' + given[name] if given[name] else ''}}}}}"
+        if name in given
+        else f"{name}: {{{{enabled: false}}}}"
+        for name in known
+    ]
+    return ", ".join(parts)
+
+
+def _short_lived(simulator: Simulator) -> None:
+    """Keys that are renewed for each poll and do not last until the one after the next."""
+    simulator.sts.lifetime = 100.0
+    simulator.agency.lifetime = 100.0
+    simulator.tokens.lifetime = 100.0
+
+
+_ROLE = Sts.role_arn(ROLE)
+_PAI_WORKSPACE = {"WorkspaceId": "12345"}
+_PAGE_TWO = {"PageNumber": "2"}
+_OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
+_USAGE = (
+    "device_*",
+    "job_usage_*",
+    *(
+        f"{level}_{family}"
+        for level in ("job", "pod")
+        for family in ("*_ratio", "*_per_second", "*_usage_*", "*_watts", "accelerator_memory_capacity_bytes")
+    ),
+)
+_POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
+_POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_second", "pool_disk_*")
+_LOCKED = 6
+"""A refusal of credentials is left alone for five minutes: too many wrong passwords lock an account."""
+_GONE = {"not found": (KEPT, "what is not found shows nothing at once; listed on, it is a failure at the next poll")}
+_TEXT = "its answer is plain text, not JSON"
+_PLAIN_TEXT = dict.fromkeys(
+    ("truncated", "wrong top", "null", "deep", "oversized", "gzip bomb", "wrong types"), (VOID, _TEXT)
+)
+
+PAI = (
+    Row(
+        api="aiworkspace",
+        operation="ListWorkspaces",
+        collectors=("jobs", "job_counts", "pools"),
+        fails=("workspaces",),
+        loses=("workspace_info",),
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="dlc",
+        operation="ListJobs",
+        collectors=("jobs", "job_counts", "pods", "usage", "pools"),
+        fails=("jobs", "job_counts", "pods", "usage", "job_metrics"),
+        loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
+        second_page=_PAGE_TWO,
+        one_workspace=_PAI_WORKSPACE,
+    ),
+    Row(
+        api="dlc",
+        operation="GetJob",
+        collectors=("jobs", "pods:max_jobs: 4", "pools"),
+        fails=("pods",),
+        loses=_OF_PODS,
+        unlike=_GONE,
+    ),
+    Row(
+        api="dlc",
+        operation="GetJobMetrics",
+        collectors=("jobs", "usage:source: job_metrics, max_jobs: 2", "pools"),
+        fails=("job_metrics",),
+        loses=_USAGE,
+        unlike=_GONE,
+    ),
+    Row(
+        api="dlc",
+        operation="GetMetrics",
+        collectors=("jobs", "usage:source: dlc_metrics, max_jobs: 2", "pools"),
+        fails=("dlc_metrics",),
+        loses=_USAGE,
+        unlike=_GONE,
+    ),
+    Row(
+        api="dlc",
+        operation="ListEcsSpecs",
+        collectors=("jobs", "pools"),
+        fails=(),
+        loses=("job_requested_*",),
+        cold=True,
+        copes="jobs on public resources are shown without what only their machine type tells",
+        judges={column.name: without_models for column in COLUMNS},
+        recovers=11,
+        recovers_from_refusal=11,
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="paistudio",
+        operation="ListQuotas",
+        collectors=("jobs", "pools", "pool_workloads", "nodes"),
+        fails=("pools",),
+        loses=_POOLS,
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="paistudio",
+        operation="ListQuotaWorkloads",
+        collectors=("jobs", "pools", "pool_workloads"),
+        fails=("pool_workloads",),
+        loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="paistudio",
+        operation="ListNodes",
+        collectors=("jobs", "pools", "nodes"),
+        fails=("nodes",),
+        loses=("node_*",),
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="cloudmonitor",
+        operation="DescribeMetricLast",
+        collectors=("jobs", "pools", "usage:source: cloudmonitor"),
+        fails=("usage",),
+        loses=(*_USAGE, *_POOL_USAGE),
+    ),
+    Row(
+        api="cloudmonitor",
+        operation="DescribeMetricMetaList",
+        collectors=("jobs", "pools", "usage:source: cloudmonitor"),
+        fails=("usage",),
+        loses=(*_USAGE, *_POOL_USAGE),
+        cold=True,
+        second_page=_PAGE_TWO,
+    ),
+    Row(
+        api="sts",
+        operation="AssumeRole",
+        collectors=("pools",),
+        credentials=(
+            f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}, role_arn: '{_ROLE}'}}}}"
+        ),
+        prepare=_short_lived,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=_LOCKED,
+    ),
+    Row(
+        api="sts",
+        operation="AssumeRoleWithOIDC",
+        collectors=("pools",),
+        credentials=(
+            f"{{{{oidc: {{{{provider_arn: '{OIDC_PROVIDER}', role_arn: '{_ROLE}', token: {OIDC_TOKEN}}}}}}}}}"
+        ),
+        prepare=_short_lived,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=_LOCKED,
+    ),
+    *(
+        Row(
+            api="metadata",
+            operation=operation,
+            collectors=("pools",),
+            credentials="{{ecs_ram_role: true}}",
+            prepare=_short_lived,
+            told_by=("ListRamRoles", "GetRamRoleCredentials"),
+            unlike=_PLAIN_TEXT if operation != "GetRamRoleCredentials" else {},
+            fails=("workspaces", "pools"),
+            loses=("workspace_info", "pool_*"),
+            recovers_from_refusal=_LOCKED,
+        )
+        for operation in ("PutToken", "ListRamRoles", "GetRamRoleCredentials")
+    ),
+)
+_EMPTY_HISTORY = "an empty answer says that there is no history yet, which is so before a task runs"
+_NO_CARDS = "cards have no names there: their place among equal metrics is all that tells them apart"
+_NUMBERS = ("negative", "nan", "infinite")
+_LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
+_STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
+_HUNG = dict.fromkeys(("hang", "drip"), (KEPT, _STRETCHED))
+_V1: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "ListTrainingJobsV1": dict.fromkeys(("unknown words", *_NUMBERS), (OTHER, _LOOKED_UP)),
+    "ListTrainingJobVersions": {
+        **_HUNG,
+        **_GONE,
+        **dict.fromkeys(_NUMBERS, (OTHER, "states are numbers there")),
+        "endless pages": (LESS, "the version that was listed is not among those that are told"),
+    },
+    "ListLogFileNames": {**_HUNG, **_GONE},
+    "ShowPodMetricStatistic": {
+        **_HUNG,
+        **_GONE,
+        "no content": (LESS, _EMPTY_HISTORY),
+        "empty": (LESS, _EMPTY_HISTORY),
+        "duplicate rows": (OTHER, _NO_CARDS),
+    },
+}
+_MODELARTS_WORKSPACE = {"workspace_id": TEAM_WORKSPACE}
+MODELARTS = (
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListWorkspaces",
+        collectors=("jobs", "job_counts", "pools"),
+        fails=("workspaces",),
+        loses=("workspace_info",),
+        second_page={"offset": "1"},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListTrainingJobs",
+        collectors=("jobs", "job_counts", "usage", "pools"),
+        fails=("jobs", "job_counts", "usage", "task_metrics"),
+        loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
+        one_workspace=_MODELARTS_WORKSPACE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowTrainingJobMetrics",
+        collectors=("jobs", "usage:source: task_metrics, max_jobs: 4", "pools"),
+        fails=("task_metrics",),
+        loses=_USAGE,
+        unlike={
+            "no content": (LESS, _EMPTY_HISTORY),
+            "empty": (LESS, _EMPTY_HISTORY),
+            **_GONE,
+        },
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowTrainingQuotas",
+        collectors=("jobs", "job_counts", "pools"),
+        fails=("job_counts",),
+        loses=("provider_job_quota*",),
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListPools",
+        collectors=("jobs", "pools", "pool_workloads", "pool_usage", "nodes"),
+        fails=("pools",),
+        loses=("pool_info", "pool_status", "pool_nodes"),
+        one_workspace={"workspaceId": TEAM_WORKSPACE},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowPoolRuntimeMetrics",
+        collectors=("jobs", "pools"),
+        fails=("pools",),
+        loses=("pool_capacity_*", "pool_allocated_*"),
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowWorkloadStatistics",
+        collectors=("jobs", "pools", "pool_workloads"),
+        fails=("pool_workloads",),
+        loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
+        unlike={**_GONE, "half list": (OTHER, "a type of workload that is left out counts 0, by the API's own word")},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListWorkloads",
+        collectors=("jobs", "pools", "pool_workloads"),
+        fails=("pool_workloads",),
+        loses=("pool_queued_accelerators", "job_queue_position"),
+        second_page={"offset": "500"},
+        some=("job_queue_position",),
+        unlike=_GONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowPoolMonitor",
+        collectors=("jobs", "pools", "pool_usage"),
+        fails=("pool_usage",),
+        loses=_POOL_USAGE,
+        unlike=_GONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListPoolNodes",
+        collectors=("jobs", "pools", "nodes"),
+        fails=("nodes",),
+        loses=("node_*",),
+        unlike=_GONE,
+    ),
+    *(
+        Row(
+            cloud="modelarts",
+            api="modelarts",
+            operation=operation,
+            collectors=("pools", "jobs_v1"),
+            fails=("jobs_v1",),
+            loses=("jobs",) if operation == "ListTrainingJobsV1" else ("job_*", "pod_*", "device_*"),
+            recovers=4,
+            recovers_from_refusal=4,
+            judges=dict.fromkeys(_NUMBERS, unknown_states),
+            unlike=_V1[operation],
+        )
+        for operation in (
+            "ListTrainingJobsV1",
+            "ListTrainingJobVersions",
+            "ListLogFileNames",
+            "ShowPodMetricStatistic",
+        )
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListInstantQueryAomPromPost",
+        collectors=("jobs", "usage:source: aom", "pools"),
+        fails=("usage",),
+        loses=_USAGE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListLabelValuesAomPromGet",
+        collectors=("jobs", "usage:source: aom", "pools"),
+        fails=("usage",),
+        loses=_USAGE,
+        cold=True,
+    ),
+    Row(
+        cloud="modelarts",
+        api="iam",
+        operation="KeystoneCreateUserTokenByPassword",
+        collectors=("pools",),
+        credentials=f"{{{{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}}}",
+        prepare=_short_lived,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=_LOCKED,
+    ),
+    Row(
+        cloud="modelarts",
+        api="iam",
+        operation="KeystoneListProjects",
+        collectors=("pools",),
+        project="",
+        recovers=_LOCKED,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*", "provider_info"),
+        cold=True,
+        recovers_from_refusal=_LOCKED,
+    ),
+    Row(
+        cloud="modelarts",
+        api="sts",
+        operation="AssumeAgencyWithOIDC",
+        collectors=("pools",),
+        credentials=(
+            f'{{{{oidc: {{{{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token: {HUAWEI_TOKEN}}}}}}}}}'
+        ),
+        prepare=_short_lived,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=_LOCKED,
+    ),
+    *(
+        Row(
+            cloud="modelarts",
+            api="metadata",
+            operation=operation,
+            collectors=("pools",),
+            credentials="{{ecs_agency: true}}",
+            prepare=_short_lived,
+            told_by=("GetSecurityKey",),
+            unlike=_PLAIN_TEXT if operation == "GetMetadataToken" else {},
+            fails=("workspaces", "pools"),
+            loses=("workspace_info", "pool_*"),
+            recovers_from_refusal=_LOCKED,
+        )
+        for operation in ("GetMetadataToken", "GetSecurityKey")
+    ),
+)
+ROWS = PAI + MODELARTS
+
+
+def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:
+    """The collectors that may fail, and the families that may be missing: where the address is shut, those of each
+    operation that is called there."""
+    touched = [row]
+    if column.name == SHUT:
+        touched += [other for other in ROWS if (other.cloud, other.api) == (row.cloud, row.api)]
+    return {name for one in touched for name in one.fails}, {family for one in touched for family in one.loses}

@@ -1,0 +1,113 @@
+"""docs/faults.md, from what the matrix saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.faults.columns import COLUMNS, ENDS, GROUPS, Column
+from tests.faults.matrix import RowResult
+from tests.faults.operations import ROWS, Row
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+_SIGNS = {"kept": "K", "same": "=", "told": "!", "less": "−", "other": "~", "void": "·"}
+_EXCLUDED = " "
+_HEAD = """\
+# Every operation under every fault
+
+Written by `make faults`, held to by the tests: each cell is one operation of a simulated cloud, over loopback HTTP on a
+stepped clock, made to fail in one way while two providers are polled, and looked at before, twice during and after.
+"""
+_CHECKS = """\
+In each cell:
+
+- `/metrics` answers 200 and is well-formed, in both formats, as are all other pages.
+- Every collector that does not build on the operation goes on polling; the other provider notices nothing.
+- Nothing that is shown is untrue: no zero for what is missing, nothing twice, no part of a list taken for the whole.
+  What is shown while the fault lasts was there before it, with the same values; what is missing is of the families
+  that the operation feeds.
+- The calls are counted under the fault's own outcome, and the log says it: in a few lines, not in each poll's.
+- Last good figures stay for `keep_last_good_polls` and then go.
+- One interval after the fault everything is as before, and says so; open files, tasks and parts are as many as before.
+- No planted secret (keys, tokens, passwords, and what users put into their jobs) is in any page or log line.
+"""
+
+
+def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> str:
+    """The whole page. `results` are by the rows' names."""
+    cells = [cell for result in results.values() for cell in result.cells.values()]
+    ends = Counter(cell.end for cell in cells)
+    held = sum(not cell.complaints for cell in cells)
+    excluded = len(ROWS) * len(COLUMNS) - len(cells)
+    searched = sum(result.searched for result in results.values())
+    size = sum(result.size for result in results.values())
+    lines = max(cell.lines for cell in cells)
+    summary = (
+        f"**{len(ROWS)} operations, {len(COLUMNS)} faults: {len(cells):,} cells, {held:,} held**, {excluded} excluded "
+        f"(reasons below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: 0 hits. "
+        f"At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
+    )
+    parts = [
+        _HEAD,
+        summary,
+        _CHECKS,
+        "## How to read it\n",
+        *(f"- `{_SIGNS[end]}` ({ends[end]:,} cells): {meaning}" for end, meaning in ENDS.items()),
+        f"- blank ({excluded}): excluded\n",
+    ]
+    for group in GROUPS:
+        columns = [column for column in COLUMNS if column.group == group]
+        parts += [f"## {group}\n", _header(columns), *(row_line(row, columns, results[row.name]) for row in ROWS), ""]
+        parts += [f"- **{column.name}**: {column.meaning}{_counted(column)}" for column in columns] + [""]
+    parts += ["## What is missing while an operation fails\n", *_losses(), ""]
+    parts += ["## Unlike the others\n", *_unlike(), ""]
+    parts += ["## Excluded\n", *_exclusions(), ""]
+    return "\n".join(parts)
+
+
+def row_line(row: Row, columns: list[Column], result: RowResult) -> str:
+    """One row of one group's table."""
+    signs = [_SIGNS[result.cells[column.name].end] if column.name in result.cells else _EXCLUDED for column in columns]
+    return f"| {row.title} | {' | '.join(signs)} |"
+
+
+def _header(columns: list[Column]) -> str:
+    names = " | ".join(column.name for column in columns)
+    return f"| operation | {names} |\n|---|{'---|' * len(columns)}"
+
+
+def _counted(column: Column) -> str:
+    return f" (counted as `{column.outcomes[0]}`)" if column.ends == ("kept",) else ""
+
+
+def _losses() -> list[str]:
+    """What each operation's failing costs, once its last good answers are gone."""
+    lines = ["| operation | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
+    for row in ROWS:
+        families = ", ".join(f"`{family}`" for family in row.loses) or "none"
+        lines.append(f"| {row.title} | {families} | {', '.join(row.fails) or 'none'} |")
+    return lines
+
+
+def _unlike() -> list[str]:
+    """Cells that end otherwise than others of their column, by reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in ROWS:
+        for fault, (end, why) in row.unlike.items():
+            reasons.setdefault((row.title, why), []).append(f"{fault} (`{_SIGNS[end]}`)")
+    coped = [f"- {row.title}, every fault: {row.copes}" for row in ROWS if row.copes]
+    return [f"- {title}, {', '.join(faults)}: {why}" for (title, why), faults in reasons.items()] + coped
+
+
+def _exclusions() -> list[str]:
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for column in COLUMNS:
+        for row in ROWS:
+            if (reason := row.excludes(column)) is not None:
+                reasons.setdefault(column.name, {}).setdefault(reason, []).append(row.title)
+    return [
+        f"- **{name}**, {reason}: {', '.join(titles)}"
+        for name, found in reasons.items()
+        for reason, titles in found.items()
+    ]

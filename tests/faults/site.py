@@ -1,0 +1,183 @@
+"""Where cells are run: simulated clouds in which nothing moves, the daemon beside them, and a scraper.
+
+All of it in one stepped loop, over loopback HTTP. Each API has a door of its own, so that one can be shut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.faults.columns import SHUT, Column
+from tests.faults.operations import Row
+from tests.faults.page import Page
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.daemon import Daemon, WebSettings
+from trainfleet_exporter.logs import set_up_logs
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Door, Simulator
+
+INTERVAL = 60.0
+QUIET = 57.0
+"""Seconds after the start of a poll at which it has ended, whatever held it up (poll_timeout is 50 s)."""
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+PAGES = ("/", "/config", "/-/healthy", "/-/ready", "/nowhere")
+_KEYS = 4
+"""How many of the latest temporary keys are looked for: one is issued for each poll."""
+APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "modelarts", "iam", "aom")
+
+
+_KEPT_CONNECTIONS = 32
+"""Both ends of connections that the two providers may keep open for another call. What is left behind cell by cell
+adds up to more: all are compared with the row's beginning."""
+_MID_CYCLE = 4
+"""Tasks of collectors that roll over jobs all the time, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a fault could leave behind."""
+
+    tasks: int
+    descriptors: int
+    parts: int
+
+    def exceeded_by(self, now: Footprint) -> list[str]:
+        """What there is more of now."""
+        pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("tasks", "descriptors", "parts")}
+        return [
+            f"{after} {name} where there were {before}" for name, (before, after) in pairs.items() if after > before
+        ]
+
+
+class Site:
+    """One daemon and its clouds. Use inside stepped time."""
+
+    def __init__(self, simulator: Simulator, doors: Mapping[str, Door], daemon: Daemon, log: io.StringIO) -> None:
+        self.simulator = simulator
+        self.doors = doors
+        self.daemon = daemon
+        self.log = log
+        self.outputs: list[str] = []
+        """Everything that anybody could read: pages, by now."""
+        self._origin = asyncio.get_running_loop().time()
+        self._polls = 0
+        self._mark = 0
+        self._client = httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False)
+
+    @staticmethod
+    def now() -> float:
+        """Unix seconds."""
+        return time.time()
+
+    async def applied(self, row: Row) -> bool:
+        """Whether any answer of the operation was spoiled since the last `mark`, as the clouds know it."""
+        answers = (await self._truth(since=self._mark, operation=row.operation))["answers"]
+        return any(answer.get("fault") for answer in answers if answer["api"] == row.api)
+
+    async def mark(self) -> None:
+        """Remember which answers have been given."""
+        self._mark = int((await self._truth(since=10**12))["seq"])
+
+    def issued_secrets(self) -> dict[str, str]:
+        """The latest temporary keys of both clouds."""
+        found: dict[str, str] = {}
+        for number, key in enumerate(self.simulator.sts.issued[-_KEYS:]):
+            assert key.security_token is not None
+            found |= {f"STS secret {number}": key.access_key_secret, f"STS token {number}": key.security_token}
+        for number, other in enumerate(self.simulator.agency.issued[-_KEYS:]):
+            found |= {f"agency secret {number}": other.secret_key, f"agency token {number}": other.security_token}
+        return found
+
+    def take_log(self) -> str:
+        """The log since the last time that it was taken."""
+        text = self.log.getvalue()
+        self.log.seek(0)
+        self.log.truncate()
+        return text
+
+    async def _truth(self, **query: object) -> Any:
+        url = self.doors["truth"].url + "/truth"
+        return (await self._client.get(url, params={name: str(value) for name, value in query.items()})).json()
+
+    def make(self, row: Row, column: Column) -> None:
+        """Let the fault happen from now on."""
+        if column.name == SHUT:
+            self.doors[row.api].shut()
+            return
+        for fault in column.faults(row.match, getattr(row, column.needs) if column.needs else {}):
+            self.simulator.faults.add(fault)
+
+    def unmake(self, row: Row, column: Column) -> None:
+        """Let everything work again."""
+        if column.name == SHUT:
+            self.doors[row.api].open()
+        self.simulator.faults.clear()
+
+    async def after_polls(self, count: int) -> None:
+        """Wait until `count` more polls of every collector have begun, and are over."""
+        self._polls += count
+        end = self._origin + (self._polls - 1) * INTERVAL + QUIET
+        await asyncio.sleep(end - asyncio.get_running_loop().time())
+
+    async def scrape(self) -> Page:
+        """The page as text; the same in OpenMetrics must be as well-formed."""
+        answer = await self._client.get("/metrics")
+        assert answer.status_code == 200
+        self.outputs.append(answer.text)
+        return Page(answer.text)
+
+    async def read_everything(self) -> None:
+        """Keep every page as it is now in `outputs`; those that must never fail must not."""
+        answer = await self._client.get("/metrics", headers={"accept": OPENMETRICS, "accept-encoding": "gzip"})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+        assert answer.text.endswith("# EOF\n")
+        self.outputs.append(answer.text)
+        for path in PAGES:
+            answer = await self._client.get(path)
+            assert answer.status_code == {"/nowhere": 404}.get(path, 200), path
+            self.outputs.append(answer.text)
+
+    def footprint(self) -> Footprint:
+        """Tasks, open files and parts shown, now."""
+        gc.collect()
+        parts = sum(runner.state.parts for runner in self.daemon.exporter.runners)
+        return Footprint(len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir())), parts)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+@asynccontextmanager
+async def open_site(
+    folder: Path, row: Row, simulator: Simulator, *, meets: Column | None = None
+) -> AsyncIterator[Site]:
+    """Serve the clouds and start a daemon with the row's config, which may meet a fault at its start."""
+    log = io.StringIO()
+    set_up_logs("debug", "logfmt", log)
+    async with simulator.serve_doors([*APIS, "truth"]) as doors:
+        path = folder / "config.yaml"
+        path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
+        platforms = installed_platforms()
+        configs = {name: platform.config for name, platform in platforms.items()}
+        loaded = load_config(path, environ={}, platforms=configs)
+        daemon = Daemon(loaded, platforms, WebSettings(addresses=("127.0.0.1:0",)))
+        site = Site(simulator, doors, daemon, log)
+        if meets is not None:
+            site.make(row, meets)
+        try:
+            await daemon.start()
+            yield site
+        finally:
+            await site.aclose()
+            await daemon.stop()

@@ -1,0 +1,22 @@
+"""Every operation under every fault, and docs/faults.md as it came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.columns import COLUMNS, GROUPS
+from tests.faults.matrix import run_row
+from tests.faults.operations import ROWS, Row
+from tests.faults.report import DOCUMENT, row_line
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
+def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
+    result = run_row(row, tmp_path)
+    assert result.complaints == []
+    written = DOCUMENT.read_text(encoding="utf-8")
+    for group in GROUPS:
+        line = row_line(row, [column for column in COLUMNS if column.group == group], result)
+        assert line in written, f"docs/faults.md does not say so (`make faults`): {line}"
