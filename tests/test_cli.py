@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,13 @@ from trainfleet_exporter.cli import main
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _hangups_as_they_were() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_the_example_config_is_good(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +73,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert trainfleet_exporter.__version__ in printed
-    for flag in ("--config.file", "--config.check", "--web.listen-address", "--web.telemetry-path", "--log.format"):
+    for flag in ("--config.file", "--config.check", "--web.listen-address", "--web.enable-lifecycle", "--log.format"):
         assert flag in printed
 
 
