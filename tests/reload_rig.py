@@ -128,7 +128,7 @@ class Site:
         self._caplog = caplog
         self.exporter = Exporter(self.load(), {"small": self.world.platform})
         self.schedule = Schedule(self.exporter.runners)
-        self.reloader = Reloader(self.exporter, self.schedule, self.load)
+        self.reloader = Reloader(self.exporter, self.schedule, self.load, end=self.stop)
 
     def write(self, text: str) -> None:
         draft = self.path.with_suffix(".new")
@@ -138,6 +138,13 @@ class Site:
     def load(self) -> Config:
         self.reads += 1
         return load_config(self.path, environ={}, platforms={"small": SmallConfig})
+
+    async def stop(self) -> None:
+        await self.reloader.stop()
+        await self.schedule.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(4):
+                await self.exporter.aclose()
 
     async def reload(self, text: str) -> Outcome:
         """Write another config, and have it read."""
@@ -184,8 +191,4 @@ async def site(folder: Path, text: str, caplog: pytest.LogCaptureFixture) -> Asy
     try:
         yield found
     finally:
-        await found.reloader.stop()
-        await found.schedule.stop()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(4):
-                await found.exporter.aclose()
+        await found.stop()

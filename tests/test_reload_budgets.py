@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,28 @@ def test_another_state_file_is_told_what_is_known(tmp_path: Path, caplog: pytest
             assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
     run_stepped(main, start=JANUARY.starts)
+
+
+def test_of_names_that_are_gone_only_what_they_spent_this_month_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config(limited("n0"), head=KEPT), caplog) as here:
+            await asyncio.sleep(1)
+            spent = here.spent("n0")
+            budgets = []
+            for number in range(1, 5):
+                account = here.exporter.providers[0].account  # type: ignore[attr-defined]
+                budgets.append(weakref.ref(account.budgets["dlc"]))
+                del account
+                await polled(here, config(limited(f"n{number}"), head=KEPT))
+            gc.collect()
+            assert [budget() for budget in budgets] == [None] * 4
+            assert recorded(tmp_path / "state.json").keys() >= {"n0", "n1", "n2", "n3"}
+            await polled(here, config(limited("n0"), head=KEPT))
+            assert here.spent("n0") == spent + 5
+
+    run_stepped(main, start=JANUARY.starts + DAY)
 
 
 def test_a_bad_config_leaves_the_state_file_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

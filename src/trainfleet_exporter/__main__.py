@@ -1,7 +1,23 @@
-"""`python -m trainfleet_exporter`."""
+"""`python -m trainfleet_exporter`, and the command itself."""
 
+import signal
 import sys
 
-from trainfleet_exporter.cli import main
+_SHORT = ("once", "diagnose")
+"""Commands that a terminal which is closed ends, as it ends others."""
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line; the exit code. Nothing that takes time is imported before SIGHUP can do no harm."""
+    hangup = signal.getsignal(signal.SIGHUP)
+    if hangup is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    from trainfleet_exporter import cli  # noqa: PLC0415 - see above
+
+    if sys.argv[1:2] and sys.argv[1] in _SHORT:
+        signal.signal(signal.SIGHUP, hangup)
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -58,8 +58,7 @@ class Accounts:
                     budget.assume_nothing()
         for (holder, api), gain in gains.items():
             self._ledger.add(holder, api, gain.calls)
-        if gains:
-            self._ledger.write_soon()
+        self._ledger.retire({(holder, api) for holder, account in accounts.items() for api in account.budgets})
         for provider, api in list(self._counted):
             if provider not in after:
                 del self._counted[provider, api]

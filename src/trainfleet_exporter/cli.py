@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -29,6 +30,8 @@ from trainfleet_exporter.web.server import split_address
 
 log = logging.getLogger(__name__)
 
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What a disk behind the standard output may have to say."""
 _EPILOG = """\
 commands:
   trainfleet-exporter --config.file=FILE          the daemon
@@ -49,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         check_descriptors()
         with Ending() as ending:
-            return run(options, ending)
+            code = run(options, ending)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that what goes wrong there is told as anything else
+        return code
     except ConfigError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
@@ -64,6 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone. Python would fail once more when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         print("trainfleet-exporter: nobody reads the output any more", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno not in _OUTPUT_LOST:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"trainfleet-exporter: cannot write the output: {error.strerror}", file=sys.stderr)
         return 1
 
 

@@ -46,7 +46,7 @@ class Daemon:
     ) -> None:
         self.exporter = Exporter(config, platforms)
         self._schedule = Schedule(self.exporter.runners)
-        self._reloader = None if load is None else Reloader(self.exporter, self._schedule, load)
+        self._reloader = None if load is None else Reloader(self.exporter, self._schedule, load, end=self.stop)
         pages = Pages(
             board=self.exporter.board,
             telemetry=self.exporter.telemetry,
@@ -57,6 +57,7 @@ class Daemon:
         )
         sockets = listen_on_each(web.addresses)
         self.server = WebServer(make_app(pages), sockets)
+        self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll: a scrape is answered from the first moment on."""
@@ -79,7 +80,15 @@ class Daemon:
             self._reloader.request()
 
     async def stop(self) -> None:
-        """End polls, finish running answers, close connections. Bounded: nothing may hold up the end."""
+        """End polls, finish running answers, close connections. Bounded: nothing may hold up the end.
+
+        More than once is once: a signal may come while a failed reload ends the process.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 if self._reloader is not None:
@@ -89,4 +98,6 @@ class Daemon:
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("stopped without waiting any longer for connections to close")
+        finally:  # whoever else used up the time
+            self.exporter.leave_state()
         log.info("stopped")

@@ -4,8 +4,9 @@
                           ├──second signal──────────► 1, at once
                           └──5 seconds──────────────► as if everything were closed
 
-The handlers are the process's, not the event loop's: a loop that hangs in a call (a disk, a thread that is
-waited for) must not hold up the end.
+The handlers are the process's, not the event loop's, and a thread of its own keeps the time and hears the second
+signal: it is told of signals by the interpreter's innermost part, before any Python code would run, so that even a call
+which hangs (a disk, a thread that is waited for) does not hold up the end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -36,20 +40,23 @@ class Ending:
         self._code = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begin: Callable[[], object] = lambda: None
-        self._before: dict[int, Any] = {}
-        self._over = threading.Event()
+        self._undo = ExitStack()
 
     def __enter__(self) -> Self:
-        for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            self._before[number] = signal.signal(number, self._handle)
+        if threading.current_thread() is threading.main_thread():
+            told, telling = os.pipe()
+            os.set_blocking(telling, False)
+            threading.Thread(target=self._watch, args=[told], daemon=True).start()
+            self._undo.callback(os.close, telling)
+            self._undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(telling, warn_on_full_buffer=False))
+            for number in SIGNALS:
+                self._undo.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._over.set()
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._undo.close()
 
     def serve(
         self, run: Callable[[asyncio.Event], Awaitable[None]], *, after: Callable[[], object] = lambda: None
@@ -93,13 +100,24 @@ class Ending:
         self._loop = asyncio.get_running_loop()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            os._exit(1)  # asked twice: whatever holds things up is not waited for
         self._asked = True
-        threading.Thread(target=self._end_at_last, daemon=True).start()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._begin)
 
-    def _end_at_last(self) -> None:
-        if not self._over.wait(LONGEST):
-            os._exit(self._code)
+    def _watch(self, told: int) -> None:
+        """Until the other end of the pipe is closed: end the process at the second signal, or some time after one."""
+        count, left = 0, None
+        with os.fdopen(told, "rb", buffering=0) as signals:
+            while True:
+                began = time.monotonic()
+                readable, _, _ = select.select([signals], [], [], left)
+                if not readable:
+                    os._exit(self._code)
+                numbers = signals.read(64)
+                if not numbers:
+                    return
+                count += sum(number in SIGNALS for number in numbers)
+                if count > 1:
+                    os._exit(1)  # asked twice: whatever holds things up is not waited for
+                if count:
+                    left = LONGEST if left is None else max(0.0, left - (time.monotonic() - began))

@@ -79,9 +79,17 @@ class Exporter:
         return waiting
 
     async def poll_once(self) -> bool:
-        """Poll every collector once; whether all of them succeeded."""
-        await asyncio.gather(*(runner.tick() for runner in self.runners))
-        return all(runner.state.success for runner in self.runners)
+        """Poll every collector once; whether all of them succeeded. Cut short, polls end without having failed."""
+        runners = self.runners
+        polls = [asyncio.create_task(runner.tick()) for runner in runners]
+        try:
+            await asyncio.wait(polls)
+        except asyncio.CancelledError:
+            await asyncio.gather(*(runner.stop() for runner in runners))
+            raise
+        for poll in polls:
+            poll.result()
+        return all(runner.state.success for runner in runners)
 
     async def text(self) -> bytes:
         """Everything as Prometheus text."""
@@ -94,8 +102,19 @@ class Exporter:
             for provider in self.providers:
                 await provider.aclose()
         finally:  # whoever hangs, or was cut short
-            self._ledger.close()
-            self.state.release()
+            self.leave_state()
+
+    def write_soon(self) -> None:
+        """Have the state file say by whom calls were spent, without waiting for it."""
+        self._ledger.write_soon()
+
+    def leave_state(self) -> None:
+        """Write down what was spent, exactly, and leave the state file to others. More than once does no harm."""
+        if not self.state.released.is_set():
+            try:
+                self._ledger.close()
+            finally:
+                self.state.release()
 
     async def prepare(self, config: Config, given: Sequence[Basis]) -> Plan:
         """Build what another config (of which `given` are the bases) needs besides what there is.
@@ -161,12 +180,14 @@ class Exporter:
 
         What is returned writes and releases the one that was kept until now: it waits for the disk.
         """
-        before, self.state = self.state, state
         leave = self._ledger.move(state.path, known, owned=state.owned)
+        before, self.state = self.state, state
 
         def end() -> None:
-            leave()
-            before.release()
+            try:
+                leave()
+            finally:
+                before.release()
 
         return end
 

@@ -1,18 +1,26 @@
 """Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
 
 Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
-here answers `None` for "not given or not readable", so that a caller can never mistake that for zero.
+here answers `None` for "not given or not readable", so that a caller can never mistake that for zero. The two are told
+apart for whoever counts what is lost: see `UNUSABLE`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 GIB = 2.0**30
+
+UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", default=None)
+"""Where fields are counted that were given and could not be used: `malformed`, or `out_of_range`."""
+_NOT_GIVEN = (None, "", -1, "-1", -1.0)
+"""-1 is what these clouds say for "none"."""
 
 _SUFFIXES = {
     "": 1.0,
@@ -48,26 +56,39 @@ def parse_quantity(text: str) -> float | None:
 def quantity(fields: Mapping[str, Any], key: str) -> float | None:
     """A quantity given as text with or without suffix, or as a plain number of base units."""
     value = fields.get(key)
-    if isinstance(value, str):
-        return parse_quantity(value)
-    return number(fields, key)
+    if not isinstance(value, str):
+        return number(fields, key)
+    found = parse_quantity(value)
+    if found is None:
+        _lose(value, "out_of_range" if value[:1] == "-" else "malformed")
+    return found
 
 
 def number(fields: Mapping[str, Any], key: str) -> float | None:
     """A finite, non-negative number, given as a number or as text."""
-    value = fields.get(key)
+    value = given = fields.get(key)
     if isinstance(value, str):
         try:
             value = float(value) if value.isascii() and len(value) < 40 else None
         except ValueError:
-            return None
+            value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
+        _lose(given, "malformed")
         return None
     try:
         value = float(value)
     except OverflowError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
+        value = math.inf
+    if math.isfinite(value) and value >= 0:
+        return value
+    _lose(given, "out_of_range")
+    return None
+
+
+def _lose(given: object, reason: str) -> None:
+    counts = UNUSABLE.get()
+    if counts is not None and (isinstance(given, bool | dict | list) or given not in _NOT_GIVEN):
+        counts[reason] += 1
 
 
 def whole(fields: Mapping[str, Any], key: str) -> int | None:
@@ -103,12 +124,13 @@ def flag(fields: Mapping[str, Any], key: str) -> bool | None:
 def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`."""
     value = fields.get(key)
-    if not isinstance(value, str) or _TIME.fullmatch(value) is None:
-        return None
-    try:
-        return datetime.fromisoformat(value).timestamp()
-    except ValueError:  # a 30th of February
-        return None
+    if isinstance(value, str) and _TIME.fullmatch(value) is not None:
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except ValueError:  # a 30th of February
+            pass
+    _lose(value, "malformed")
+    return None
 
 
 def iso_time(unix: float) -> str:

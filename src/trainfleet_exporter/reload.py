@@ -1,7 +1,8 @@
 """Reading the config again while everything runs.
 
     read and check ─► build what is new ─► end the polls of what goes ─► swap, in one go ─► close what went
-          │                  │
+          │                  │                                                 │
+          │                  │                                                 └──fault──► the process ends
           └──── faults ──────┴──► said, counted, and nothing else happens
 
 One at a time. Whoever asks while one waits for its turn shares that one, which has not read the file yet.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -27,10 +29,14 @@ log = logging.getLogger(__name__)
 
 _READ_SECONDS = 30.0
 """How long a file, or the file system that it is on, may take to be read."""
+_LAST_PAGE_SECONDS = 10.0
+"""How long a state file, to which a config goes back, is waited for while its last page is on its way to the disk."""
 _END_SECONDS = 5.0
 """How long the polls of what goes are waited for; what they still say after that is not heard."""
 _CLOSE_SECONDS = 2.0
 """How long the closing of what went is waited for; after that it goes on by itself."""
+_TOLD_SECONDS = 1.0
+"""How long whoever asked for a reload that ends the process has to be told so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Outcome:
 
 
 _STOPPING = Outcome(success=False, text="not reloaded: the exporter is stopping\n")
+_HALF_WAY = "the reload failed half way on a fault of the exporter's own, which ends now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +65,29 @@ class _Draft:
 class Reloader:
     """Puts the config that `load` gives in the place of the exporter's.
 
-    `load` is called in a thread, and raises ConfigError.
+    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed.
     """
 
-    def __init__(self, exporter: Exporter, schedule: Schedule, load: Callable[[], Config]) -> None:
+    def __init__(
+        self,
+        exporter: Exporter,
+        schedule: Schedule,
+        load: Callable[[], Config],
+        *,
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
         self._exporter = exporter
         self._schedule = schedule
         self._load = load
+        self._end = end
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[Outcome] | None = None
         self._reloads: set[asyncio.Task[Outcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
-        """What was not waited for any longer."""
+        """What is not waited for, or not any longer."""
+        self._reading: asyncio.Future[_Draft] | None = None
+        self._left: list[StateFile] = []
+        """State files whose last page may still be on its way to the disk."""
         self._stopped = False
 
     def request(self) -> asyncio.Task[Outcome] | None:
@@ -101,6 +119,8 @@ class Reloader:
     async def _run(self) -> Outcome:
         async with self._turn:
             self._next = None  # who asks from now on wants what the file says by then
+            if self._stopped:
+                return _STOPPING
             try:
                 return await self._reload()
             except (OperatorError, ExceptionGroup) as error:
@@ -122,13 +142,23 @@ class Reloader:
             if draft.state is not None:
                 draft.state.release()
             raise
-        leave = self._swap(plan, draft)
+        try:
+            self._swap(plan)
+        except Exception:
+            log.critical(_HALF_WAY, exc_info=True)
+            return self._half_way()
+        ends = [member.provider.aclose() for member in plan.gone]
+        if draft.state is not None and (leave := self._keep_state(draft.state, draft.known)) is not None:
+            ends.append(_in_thread(leave))
+        self._write_soon()
         outcome = self._succeeded(plan)
-        await self._wait([*(member.provider.aclose() for member in plan.gone), leave()], _CLOSE_SECONDS)
+        await self._wait(ends, _CLOSE_SECONDS)
         return outcome
 
     async def _draft(self) -> _Draft:
-        reading = asyncio.get_running_loop().run_in_executor(Aside(), self._read)
+        if self._reading is not None and not self._reading.done():  # a thread waits for it, which none can end
+            raise StartError("the config is still being read for an earlier reload")
+        reading = self._reading = asyncio.get_running_loop().run_in_executor(Aside(), self._read)
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 return await asyncio.shield(reading)
@@ -143,6 +173,9 @@ class Reloader:
         path = config.global_.state_file
         if self._exporter.state.is_at(path):
             return _Draft(config, bases(config), None, {})
+        for state in self._left:  # which would be somebody else's to us, too, until it has its last page
+            if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
+                raise StartError(f"the state file {path} is still being written for the config that named it before")
         return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path))
 
     async def _end_polls(self, plan: Plan) -> None:
@@ -152,21 +185,51 @@ class Reloader:
             fields = {"provider": state.provider, "collector": state.collector}
             log.warning("a poll does not end, and is not waited for", extra={"fields": fields})
 
-    def _swap(self, plan: Plan, draft: _Draft) -> Callable[[], Awaitable[None]]:
+    def _swap(self, plan: Plan) -> None:
         """All that a scrape can see, without giving it a chance to look in between.
 
-        What is returned leaves the state file, where it is another one now.
+        What is done here waits for nothing and needs nothing of the machine: there is no way back from the middle.
         """
         self._exporter.apply(plan)
-        end = None if draft.state is None else self._exporter.keep_state(draft.state, draft.known)
-        self._exporter.telemetry.reloaded(success=True)
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
+        self._exporter.telemetry.reloaded(success=True)
 
-        async def leave() -> None:
-            if end is not None:
-                await asyncio.get_running_loop().run_in_executor(None, end)
+    def _half_way(self) -> Outcome:
+        """End the process in good order with exit code 1, because a swap failed.
 
+        What would be shown from now on is neither config: some providers are polled by nobody, and nothing shows it.
+        That the next reload builds everything anew would leave it so until somebody asks for one, and would build upon
+        a state that nobody has thought of. A process that ends is seen, and whoever started it starts it again.
+        """
+        self._stopped = True
+        self._exporter.telemetry.reloaded(success=False)
+        self._late.add(asyncio.create_task(self._exit()))
+        return Outcome(success=False, text=f"{_HALF_WAY}\n")
+
+    async def _exit(self) -> None:
+        await asyncio.sleep(_TOLD_SECONDS)
+        try:
+            await self._end()
+        finally:
+            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
+
+    def _keep_state(self, state: StateFile, known: Spent) -> Callable[[], None] | None:
+        """Keep another state file; what leaves the one before."""
+        before = self._exporter.state
+        try:
+            leave = self._exporter.keep_state(state, known)
+        except Exception:
+            state.release()
+            log.warning("the state file of the config before stays in use", exc_info=True)
+            return None
+        self._left = [*(left for left in self._left if not left.released.is_set()), before]
         return leave
+
+    def _write_soon(self) -> None:
+        try:
+            self._exporter.write_soon()
+        except Exception:
+            log.warning("the state file was not written, and will be at the next occasion", exc_info=True)
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
         """Wait until all are done, but no longer than this; which of them, by their place, go on by themselves."""
@@ -206,6 +269,15 @@ def _let_go(reading: asyncio.Future[_Draft]) -> None:
     """What was read too late, if ever, is not put to use."""
     if not reading.cancelled() and reading.exception() is None and (state := reading.result().state) is not None:
         state.release()
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    try:
+        done = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:  # no thread is to be had
+        work()
+    else:
+        await done
 
 
 async def _quietly(job: Awaitable[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from trainfleet_exporter.transport import Ownership
@@ -13,6 +14,7 @@ class StateFile:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._ownership = None if path is None else Ownership(path)
+        self.released = threading.Event()
 
     @property
     def owned(self) -> bool:
@@ -29,3 +31,4 @@ class StateFile:
         """Leave it to others. More than once does no harm."""
         if self._ownership is not None:
             self._ownership.release()
+        self.released.set()

@@ -388,3 +388,47 @@ def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None
     taken = hole.removeprefix("http://")
     addresses = [f"--web.listen-address={address}" for address in ("127.0.0.1:0", taken)]
     assert f"cannot listen on {taken}: Address already in use" in _refusal([_config(tmp_path, hole), *addresses])
+
+
+def test_a_call_that_lets_no_python_code_run_does_not_hold_up_the_end() -> None:
+    busy = (
+        "import hashlib\nfrom trainfleet_exporter.ending import Ending\n"
+        "with Ending():\n    print('busy', flush=True)\n    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"busy\n"
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WITHIN) == 1
+            assert time.monotonic() - began < WITHIN
+        finally:
+            process.kill()
+
+
+def test_sighup_in_the_first_moment_does_no_harm(tmp_path: Path, hole: str) -> None:
+    command = [*COMMAND, _config(tmp_path, hole), "--web.listen-address=127.0.0.1:0"]
+    for delay in (0.1, 0.3):
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+            try:
+                time.sleep(delay)
+                process.send_signal(signal.SIGHUP)
+                assert process.stderr is not None
+                assert b"msg=started" in process.stderr.readline()
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(WITHIN) == 0
+            finally:
+                process.kill()
+
+
+@pytest.mark.parametrize("arguments", [["once"], ["--config.check"]], ids=lambda words: words[0])
+def test_a_full_disk_behind_the_output(tmp_path: Path, cloud: tuple[Simulator, str], arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [*COMMAND, *arguments, _config(tmp_path, cloud[1]), "--log.level=error"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == b"trainfleet-exporter: cannot write the output: No space left on device\n"

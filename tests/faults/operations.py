@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SHUT, VOID, Column
+from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME, SHUT, VOID, Column
 from tests.faults.judges import Judge, unknown_states, without_models
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
@@ -25,13 +25,14 @@ from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROL
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _GLOBAL = """
-global: {poll_interval: 60s, poll_timeout: 50s, keep_last_good_polls: 1}
+global: {poll_interval: 60s, poll_timeout: %s, keep_last_good_polls: 1}
 providers:
 """
 _PAI = """
   - name: %(name)s
     platform: alibaba_pai
     region: cn-hangzhou
+    workspaces: %(workspaces)s
     credentials: %(credentials)s
     endpoints:
       dlc: {dlc}
@@ -90,8 +91,13 @@ class Row:
     cloud: str = "pai"
     credentials: str = ""
     project: str = f"project_id: {PROJECT_ID}"
+    workspaces: tuple[str, ...] = ()
+    """Those that are polled, on PAI; empty for all. Each costs a dozen calls a poll."""
+    poll_timeout: str = "50s"
     cold: bool = False
     prepare: Callable[[Simulator], None] = _as_it_is
+    slow: str = ""
+    """Why it recovers more slowly than others, where it does."""
     recovers: int = 1
     recovers_from_refusal: int = 1
     second_page: Mapping[str, str] = field(default_factory=dict)
@@ -106,6 +112,8 @@ class Row:
     """By fault, what may stand on the page, where that is not the fault's own judge."""
     some: tuple[str, ...] | None = None
     """Those of `loses` of which nothing is left in the end; None for all. The others come from elsewhere, too."""
+    recovery: Mapping[str, int] = field(default_factory=dict)
+    """By fault, the polls that it takes to recover, where that is not as long as after others."""
     unlike: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """By fault, what comes of it that is unlike the fault's usual end, and why."""
 
@@ -116,6 +124,8 @@ class Row:
 
     def recovers_after(self, column: Column) -> int:
         """How many polls after the fault everything is as before."""
+        if column.name in self.recovery:
+            return self.recovery[column.name]
         return max(column.recovers, self.recovers_from_refusal if column.refuses else self.recovers)
 
     @property
@@ -136,7 +146,7 @@ class Row:
     def excludes(self, column: Column) -> str | None:
         """Why a fault cannot be made for this operation; None where it can."""
         if column.needs == "second_page" and not self.second_page:
-            return "there is no second page"
+            return "there is no second page, of an API without pages or of a short queue"
         if column.needs == "one_workspace" and not self.one_workspace:
             return "no call is about one workspace"
         return None
@@ -145,18 +155,19 @@ class Row:
     def config(self) -> str:
         """The config, in which `{dlc}` and so on stand for addresses: the affected provider, and a bystander."""
         mine = self._provider()
-        other = _modelarts("bystander", ("job_counts",)) if self.cloud == "pai" else _pai("bystander", ("job_counts",))
-        return _GLOBAL.replace("{", "{{").replace("}", "}}") + mine + other
+        other = _modelarts("bystander", ("pools",)) if self.cloud == "pai" else _pai("bystander", ("pools",))
+        return (_GLOBAL % self.poll_timeout).replace("{", "{{").replace("}", "}}") + mine + other
 
     def _provider(self) -> str:
         if self.cloud == "pai":
-            return _pai("affected", self.collectors, self.credentials or _PAI_KEYS)
+            return _pai("affected", self.collectors, self.credentials or _PAI_KEYS, self.workspaces)
         return _modelarts("affected", self.collectors, self.credentials or _MODELARTS_KEYS, self.project)
 
 
-def _pai(name: str, collectors: tuple[str, ...], credentials: str = _PAI_KEYS) -> str:
+def _pai(name: str, collectors: tuple[str, ...], credentials: str = _PAI_KEYS, workspaces: Sequence[str] = ()) -> str:
     chosen = _chosen(collectors, _PAI_COLLECTORS)
-    return _PAI % {"name": name, "credentials": credentials, "collectors": chosen}
+    wanted = f"[{', '.join(map(repr, workspaces))}]" if workspaces else "all"
+    return _PAI % {"name": name, "workspaces": wanted, "credentials": credentials, "collectors": chosen}
 
 
 def _modelarts(
@@ -191,6 +202,7 @@ def _short_lived(simulator: Simulator) -> None:
 
 _ROLE = Sts.role_arn(ROLE)
 _PAI_WORKSPACE = {"WorkspaceId": "12345"}
+_ONE = ("12345",)
 _PAGE_TWO = {"PageNumber": "2"}
 _OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
 _USAGE = (
@@ -205,12 +217,10 @@ _USAGE = (
 _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
 _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_second", "pool_disk_*")
 _LOCKED = 6
-"""A refusal of credentials is left alone for five minutes: too many wrong passwords lock an account."""
+_LEFT_ALONE = "refused credentials are left alone for five minutes: too many wrong passwords lock an account"
 _GONE = {"not found": (KEPT, "what is not found shows nothing at once; listed on, it is a failure at the next poll")}
 _TEXT = "its answer is plain text, not JSON"
-_PLAIN_TEXT = dict.fromkeys(
-    ("truncated", "wrong top", "null", "deep", "oversized", "gzip bomb", "wrong types"), (VOID, _TEXT)
-)
+_PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), (VOID, _TEXT))
 
 PAI = (
     Row(
@@ -233,6 +243,7 @@ PAI = (
     Row(
         api="dlc",
         operation="GetJob",
+        workspaces=_ONE,
         collectors=("jobs", "pods:max_jobs: 4", "pools"),
         fails=("pods",),
         loses=_OF_PODS,
@@ -241,6 +252,7 @@ PAI = (
     Row(
         api="dlc",
         operation="GetJobMetrics",
+        workspaces=_ONE,
         collectors=("jobs", "usage:source: job_metrics, max_jobs: 2", "pools"),
         fails=("job_metrics",),
         loses=_USAGE,
@@ -249,6 +261,7 @@ PAI = (
     Row(
         api="dlc",
         operation="GetMetrics",
+        workspaces=_ONE,
         collectors=("jobs", "usage:source: dlc_metrics, max_jobs: 2", "pools"),
         fails=("dlc_metrics",),
         loses=_USAGE,
@@ -257,6 +270,7 @@ PAI = (
     Row(
         api="dlc",
         operation="ListEcsSpecs",
+        workspaces=_ONE,
         collectors=("jobs", "pools"),
         fails=(),
         loses=("job_requested_*",),
@@ -264,13 +278,14 @@ PAI = (
         copes="jobs on public resources are shown without what only their machine type tells",
         judges={column.name: without_models for column in COLUMNS},
         recovers=11,
+        slow="a table that could not be had is asked for again after ten minutes",
         recovers_from_refusal=11,
         second_page=_PAGE_TWO,
     ),
     Row(
         api="paistudio",
         operation="ListQuotas",
-        collectors=("jobs", "pools", "pool_workloads", "nodes"),
+        collectors=("pools", "pool_workloads", "nodes"),
         fails=("pools",),
         loses=_POOLS,
         second_page=_PAGE_TWO,
@@ -278,15 +293,15 @@ PAI = (
     Row(
         api="paistudio",
         operation="ListQuotaWorkloads",
+        workspaces=_ONE,
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
         loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
-        second_page=_PAGE_TWO,
     ),
     Row(
         api="paistudio",
         operation="ListNodes",
-        collectors=("jobs", "pools", "nodes"),
+        collectors=("pools", "nodes"),
         fails=("nodes",),
         loses=("node_*",),
         second_page=_PAGE_TWO,
@@ -294,6 +309,7 @@ PAI = (
     Row(
         api="cloudmonitor",
         operation="DescribeMetricLast",
+        workspaces=_ONE,
         collectors=("jobs", "pools", "usage:source: cloudmonitor"),
         fails=("usage",),
         loses=(*_USAGE, *_POOL_USAGE),
@@ -301,11 +317,14 @@ PAI = (
     Row(
         api="cloudmonitor",
         operation="DescribeMetricMetaList",
+        workspaces=_ONE,
         collectors=("jobs", "pools", "usage:source: cloudmonitor"),
         fails=("usage",),
         loses=(*_USAGE, *_POOL_USAGE),
         cold=True,
         second_page=_PAGE_TWO,
+        recovery={"one bad row": 11},
+        slow="a catalogue with a row that could not be read is asked for again after ten minutes",
     ),
     Row(
         api="sts",
@@ -318,6 +337,7 @@ PAI = (
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
+        slow=_LEFT_ALONE,
     ),
     Row(
         api="sts",
@@ -330,6 +350,7 @@ PAI = (
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
+        slow=_LEFT_ALONE,
     ),
     *(
         Row(
@@ -343,16 +364,20 @@ PAI = (
             fails=("workspaces", "pools"),
             loses=("workspace_info", "pool_*"),
             recovers_from_refusal=_LOCKED,
+            slow=_LEFT_ALONE,
         )
         for operation in ("PutToken", "ListRamRoles", "GetRamRoleCredentials")
     ),
 )
+_COARSE = "what is too large is asked for less finely, metric by metric, and finely again after an hour"
 _EMPTY_HISTORY = "an empty answer says that there is no history yet, which is so before a task runs"
 _NO_CARDS = "cards have no names there: their place among equal metrics is all that tells them apart"
 _NUMBERS = ("negative", "nan", "infinite")
 _LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
 _STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
 _HUNG = dict.fromkeys(("hang", "drip"), (KEPT, _STRETCHED))
+_V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
+"""The list keeps its jobs in sight while it fails; jobs that only wait are not asked what they use."""
 _V1: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "ListTrainingJobsV1": dict.fromkeys(("unknown words", *_NUMBERS), (OTHER, _LOOKED_UP)),
     "ListTrainingJobVersions": {
@@ -364,7 +389,8 @@ _V1: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "ListLogFileNames": {**_HUNG, **_GONE},
     "ShowPodMetricStatistic": {
         **_HUNG,
-        **_GONE,
+        "throttled hint": (KEPT, _STRETCHED),
+        "not found": (LESS, "a pod that is not found has no figures, and that is told"),
         "no content": (LESS, _EMPTY_HISTORY),
         "empty": (LESS, _EMPTY_HISTORY),
         "duplicate rows": (OTHER, _NO_CARDS),
@@ -388,6 +414,9 @@ MODELARTS = (
         collectors=("jobs", "job_counts", "usage", "pools"),
         fails=("jobs", "job_counts", "usage", "task_metrics"),
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
+        second_page={"offset": "1"},
+        recovery={"unknown words": 4},
+        slow="jobs change between AOM and task metrics no faster than both have answered",
         one_workspace=_MODELARTS_WORKSPACE,
     ),
     Row(
@@ -444,7 +473,6 @@ MODELARTS = (
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
         loses=("pool_queued_accelerators", "job_queue_position"),
-        second_page={"offset": "500"},
         some=("job_queue_position",),
         unlike=_GONE,
     ),
@@ -473,8 +501,10 @@ MODELARTS = (
             operation=operation,
             collectors=("pools", "jobs_v1"),
             fails=("jobs_v1",),
-            loses=("jobs",) if operation == "ListTrainingJobsV1" else ("job_*", "pod_*", "device_*"),
+            loses=("jobs", "job_*", "pod_*", "device_*"),
+            some=_V1_SURELY.get(operation, ("job_*", "pod_*", "device_*")),
             recovers=4,
+            slow="a cycle that was held up goes to its end first",
             recovers_from_refusal=4,
             judges=dict.fromkeys(_NUMBERS, unknown_states),
             unlike=_V1[operation],
@@ -493,6 +523,9 @@ MODELARTS = (
         collectors=("jobs", "usage:source: aom", "pools"),
         fails=("usage",),
         loses=_USAGE,
+        recovery={"oversized": 62, "gzip bomb": 62},
+        slow=_COARSE,
+        unlike=dict.fromkeys(("oversized", "gzip bomb"), (KEPT, _COARSE)),
     ),
     Row(
         cloud="modelarts",
@@ -502,6 +535,7 @@ MODELARTS = (
         fails=("usage",),
         loses=_USAGE,
         cold=True,
+        unlike=dict.fromkeys(("redirect", "not found"), (SAME, "without names, all that is known is asked for")),
     ),
     Row(
         cloud="modelarts",
@@ -513,6 +547,7 @@ MODELARTS = (
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
+        slow=_LEFT_ALONE,
     ),
     Row(
         cloud="modelarts",
@@ -525,6 +560,7 @@ MODELARTS = (
         loses=("workspace_info", "pool_*", "provider_info"),
         cold=True,
         recovers_from_refusal=_LOCKED,
+        slow=_LEFT_ALONE,
     ),
     Row(
         cloud="modelarts",
@@ -538,6 +574,7 @@ MODELARTS = (
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
+        slow=_LEFT_ALONE,
     ),
     *(
         Row(
@@ -552,6 +589,7 @@ MODELARTS = (
             fails=("workspaces", "pools"),
             loses=("workspace_info", "pool_*"),
             recovers_from_refusal=_LOCKED,
+            slow=_LEFT_ALONE,
         )
         for operation in ("GetMetadataToken", "GetSecurityKey")
     ),

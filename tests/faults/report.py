@@ -29,7 +29,8 @@ In each cell:
   that the operation feeds.
 - The calls are counted under the fault's own outcome, and the log says it: in a few lines, not in each poll's.
 - Last good figures stay for `keep_last_good_polls` and then go.
-- One interval after the fault everything is as before, and says so; open files, tasks and parts are as many as before.
+- One interval after the fault (but for what is named below) everything is as before, and says so; open files, tasks
+  and parts are as many as before.
 - No planted secret (keys, tokens, passwords, and what users put into their jobs) is in any page or log line.
 """
 
@@ -39,7 +40,8 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
     cells = [cell for result in results.values() for cell in result.cells.values()]
     ends = Counter(cell.end for cell in cells)
     held = sum(not cell.complaints for cell in cells)
-    excluded = len(ROWS) * len(COLUMNS) - len(cells)
+    excluded = sum(row.excludes(column) is not None for row in ROWS for column in COLUMNS)
+    assert len(cells) == len(ROWS) * len(COLUMNS) - excluded, "a cell is missing without a reason"
     searched = sum(result.searched for result in results.values())
     size = sum(result.size for result in results.values())
     lines = max(cell.lines for cell in cells)
@@ -62,6 +64,7 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
         parts += [f"- **{column.name}**: {column.meaning}{_counted(column)}" for column in columns] + [""]
     parts += ["## What is missing while an operation fails\n", *_losses(), ""]
     parts += ["## Unlike the others\n", *_unlike(), ""]
+    parts += ["## Slower to recover\n", *_slow(), ""]
     parts += ["## Excluded\n", *_exclusions(), ""]
     return "\n".join(parts)
 
@@ -98,6 +101,16 @@ def _unlike() -> list[str]:
             reasons.setdefault((row.title, why), []).append(f"{fault} (`{_SIGNS[end]}`)")
     coped = [f"- {row.title}, every fault: {row.copes}" for row in ROWS if row.copes]
     return [f"- {title}, {', '.join(faults)}: {why}" for (title, why), faults in reasons.items()] + coped
+
+
+def _slow() -> list[str]:
+    """What takes more than one interval."""
+    reasons: dict[str, list[str]] = {}
+    for row in ROWS:
+        if row.slow:
+            reasons.setdefault(row.slow, []).append(row.title)
+    of_columns = [f"- {column.name}: {column.recovers} polls" for column in COLUMNS if column.recovers > 1]
+    return [f"- {', '.join(titles)}: {reason}" for reason, titles in reasons.items()] + of_columns
 
 
 def _exclusions() -> list[str]:

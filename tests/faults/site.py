@@ -6,14 +6,15 @@ All of it in one stepped loop, over loopback HTTP. Each API has a door of its ow
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
+import random
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 
@@ -36,6 +37,16 @@ _KEYS = 4
 APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "modelarts", "iam", "aom")
 
 
+_SMALL_PAGES = {
+    "alibaba_pai.api.PAGE_SIZE": 2,
+    "alibaba_pai.cloudmonitor.CATALOGUE_PAGE": 5,
+    "alibaba_pai.cloudmonitor.POINTS": 20,
+    "huawei_modelarts.api.JOBS_PAGE": 2,
+    "huawei_modelarts.api.V1_PAGE": 2,
+    "huawei_modelarts.api._POOL_PAGE": 2,
+    "huawei_modelarts.api._WORKSPACES_PAGE": 1,
+}
+"""How many rows are asked for at a time, where lists are to have several pages."""
 _KEPT_CONNECTIONS = 32
 """Both ends of connections that the two providers may keep open for another call. What is left behind cell by cell
 adds up to more: all are compared with the row's beginning."""
@@ -53,9 +64,13 @@ class Footprint:
 
     def exceeded_by(self, now: Footprint) -> list[str]:
         """What there is more of now."""
-        pairs = {name: (getattr(self, name), getattr(now, name)) for name in ("tasks", "descriptors", "parts")}
+        most = {
+            "tasks": (self.tasks + _MID_CYCLE, now.tasks),
+            "descriptors": (self.descriptors + _KEPT_CONNECTIONS, now.descriptors),
+            "parts": (self.parts, now.parts),
+        }
         return [
-            f"{after} {name} where there were {before}" for name, (before, after) in pairs.items() if after > before
+            f"{after} {name} where {before} are the most" for name, (before, after) in most.items() if after > before
         ]
 
 
@@ -72,6 +87,7 @@ class Site:
         self._origin = asyncio.get_running_loop().time()
         self._polls = 0
         self._mark = 0
+        self._patches = ExitStack()
         self._client = httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False)
 
     @staticmethod
@@ -114,6 +130,9 @@ class Site:
         if column.name == SHUT:
             self.doors[row.api].shut()
             return
+        if column.small_pages:
+            for constant, size in _SMALL_PAGES.items():
+                self._patches.enter_context(mock.patch(f"trainfleet_exporter.providers.{constant}", size))
         for fault in column.faults(row.match, getattr(row, column.needs) if column.needs else {}):
             self.simulator.faults.add(fault)
 
@@ -122,6 +141,7 @@ class Site:
         if column.name == SHUT:
             self.doors[row.api].open()
         self.simulator.faults.clear()
+        self._patches.close()
 
     async def after_polls(self, count: int) -> None:
         """Wait until `count` more polls of every collector have begun, and are over."""
@@ -150,7 +170,6 @@ class Site:
 
     def footprint(self) -> Footprint:
         """Tasks, open files and parts shown, now."""
-        gc.collect()
         parts = sum(runner.state.parts for runner in self.daemon.exporter.runners)
         return Footprint(len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir())), parts)
 
@@ -171,7 +190,8 @@ async def open_site(
         platforms = installed_platforms()
         configs = {name: platform.config for name, platform in platforms.items()}
         loaded = load_config(path, environ={}, platforms=configs)
-        daemon = Daemon(loaded, platforms, WebSettings(addresses=("127.0.0.1:0",)))
+        with mock.patch("random.SystemRandom", return_value=random.Random(1)):  # the same jitter always
+            daemon = Daemon(loaded, platforms, WebSettings(addresses=("127.0.0.1:0",)))
         site = Site(simulator, doors, daemon, log)
         if meets is not None:
             site.make(row, meets)

@@ -133,3 +133,9 @@ def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
     pacing.leave("nobody")
     again = pacing.join("b", "jobs", 60.0, {"dlc": budget})
     assert again.calls("dlc") == 0  # it has everything to learn
+    pacing.leave("b")
+    pacing.leave("a")
+    # A last poll that ends after that is nobody's, and does not look for its rank among the others.
+    paces["a"].begin()
+    paces["a"].polled()
+    assert (paces["a"].interval, paces["b"].interval) == (60, 60)

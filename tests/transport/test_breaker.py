@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CircuitOpen
+from trainfleet_exporter.transport import CALLER, Caller
 from trainfleet_exporter.transport.breaker import Breaker
 
 
@@ -136,5 +137,55 @@ def test_a_late_success_closes_it_and_a_trial_that_fails_after_it_counts_as_one_
         trial.abandon()
         _fail(breaker, 4)
         breaker.check()
+
+    run_stepped(main)
+
+
+def test_a_trial_that_fails_after_a_success_counts_as_one_failure() -> None:
+    async def main() -> None:
+        breaker = Breaker("host", max_open=30)
+        late = breaker.admit()
+        _fail(breaker, 5)
+        await asyncio.sleep(1)
+        trial = breaker.admit()
+        late.succeeded()
+        trial.failed("again")
+        breaker.check()
+
+    run_stepped(main)
+
+
+def test_a_trial_that_fails_has_failed_for_every_poll_that_waited_for_it() -> None:
+    async def main() -> None:
+        breaker = Breaker("host", max_open=30)
+        _fail(breaker, 5)
+        tried: list[str] = []
+
+        async def poll(name: str) -> None:
+            CALLER.set(Caller(name))
+            await breaker.settled(50)
+            try:
+                permit = breaker.admit()
+            except CircuitOpen:
+                return
+            tried.append(name)
+            await asyncio.sleep(20)
+            permit.failed("timeout")
+
+        await asyncio.gather(*(asyncio.create_task(poll(name)) for name in "abcde"))
+        assert tried == ["a"]
+        assert asyncio.get_running_loop().time() == 20
+
+    run_stepped(main)
+
+
+def test_a_poll_whose_trial_was_abandoned_may_make_another() -> None:
+    async def main() -> None:
+        breaker = Breaker("host", max_open=30)
+        CALLER.set(Caller("a"))
+        _fail(breaker, 5)
+        CALLER.set(Caller("b"))
+        breaker.admit().abandon()
+        assert breaker.admit().trial
 
     run_stepped(main)

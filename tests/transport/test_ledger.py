@@ -7,6 +7,9 @@ import json
 import os
 import stat
 import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +215,55 @@ def test_accounts_that_left_the_config_are_kept_until_their_month_is_over(tmp_pa
     spend(budget, 3)
     ledger.close()
     assert _rows(path) == [{"account": "main", "api": "dlc", "month": str(Month(2026, 2)), "calls": 3}]
+
+
+def test_of_a_budget_that_nobody_draws_on_the_record_is_left_until_the_month_is_over(tmp_path: Path) -> None:
+    path, clock = tmp_path / "state.json", Clock(START)
+    _write(path, {"account": "gone", "api": "dlc", "month": "2026-01", "calls": 5})
+    ledger = Ledger(path, calendar=clock.calendar())
+    for holder in (MAIN, LONELY):
+        spend(ledger.budget(holder, "dlc", 31_000), 1)
+    retired = weakref.ref(ledger.budget(LONELY, "dlc", 31_000))
+    ledger.retire({(MAIN, "dlc")})
+    assert retired() is None
+    assert ledger.spent(LONELY) == {"dlc": {JANUARY: 10_001}}
+    ledger.close()
+    assert [row["calls"] for row in _rows(path)] == [5, 10_001, 10_001]
+    assert ledger.budget(LONELY, "dlc", 31_000).remaining == 20_999  # come back it is where it was
+    clock.pass_(JANUARY.ends - clock.wall + HOUR)
+    ledger.retire({(MAIN, "dlc")})
+    assert JANUARY in ledger.spent(LONELY)["dlc"]  # the clock may be set back
+    clock.pass_(DAY)
+    ledger.retire({(MAIN, "dlc")})
+    assert JANUARY not in ledger.spent(LONELY)["dlc"]
+    assert ledger.spent(Holder("account", "gone")) == {}
+
+
+def test_where_no_thread_is_to_be_had_it_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.json"
+
+    async def main() -> None:
+        waiting: list[Callable[[], str]] = []
+
+        def none(_: None, write: Callable[..., str], *page: object) -> None:
+            waiting.append(partial(write, *page))  # as an executor does, although it says that it cannot
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", none)
+        budget = Ledger(path).budget(MAIN, "dlc", 400_000)
+        for made in range(1, 101):
+            budget.take()
+            await asyncio.sleep(6)
+            assert made <= _rows(path)[0]["calls"] <= made + 100
+        path.unlink()
+        for write in waiting:
+            write()
+        assert waiting
+        assert not path.exists()  # none is written twice
+
+    run_stepped(main, start=JANUARY.starts)
 
 
 def test_in_a_loop_it_is_written_by_a_thread_in_good_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,3 +157,15 @@ def test_plain_text_of_a_bad_answer_is_no_answer(status: int) -> None:
         assert isinstance(await rig.failure(text_form=ROLE), RequestRefused)
 
     run_stepped(main)
+
+
+def test_a_long_refusal_is_looked_at_as_far_as_its_beginning() -> None:
+    async def main() -> None:
+        secret = "planted-token-of-a-request"
+        body = b'{"message": "refused ' + secret.encode() + b'", "padding": "' + b"x" * 5_000_000 + b'"}'
+        rig = Rig(lambda _: httpx.Response(400, content=body))
+        error = await rig.failure(secrets=(secret,))
+        assert isinstance(error, RequestRefused)
+        assert secret not in str(error)
+
+    run_stepped(main)

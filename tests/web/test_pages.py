@@ -135,6 +135,24 @@ def test_a_reload_is_asked_for_by_post_or_put(pages: Pages) -> None:
     assert good.asked == 2
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.test"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "http://exporter.test"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+    ],
+)
+def test_a_page_of_another_site_cannot_ask_for_a_reload(pages: Pages, headers: dict[str, str], status: int) -> None:
+    good = _Reload(success=True, text="reloaded\n")
+    answer = _ask(replace(pages, reload=good), "/-/reload", method="POST", **{"host": "exporter.test", **headers})
+    assert answer.status_code == status
+    assert good.asked == (status == 200)
+
+
 def test_without_the_flag_nobody_can_ask_for_a_reload(pages: Pages) -> None:
     for method in ("POST", "PUT"):
         answer = _ask(pages, "/-/reload", method=method)

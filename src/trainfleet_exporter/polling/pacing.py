@@ -81,8 +81,8 @@ class Pace:
     def leave(self) -> None:
         """Ask nothing of the budgets any more."""
         for sharing in self._shares.values():
-            if self in sharing.paces:
-                sharing.paces.remove(self)
+            sharing.paces.remove(self)
+        self._shares = {}  # a poll of it may still be ending, whose interval is the configured one then
 
 
 class Sharing:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
+from trainfleet_exporter.quantities import UNUSABLE
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 log = logging.getLogger(__name__)
 
 _LATEST = 50
+_UNUSABLE = ("malformed", "out_of_range")
 
 
 class Part:
@@ -68,15 +71,25 @@ class Failures:
         self._known: set[str] = set()
         self._told: set[str] = set()
         """The reasons of this poll."""
+        self._lost: Counter[str] = Counter()
+        """By reason, what this poll was given and could not use."""
+        self._loses = False
         self.count = 0
         self.latest: list[Exception] = []
-        """The first few errors of the latest poll, for whoever asks what went wrong."""
+        """The first few errors of the latest poll, for whoever asks what went wrong; without their traces, which would
+        keep all that was in use when they were raised."""
 
     def begin(self) -> None:
         """A new poll begins."""
         self.count = 0
         self.latest = []
         self._told = set()
+        self._lost.clear()
+
+    def lose(self, reason: str, count: int) -> None:
+        """Readings were dropped: those that nobody could use are told of in the log, when that begins and ends."""
+        if reason in _UNUSABLE:
+            self._lost[reason] += count
 
     def add(self, part: str, error: Exception) -> None:
         """A part failed."""
@@ -108,11 +121,30 @@ class Failures:
 
     def end(self) -> None:
         """The poll ended: without any failure, what was told before and not in this one is over."""
+        for error in self.latest:
+            _without_traces(error)
+        if bool(self._lost) is not self._loses:
+            self._loses = not self._loses
+            fields = {"provider": self._state.provider, "collector": self._state.collector}
+            if self._loses:
+                lost = ", ".join(f"{count} {reason}" for reason, count in sorted(self._lost.items()))
+                log.warning("some of what was told cannot be shown: %s", lost, extra={"fields": fields})
+            else:
+                log.info("all of what is told can be shown again", extra={"fields": fields})
         over = self._known - self._told if self.count == 0 else set()
         if over:
             self._known -= over
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
+
+
+def _without_traces(error: BaseException) -> None:
+    """Let go of the frames, and what was used in them, of an error that is kept for its text."""
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        inner, found.__context__ = found.__context__, None
+        found = inner
 
 
 class Poll:
@@ -148,6 +180,8 @@ class Poll:
 
         `wanted` is asked before an answer is shown, and before a failure is noted: the part may have ended meanwhile.
         """
+        unusable: Counter[str] = Counter()
+        token = UNUSABLE.set(unusable)
         try:
             yield Part(self, key, self.deadline if deadline is None else deadline, wanted)
         except asyncio.CancelledError:
@@ -157,6 +191,10 @@ class Poll:
         except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
             if wanted():
                 self.failed(key, error)
+        finally:
+            UNUSABLE.reset(token)
+            for reason, count in unusable.items():
+                self.dropped(reason, count)
 
     async def read_each(
         self, keys: Iterable[str], read: Callable[[Part], Awaitable[None]], *, at_once: int
@@ -195,3 +233,4 @@ class Poll:
         """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
         if count:
             self._telemetry.dropped(self._state, reason, count)
+            self._failures.lose(reason, count)

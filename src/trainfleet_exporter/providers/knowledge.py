@@ -14,7 +14,8 @@ from trainfleet_exporter.providers.book import JobBook
 class Groundwork:
     """Lets collectors wait for the one that they build on: for its first poll, and after a bad one for the next.
 
-    Else, when what they build on fails and then recovers, they would fail for it one interval longer.
+    Else, when what they build on fails and then recovers, they would fail for it one interval longer. To be waited for
+    only where nothing can be done without it: a poll that hangs holds up whoever waits.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,8 @@ class Knowledge:
 
     async def workspaces(self) -> tuple[str, ...]:
         """The ids of the workspaces to poll. Raises NotReady where none is known for want of an answer."""
-        await self.workspaces_polled.wait()
+        if not self.workspace_ids:
+            await self.workspaces_polled.wait()
         if not self.workspace_ids and not self.workspaces_known:
             raise NotReady("the list of workspaces could not be read")
         return self.workspace_ids

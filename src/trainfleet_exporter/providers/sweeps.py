@@ -6,7 +6,7 @@ the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainfleet_exporter.errors import CloudError
@@ -52,7 +52,9 @@ def workspaces_sweep(
                     knowledge.workspace_ids = tuple(configured)
                     await part.publish([found.get(key, Workspace(key, "")) for key in configured])
                     return
-                knowledge.workspace_ids = with_unread(found, knowledge.workspace_ids, malformed=listing.malformed)
+                knowledge.workspace_ids = with_unread(
+                    found, knowledge.workspace_ids, malformed=listing.malformed, named=listing.rows
+                )
                 await part.publish(list(found.values()))
         finally:
             knowledge.workspaces_known = known
@@ -61,12 +63,18 @@ def workspaces_sweep(
     return Sweep(name="workspaces", interval=interval, run=run)
 
 
-def with_unread(found: Iterable[str], known: Iterable[str], *, malformed: int) -> tuple[str, ...]:
+def with_unread(
+    found: Iterable[str], known: Iterable[str], *, malformed: int, named: Collection[str] = ()
+) -> tuple[str, ...]:
     """The ids of a list, and where rows of it could not be read those that were known: each may be one of these rows.
 
-    Nothing is gone for a row that is broken; what is really gone is refused when it is asked for.
+    Nothing is gone for a row that is broken; what is really gone is refused when it is asked for. `named` are ids that
+    the list did tell of, found or left out on purpose. Where more are missing than rows are broken, some are surely
+    gone: then none is kept, for it cannot be told which.
     """
-    return tuple(dict.fromkeys([*found, *(known if malformed else ())]))
+    wanted = tuple(found)
+    unseen = [one for one in known if one not in wanted and one not in named]
+    return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
 
 
 def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gzip
 import struct
@@ -105,6 +106,7 @@ def _oversized() -> Response:
             chunk = _CHUNK[:left]
             left -= len(chunk)
             yield chunk
+            await asyncio.sleep(0)  # a client that has had enough is noticed
         yield tail
 
     headers = {"content-length": str(_OVERSIZED)}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.transport.calls import NOT_JSON
 
 _MIB = 2**20
+_PIECE = 256 * 1024
+"""Bytes that are inflated at a time: about a millisecond's work."""
 _GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -39,16 +42,24 @@ async def read_body(stream: AsyncIterable[bytes], encoding: str, limits: BodyLim
             raise BadAnswer("the answer is encoded otherwise than in gzip, which was asked for")
     body = bytearray()
     wire = 0
-    async for chunk in stream:
-        wire += len(chunk)
-        if wire > limits.wire:
-            raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
-        body += inflater.feed(chunk) if inflater else chunk
-        if len(body) > limits.decoded:
-            raise BadAnswer(f"the answer is over the limit of {_size(limits.decoded)}")
-    if inflater and wire:  # errors and 204s often name an encoding and have no body at all
-        inflater.finish()
-    return bytes(body)
+    try:
+        async for chunk in stream:
+            wire += len(chunk)
+            if wire > limits.wire:
+                raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
+            if inflater is None:
+                body += chunk
+            else:
+                for piece in inflater.feed(chunk):
+                    body += piece
+                    await asyncio.sleep(0)  # a bomb must not hold up the loop
+            if len(body) > limits.decoded:
+                raise BadAnswer(f"the answer is over the limit of {_size(limits.decoded)}")
+        if inflater and wire:  # errors and 204s often name an encoding and have no body at all
+            inflater.finish()
+        return bytes(body)
+    finally:
+        body.clear()  # an error keeps what was in use when it was raised
 
 
 class Inflater:
@@ -59,20 +70,25 @@ class Inflater:
         self._left = limit
         self._zlib = zlib.decompressobj(_GZIP_WINDOW)
 
-    def feed(self, chunk: bytes) -> bytes:
-        """The inflated bytes of one chunk; BadAnswer if they go over the limit or are no gzip."""
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The inflated bytes of one chunk, piece by piece; BadAnswer if they go over the limit or are no gzip."""
         if self._zlib.eof and chunk:
             raise BadAnswer("the gzip answer has something behind its end")
-        try:
-            data = self._zlib.decompress(chunk, self._left + 1)
-        except zlib.error:
-            raise BadAnswer("the answer says gzip and is not") from None
-        self._left -= len(data)
-        if self._left < 0:
-            raise BadAnswer(f"the answer is over the limit of {_size(self._limit)} when inflated")
-        if self._zlib.unused_data:
-            raise BadAnswer("the gzip answer has something behind its end")
-        return data
+        while True:
+            size = min(_PIECE, self._left + 1)
+            try:
+                data = self._zlib.decompress(chunk, size)
+            except zlib.error:
+                raise BadAnswer("the answer says gzip and is not") from None
+            self._left -= len(data)
+            if self._left < 0:
+                raise BadAnswer(f"the answer is over the limit of {_size(self._limit)} when inflated")
+            if self._zlib.unused_data:
+                raise BadAnswer("the gzip answer has something behind its end")
+            chunk = self._zlib.unconsumed_tail
+            yield data
+            if not chunk and len(data) < size:  # else there is more, if only within zlib
+                return
 
     def finish(self) -> None:
         """BadAnswer unless the member came whole, its checksum included."""

@@ -30,8 +30,10 @@ class Permit:
 
     def failed(self, what: str) -> None:
         """The attempt showed that the target does not work; `what` happened."""
+        # A trial that something else has overtaken, a success that came late, is an attempt like any other.
+        decides = self._breaker is not None and self._breaker._trial is self
         if breaker := self._settle():
-            breaker._count(what, trial=self.trial)
+            breaker._count(what, trial=decides)
 
     def abandon(self) -> None:
         """The attempt was not made, or told nothing about the target: the next one is a trial again."""
@@ -86,13 +88,19 @@ class Breaker:
         return self._trial is not None
 
     async def settled(self, deadline: float) -> None:
-        """Wait for the end of a trial that is under way, by loop time `deadline`: it tells what comes of an attempt."""
+        """Wait for the end of a trial that is under way, by loop time `deadline`: it tells what comes of an attempt.
+
+        One that fails has failed for all polls that waited for it: they do not make others, one after the other.
+        """
+        failures = self._failures
         try:
             async with asyncio.timeout_at(deadline):
                 while self._trial is not None:
                     await self._trial_ended.wait()
         except TimeoutError:
             return
+        if self._failures > failures:
+            self._see()
 
     def admit(self) -> Permit:
         """Leave to make an attempt now, or CircuitOpen. The permit must be settled."""
@@ -101,7 +109,6 @@ class Breaker:
         if permit.trial:
             self._trial = permit
             self._trial_ended.clear()
-            self._see()
         return permit
 
     def _is_new(self) -> bool:

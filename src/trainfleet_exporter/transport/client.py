@@ -128,32 +128,35 @@ class ApiClient:
 
     async def _call(self, call: Call, deadline: float) -> Any:
         failure: CloudError | None = None
-        for number in range(1, MAX_ATTEMPTS + 1):
-            try:
-                turn = await self._guard.enter(call.operation, call.priority, deadline)
-            except CloudError as refusal:
-                raise failure or refusal from None
-            with turn:
-                signed = self._dialect.sign(call, self._host)
+        try:
+            for number in range(1, MAX_ATTEMPTS + 1):
                 try:
-                    turn.use()
+                    turn = await self._guard.enter(call.operation, call.priority, deadline)
                 except CloudError as refusal:
                     raise failure or refusal from None
-                if number == 1:
-                    self._guard.retries.earn()
-                started = asyncio.get_running_loop().time()
-                try:
-                    return await self._attempt(call, signed, turn, deadline)
-                except CloudError as error:
-                    failure = error
-                # Still inside the turn: a pause must stand before the next in the queue gets this slot.
-                wait = self._wait(failure, number, started)
-            resume = asyncio.get_running_loop().time() + wait
-            if not self._may_retry(call, failure, number, resume, deadline):
-                break
-            await asyncio.sleep(wait)
-        assert failure is not None  # the loop ends by return, by an error or with a failure
-        raise failure
+                with turn:
+                    signed = self._dialect.sign(call, self._host)
+                    try:
+                        turn.use()
+                    except CloudError as refusal:
+                        raise failure or refusal from None
+                    if number == 1:
+                        self._guard.retries.earn()
+                    started = asyncio.get_running_loop().time()
+                    try:
+                        return await self._attempt(call, signed, turn, deadline)
+                    except CloudError as error:
+                        failure = error.with_traceback(None)  # which holds the answer
+                    # Still inside the turn: a pause must stand before the next in the queue gets this slot.
+                    wait = self._wait(failure, number, started)
+                resume = asyncio.get_running_loop().time() + wait
+                if not self._may_retry(call, failure, number, resume, deadline):
+                    break
+                await asyncio.sleep(wait)
+            assert failure is not None  # the loop ends by return, by an error or with a failure
+            raise failure
+        finally:
+            failure = None  # its trace holds this frame, and this frame would hold it
 
     def _wait(self, error: CloudError, number: int, started: float) -> float:
         """Seconds until a next attempt; pauses the host where it asked for that."""

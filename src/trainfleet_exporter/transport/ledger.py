@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,11 +78,23 @@ class Ledger:
             for key in [key for key in record if key[0] == holder]:
                 del record[key]
 
+    def retire(self, used: Collection[tuple[Holder, str]]) -> None:
+        """Of the budgets that nobody draws on any more keep the record alone, and none of months that are over."""
+        for key in [key for key in self._budgets if key not in used]:
+            budget = self._budgets.pop(key)
+            budget.saved_by(None)
+            self._known[key] = budget.spent
+        since = self._since()
+        for key, months in list(self._known.items()):
+            self._known[key] = {month: calls for month, calls in months.items() if month.ends > since}
+            if not self._known[key]:
+                del self._known[key]
+
     def move(self, path: Path | None, known: Spent, *, owned: bool) -> Callable[[], None]:
         """Keep another file from now on, or none. Of what it said (`known`) and what we know the larger counts.
 
-        What is returned writes the file that was kept until now for a last time: it waits for the disk, and may be
-        called in a thread.
+        Nothing is written before `write_soon`. What is returned writes the file that was kept until now for a last
+        time: it waits for the disk, and may be called in a thread.
         """
         leave = self._last_page()
         for key, months in known.items():
@@ -93,7 +105,6 @@ class Ledger:
         self._file = _opened(path, owned)
         for budget in self._budgets.values():
             budget.saved_by(None if self._file is None else self._save)
-        self.write_soon()
         return leave
 
     def write_soon(self) -> None:
@@ -124,11 +135,14 @@ class Ledger:
             return
         bounds, data = self._page(exact=False)
         number = file.next_number()
-        if loop is None:
+        done = None
+        if loop is not None:
+            with suppress(RuntimeError):  # no thread is to be had
+                done = loop.run_in_executor(None, file.write, number, data)
+        if done is None:
             self._told(file, file.write(number, data), bounds)
             return
         file.under_way = True
-        done = loop.run_in_executor(None, file.write, number, data)
         done.add_done_callback(lambda future: self._end_writing(future, file, number, bounds))
 
     def _end_writing(self, future: asyncio.Future[str], file: _File, number: int, bounds: Spent) -> None:
@@ -148,7 +162,11 @@ class Ledger:
 
     def _page(self, *, exact: bool) -> tuple[Spent, bytes]:
         bounds = self._known | {key: budget.promise(exact=exact) for key, budget in self._budgets.items()}
-        return bounds, state_page(bounds, since=self._calendar.now()[0].time - _KEPT_AFTER_MONTH)
+        return bounds, state_page(bounds, since=self._since())
+
+    def _since(self) -> float:
+        """The Unix time before which a month has to end for nothing of it to be kept."""
+        return self._calendar.now()[0].time - _KEPT_AFTER_MONTH
 
     def _exactly(self) -> Spent:
         return {key: budget.spent for key, budget in self._budgets.items()}
@@ -180,7 +198,7 @@ class _File:
     def write(self, number: int, data: bytes) -> str:
         """Replace the file whole, in the loop or in a thread; why it could not be, or nothing."""
         with self._writing:
-            if number < self._written:  # a later one overtook it
+            if number <= self._written:  # a later one overtook it, or it was written where no thread was to be had
                 return ""
             try:
                 _replace(self._path, data)

@@ -19,8 +19,10 @@ from trainfleet_exporter.transport.calls import HttpAnswer
 
 _SHORTEST = 6
 """Characters: what is shorter would be found in words that are no secrets."""
-_KEPT = 64
-"""Some days of temporary keys: each set is an id and a token."""
+_KEPT = 24
+"""Some hours of temporary keys: each set is an id and a token."""
+_LONGEST = 16 * 1024
+"""Bytes of a refusal that are looked at: it is some lines of text, and looking for secrets takes time."""
 
 
 class Told:
@@ -28,12 +30,15 @@ class Told:
 
     def __init__(self) -> None:
         self._secrets: dict[Secret, None] = {}
+        self._mask: Mask | None = None
 
     def note(self, texts: Iterable[str]) -> None:
         """These are told now."""
         for text in texts:
             if len(text) >= _SHORTEST:
                 secret = Secret(text, source="request")
+                if secret not in self._secrets:
+                    self._mask = None
                 self._secrets.pop(secret, None)  # to stand last again
                 self._secrets[secret] = None
         while len(self._secrets) > _KEPT:
@@ -41,7 +46,9 @@ class Told:
 
     def mask(self) -> Mask:
         """What hides them."""
-        return Mask(secret.reveal() for secret in self._secrets)
+        if self._mask is None:
+            self._mask = Mask(secret.reveal() for secret in self._secrets)
+        return self._mask
 
 
 class Mask:
@@ -57,10 +64,12 @@ class Mask:
         return text if self._form is None else self._form.sub(MASK, text)
 
     def answer(self, answer: HttpAnswer) -> HttpAnswer:
-        """The answer with a body that holds none of the secrets; to be judged in its stead."""
+        """The answer with a body that holds none of the secrets, nor anything beyond its beginning; to be judged in its
+        stead."""
         if self._form is None:
             return answer
-        body = self.text(answer.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        text = answer.body[:_LONGEST].decode("utf-8", "surrogateescape")
+        body = self.text(text).encode("utf-8", "surrogateescape")
         return replace(answer, body=body, payload=decode_json(body))
 
     def error(self, error: CloudError) -> CloudError:

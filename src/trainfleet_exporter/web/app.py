@@ -9,6 +9,7 @@ import html
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -115,9 +116,11 @@ def make_app(pages: Pages) -> Starlette:
     async def config(_: Request) -> Response:
         return PlainTextResponse(pages.config_text())
 
-    async def reload(_: Request) -> Response:
+    async def reload(request: Request) -> Response:
         if pages.reload is None:
             return PlainTextResponse("Lifecycle API is not enabled.\n", status_code=403)
+        if _comes_from_elsewhere(request):
+            return PlainTextResponse("Requests that pages of other sites make are refused.\n", status_code=403)
         outcome = await pages.reload()
         return PlainTextResponse(outcome.text, status_code=200 if outcome.success else 500)
 
@@ -131,3 +134,10 @@ def make_app(pages: Pages) -> Starlette:
             Route("/-/reload", reload, methods=["POST", "PUT"]),
         ]
     )
+
+
+def _comes_from_elsewhere(request: Request) -> bool:
+    """Whether a browser made the request for a page of another site; other clients name no origin."""
+    origin = request.headers.get("origin")
+    elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    return elsewhere or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

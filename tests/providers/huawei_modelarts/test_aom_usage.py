@@ -215,7 +215,10 @@ def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
     of = plan("accelerator_power_watts")
     whole = collected(of, [], rows, jobs=jobs)
     assert values(whole, "accelerator_power_watts") == {"a": 4, "a/worker-0": 2, "a/worker-1": 2}
-    twice = collected(of, [], [*rows, card("a", "worker-0", 0, "1")], jobs=jobs)
+    same = collected(of, [], [*rows, card("a", "worker-0", 0, "1")], jobs=jobs)
+    assert values(same, "accelerator_power_watts") == values(whole, "accelerator_power_watts")
+    assert same.dropped == {"duplicate": 1}
+    twice = collected(of, [], [*rows, card("a", "worker-0", 0, "3")], jobs=jobs)
     assert values(twice, "accelerator_power_watts") == {"a/worker-1": 2}
     devices = [(item.pod_id, item.device) for item in twice.objects() if isinstance(item, DeviceUsage)]
     assert devices == [("worker-0", "1"), ("worker-1", "0"), ("worker-1", "1")]

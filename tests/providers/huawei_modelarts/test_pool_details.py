@@ -287,10 +287,12 @@ def test_the_quota_of_jobs(run: Run) -> None:
             'trainfleet_provider_job_quota_used{provider="p"} 3',
         ]
         cloud.quotas = [{"resource": "job-num", "quota": -1, "used": 4}]
-        assert await fleet.exporter.poll_once()
+        await fleet.exporter.poll_once()
+        assert fleet.runner("job_counts").state.success
         assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
         cloud.quotas = []
-        assert not await fleet.exporter.poll_once()
+        await fleet.exporter.poll_once()
+        assert not fleet.runner("job_counts").state.success
         assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
 
     run(check)

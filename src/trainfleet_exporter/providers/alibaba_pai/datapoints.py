@@ -20,7 +20,7 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import POD_KEYS, Level,
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed, Target
 from trainfleet_exporter.providers.alibaba_pai.units import convert
 from trainfleet_exporter.providers.readings import mean
-from trainfleet_exporter.quantities import number, text, whole
+from trainfleet_exporter.quantities import UNUSABLE, number, text, whole
 
 Point = Mapping[str, Any]
 Shown = JobUsage | PodUsage | DeviceUsage | PoolUsage
@@ -89,6 +89,13 @@ class Collected:
 
     def take(self, points: Iterable[object]) -> None:
         """Take over the points of one page."""
+        token = UNUSABLE.set(None)  # what cannot be used of them is counted here, point by point
+        try:
+            self._take_all(points)
+        finally:
+            UNUSABLE.reset(token)
+
+    def _take_all(self, points: Iterable[object]) -> None:
         for point in points:
             self.points += 1
             reason = self._take(point) if isinstance(point, dict) else "malformed"

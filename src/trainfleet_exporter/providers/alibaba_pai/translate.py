@@ -201,7 +201,8 @@ def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
             requested[role] = requested.get(role, 0) + wanted
     items = row.get("Pods", "")
     listed = isinstance(items, list) or items is None
-    dropped["no_data"] += not listed
+    if not listed:
+        dropped["no_data"] += 1
     replaced = Counter(dict.fromkeys(requested if listed else (), 0))
     present = Counter({(role, status): 0 for role in replaced for status in _POD_STATUSES})
     for item in items if isinstance(items, list) else ():

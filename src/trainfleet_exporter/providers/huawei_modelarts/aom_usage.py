@@ -132,7 +132,9 @@ class Collected:
             return
         pod, card = _pod(labels, parts), _card(labels, query, parts)
         cards = group.jobs.setdefault(job_id, {}).setdefault(pod, {})
-        if card in cards:
+        if card in cards and cards[card] == value:
+            self.dropped["duplicate"] += 1
+        elif card in cards:
             # Which of them is the present one is not told: the one that came first is not shown either.
             self.dropped["duplicate"] += 1 if (job_id, pod, card) in group.ambiguous else 2
             group.ambiguous.add((job_id, pod, card))

@@ -68,9 +68,11 @@ def pool_readings(payload: Row, *, now: float, max_age: float) -> tuple[list[Poo
     for item in mappings(payload, "metrics"):
         metric = text(mapping(item, "metric"), "metricName")
         if metric not in _METRICS:
+            dropped["malformed"] += not metric
             continue
         newest = _newest(item)
         if newest is None:
+            dropped["malformed"] += any(not _is_none(point) for point in mappings(item, "dataPoints"))
             continue
         time, raw, unit = newest
         value = _monitored(metric, raw)
@@ -84,7 +86,7 @@ def pool_readings(payload: Row, *, now: float, max_age: float) -> tuple[list[Poo
             dropped["duplicate"] += 1  # of another cluster
         else:
             found[metric] = PoolReading(metric, time, value)
-    return list(found.values()), dropped
+    return list(found.values()), +dropped
 
 
 def pool_usage(pool_id: str, readings: Iterable[PoolReading]) -> list[PoolUsage]:
@@ -188,6 +190,10 @@ def _newest(item: Row) -> tuple[float, float, str] | None:
         if at is not None and raw is not None and raw != -1 and (newest is None or at / 1000 > newest[0]):
             newest = at / 1000, raw, text(point, "unit")
     return newest
+
+
+def _is_none(point: Row) -> bool:
+    return any(_raw(row) == -1 for row in mappings(point, "statistics"))
 
 
 def _raw(row: Row) -> float | None:

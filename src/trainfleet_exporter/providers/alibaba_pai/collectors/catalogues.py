@@ -53,5 +53,6 @@ class Catalogue:
             self._next_read = now + _AGAIN
             return False
         self.known = {name: metric(row) for name, row in listing.rows.items()}
-        self._next_read = now + (_KEPT if self.known else _AGAIN)
+        # A row that could not be read may be that of a metric: it is not waited for until tomorrow.
+        self._next_read = now + (_KEPT if self.known and not listing.malformed else _AGAIN)
         return True

@@ -37,7 +37,8 @@ class Shared(Knowledge):
 
     async def listed_quotas(self) -> Mapping[str, Quota]:
         """The quotas by id. Raises NotReady where none is known for want of an answer."""
-        await self.pools_polled.wait()
+        if not self.quotas:
+            await self.pools_polled.wait()
         if not self.quotas and not self.pools_known:
             raise NotReady("the list of quotas could not be read")
         return self.quotas

@@ -112,8 +112,8 @@ class JobsV1:
                     cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
                     _tell(part, dropped)
                     devices += cards
-            except NotFound:
-                continue  # a pod that is gone takes nothing else along
+            except NotFound as error:
+                part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
         return [*pods, *usage(shown.job_id, SOURCE, used, unreadable=unreadable), *devices]
 
 

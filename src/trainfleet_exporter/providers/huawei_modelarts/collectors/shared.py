@@ -31,7 +31,8 @@ class Shared(Knowledge):
 
     async def pools(self) -> tuple[str, ...]:
         """The ids of the pools to poll. Raises NotReady where none is known for want of an answer."""
-        await self.pools_polled.wait()
+        if not self.pool_ids:
+            await self.pools_polled.wait()
         if not self.pool_ids and not self.pools_known:
             raise NotReady("the list of pools could not be read")
         return self.pool_ids

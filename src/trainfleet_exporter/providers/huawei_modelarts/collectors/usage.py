@@ -77,8 +77,8 @@ class AomUsage:
         self._plans: list[Plan] | None = None
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
-        self._coarse: dict[str, Level] = {}
-        """Metrics whose answer was too large at a finer level."""
+        self._coarse: dict[str, tuple[Level, float]] = {}
+        """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
         self._turns = Turns()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
@@ -148,7 +148,6 @@ class AomUsage:
             self._renew_at = loop.time() + (
                 _DAY if names is not None and is_complete(found, self._everything) else _HOUR
             )
-            self._coarse.clear()
         return self._plans
 
     async def _read(self, poll: Poll, wanted: list[Plan], parts: Mapping[str, JobParts], deadline: float) -> Answers:
@@ -187,7 +186,10 @@ class AomUsage:
 
     async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> list[Any]:
         """The samples of one query, as finely as they fit into an answer."""
-        fineness: Level = self._coarse.get(query.metric, "device" if query.accelerator else "pod")
+        now = asyncio.get_running_loop().time()
+        fineness, until = self._coarse.get(query.metric, ("job", 0.0))
+        if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
+            fineness = "device" if query.accelerator else "pod"
         while True:
             try:
                 return await self._aom.query(query.text(fineness, window), deadline=deadline)
@@ -195,8 +197,9 @@ class AomUsage:
                 # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
                 if not is_too_large(error) or query.promql or not reading.is_ratio or fineness == "job":
                     raise
-                fineness = self._coarse[query.metric] = _COARSER[fineness]
-                log.warning("%s is read by %s only: the finer answer was too large", query.metric, fineness)
+                fineness = _COARSER[fineness]
+                self._coarse[query.metric] = fineness, now + _HOUR
+                log.warning("%s is read by %s only for an hour: the finer answer was too large", query.metric, fineness)
 
     def _sort_out(
         self, answers: Answers, running: Mapping[str, Job], parts: Mapping[str, JobParts]

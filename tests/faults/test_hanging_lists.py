@@ -1,0 +1,38 @@
+"""A list that hangs beyond a poll's time holds up nobody who knows what was in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.operations import MODELARTS, PAI, Row
+from tests.faults.page import missing, wrong
+from tests.faults.site import open_site
+from tests.support.clock import run_stepped
+from trainfleet_exporter.simulator import Fault, Simulator
+
+ROWS = [row for row in (*PAI, *MODELARTS) if row.operation in ("ListWorkspaces", "ListQuotas", "ListPools")]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
+def test_who_knows_what_was_listed_polls_on(row: Row, tmp_path: Path) -> None:
+    async def main() -> None:
+        simulator = Simulator(seed=5, clouds=("pai", "modelarts"), population=1, still=True)
+        # Shorter than a request may take: the whole poll's time is over when the list fails.
+        async with open_site(tmp_path, replace(row, poll_timeout="15s"), simulator) as site:
+            await site.after_polls(2)
+            before = await site.scrape()
+            simulator.faults.add(Fault(match=row.match, kind="hang"))
+            await site.after_polls(6)
+            page = await site.scrape()
+            success = page.of("trainfleet_exporter_collector_success", provider="affected")
+            failing = {labels["collector"] for labels, value in success if not value}
+            assert failing == {row.fails[0]}
+            assert wrong(page, before) == []
+            lost = {key[0].removeprefix("trainfleet_") for key in missing(page, before)}
+            assert lost
+            assert not [family for family in lost if family.startswith(("job", "node", "pod", "pool_workloads"))]
+
+    run_stepped(main)
