@@ -60,7 +60,7 @@ def quantity(fields: Mapping[str, Any], key: str) -> float | None:
         return number(fields, key)
     found = parse_quantity(value)
     if found is None:
-        _lose(value, "out_of_range" if value[:1] == "-" else "malformed")
+        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
     return found
 
 
@@ -73,7 +73,7 @@ def number(fields: Mapping[str, Any], key: str) -> float | None:
         except ValueError:
             value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _lose(given, "malformed")
+        unusable(given, "malformed")
         return None
     try:
         value = float(value)
@@ -81,11 +81,12 @@ def number(fields: Mapping[str, Any], key: str) -> float | None:
         value = math.inf
     if math.isfinite(value) and value >= 0:
         return value
-    _lose(given, "out_of_range")
+    unusable(given, "out_of_range")
     return None
 
 
-def _lose(given: object, reason: str) -> None:
+def unusable(given: object, reason: str) -> None:
+    """Count a field that was given and cannot be used, where somebody counts."""
     counts = UNUSABLE.get()
     if counts is not None and (isinstance(given, bool | dict | list) or given not in _NOT_GIVEN):
         counts[reason] += 1
@@ -129,7 +130,7 @@ def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
             return datetime.fromisoformat(value).timestamp()
         except ValueError:  # a 30th of February
             pass
-    _lose(value, "malformed")
+    unusable(value, "malformed")
     return None
 
 

@@ -160,7 +160,7 @@ def test_temporary_keys_that_are_given_are_signed_with_their_token(home: Path) -
 
 
 LIVES = {
-    "oidc": (OIDC, "AssumeAgencyWithOIDC", 1000, 6 * HOUR, 6 * HOUR - 2400),
+    "oidc": (OIDC, "AssumeAgencyWithOIDC", 300, 6 * HOUR, 6 * HOUR - 2400),
     "oidc of an hour": (OIDC, "AssumeAgencyWithOIDC", 100, HOUR, HOUR / 2),  # shorter than the margin allows
     "machine": (MACHINE, "GetSecurityKey", 200, 2 * HOUR, 2 * HOUR - 2400),
     "password": (USER, "KeystoneCreateUserTokenByPassword", 200, 2 * HOUR, 1.5 * HOUR),

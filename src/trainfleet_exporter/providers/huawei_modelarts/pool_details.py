@@ -26,7 +26,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
 from trainfleet_exporter.providers.readings import believable_ratio
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.quantities import mapping, mappings, number, quantity, text, whole
+from trainfleet_exporter.quantities import mapping, mappings, number, quantity, text, unusable, whole
 
 Row = Mapping[str, Any]
 
@@ -224,5 +224,7 @@ def _amount(fields: Row, key: str) -> float | None:
     value = fields.get(key)
     if isinstance(value, str):
         match = _AMOUNT.fullmatch(value)
+        if match is None:
+            unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
         return float(match[1]) if match else None
     return number(fields, key)

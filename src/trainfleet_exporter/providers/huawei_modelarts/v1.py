@@ -107,6 +107,10 @@ def pods(shown_id: str, payload: Row) -> tuple[list[Pod], Counter[str]]:
     """The pods of a version: its log files have their names. Their states the API does not tell."""
     dropped: Counter[str] = Counter()
     names = payload.get("log_file_list")
+    if not isinstance(names, list | None):
+        dropped["malformed"] += 1
+    elif names is None:
+        dropped["no_data"] += 1
     found: dict[str, Pod] = {}
     for name in names if isinstance(names, list) else ():
         if not isinstance(name, str) or not name:

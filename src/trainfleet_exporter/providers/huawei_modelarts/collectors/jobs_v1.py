@@ -81,7 +81,9 @@ class JobsV1:
         job, version = text(row, "job_id"), text(row, "version_id")
         try:
             versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
-            shown = v1.job(row, v1.newest_version(versions, version), workspace_id=workspace_id)
+            newest = v1.newest_version(versions, version)
+            part.dropped("no_data", 0 if newest else 1)
+            shown = v1.job(row, newest, workspace_id=workspace_id)
             if not self._shared.book.wanted(shown):
                 await part.publish([])
                 return
