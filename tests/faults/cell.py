@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from tests.faults.columns import KEPT, LESS, OTHER, SAME, SHUT, TOLD, VOID, Column
 from tests.faults.judges import nothing_else
-from tests.faults.operations import Row, beside
+from tests.faults.operations import beside
 from tests.faults.page import Page, matching, missing, words, wrong
+from tests.faults.row import Row
 from tests.faults.site import INTERVAL, Footprint, Site
 
 AFFECTED = "affected"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME, SHUT, VOID, Column
-from tests.faults.judges import Judge, unknown_states, without_models
+from tests.faults.judges import unknown_states, without_models
+from tests.faults.row import Row
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
 from trainfleet_exporter.simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
 from trainfleet_exporter.simulator.modelarts.catalog import (
-    ACCESS_KEY,
     DOMAIN_NAME,
     PASSWORD,
-    PROJECT_ID,
-    REGION,
     SECRET_KEY,
     TEAM_WORKSPACE,
     USER_NAME,
@@ -24,40 +21,6 @@ from trainfleet_exporter.simulator.modelarts.catalog import (
 from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
-_GLOBAL = """
-global: {poll_interval: 60s, poll_timeout: %s, keep_last_good_polls: 1}
-providers:
-"""
-_PAI = """
-  - name: %(name)s
-    platform: alibaba_pai
-    region: cn-hangzhou
-    workspaces: %(workspaces)s
-    credentials: %(credentials)s
-    endpoints:
-      dlc: {dlc}
-      paistudio: {paistudio}
-      aiworkspace: {aiworkspace}
-      cloudmonitor: {cloudmonitor}
-      sts: {sts}
-      metadata: {metadata}
-    limits: {{requests_per_second: 40, concurrency: 8}}
-    collectors: {{%(collectors)s}}
-"""
-_MODELARTS = """
-  - name: %(name)s
-    platform: huawei_modelarts
-    region: %(region)s
-    %(project)s
-    credentials: %(credentials)s
-    endpoints: {{modelarts: {modelarts}, iam: {iam}, aom: {aom}, sts: {sts}, metadata: {metadata}}}
-    limits: {{requests_per_second: 40, concurrency: 8}}
-    collectors: {{%(collectors)s}}
-"""
-_PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "nodes")
-_MODELARTS_COLLECTORS = ("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "nodes", "jobs_v1")
-_PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"
-_MODELARTS_KEYS = f"{{{{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}}}"
 SECRETS = {
     "access key secret": ACCESS_KEY_SECRET,
     "secret key": SECRET_KEY,
@@ -67,130 +30,6 @@ SECRETS = {
     **{f"in a job's body {number}": text for number, text in enumerate(PLANTED_SECRETS)},
 }
 """What opens something, or would; all of it passes through the exporter."""
-
-
-def _as_it_is(_: Simulator) -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One operation of one API.
-
-    `collectors` are those that the affected provider runs beside `workspaces`, with more of their config after a
-    colon. `fails` are those whose polls fail while it does, `loses` the families (globs without `trainfleet_`) that
-    are gone when the last good answers are. `cold`: it is called so rarely that each cell has a daemon of its own,
-    which the fault meets at its start. `recovers` and `recovers_from_refusal` are polls.
-    """
-
-    api: str
-    operation: str
-    collectors: tuple[str, ...]
-    fails: tuple[str, ...]
-    loses: tuple[str, ...]
-    cloud: str = "pai"
-    credentials: str = ""
-    project: str = f"project_id: {PROJECT_ID}"
-    workspaces: tuple[str, ...] = ()
-    """Those that are polled, on PAI; empty for all. Each costs a dozen calls a poll."""
-    poll_timeout: str = "50s"
-    cold: bool = False
-    prepare: Callable[[Simulator], None] = _as_it_is
-    slow: str = ""
-    """Why it recovers more slowly than others, where it does."""
-    recovers: int = 1
-    recovers_from_refusal: int = 1
-    second_page: Mapping[str, str] = field(default_factory=dict)
-    """How a call for the second page is told from one for the first; empty where there is none."""
-    one_workspace: Mapping[str, str] = field(default_factory=dict)
-    """How a call about one workspace is told; empty where calls are about all of them."""
-    told_by: tuple[str, ...] = ()
-    """Other operations whose failing may tell of this one's."""
-    copes: str = ""
-    """What is shown without the operation, where that is enough for its collectors not to fail."""
-    judges: Mapping[str, Judge] = field(default_factory=dict)
-    """By fault, what may stand on the page, where that is not the fault's own judge."""
-    some: tuple[str, ...] | None = None
-    """Those of `loses` of which nothing is left in the end; None for all. The others come from elsewhere, too."""
-    recovery: Mapping[str, int] = field(default_factory=dict)
-    """By fault, the polls that it takes to recover, where that is not as long as after others."""
-    unlike: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By fault, what comes of it that is unlike the fault's usual end, and why."""
-
-    @property
-    def surely_loses(self) -> tuple[str, ...]:
-        """Those of `loses` of which nothing is left in the end."""
-        return self.loses if self.some is None else self.some
-
-    def recovers_after(self, column: Column) -> int:
-        """How many polls after the fault everything is as before."""
-        if column.name in self.recovery:
-            return self.recovery[column.name]
-        return max(column.recovers, self.recovers_from_refusal if column.refuses else self.recovers)
-
-    @property
-    def name(self) -> str:
-        """Unlike any other row's."""
-        return f"{self.cloud} {self.api} {self.operation}"
-
-    @property
-    def title(self) -> str:
-        """For people: the operation, and the API where its name does not tell."""
-        return f"{self.api} {self.operation}"
-
-    @property
-    def match(self) -> dict[str, str]:
-        """How its calls are told from others'."""
-        return {"api": self.api, "operation": self.operation}
-
-    def excludes(self, column: Column) -> str | None:
-        """Why a fault cannot be made for this operation; None where it can."""
-        if column.needs == "second_page" and not self.second_page:
-            return "there is no second page, of an API without pages or of a short queue"
-        if column.needs == "one_workspace" and not self.one_workspace:
-            return "no call is about one workspace"
-        return None
-
-    @property
-    def config(self) -> str:
-        """The config, in which `{dlc}` and so on stand for addresses: the affected provider, and a bystander."""
-        mine = self._provider()
-        other = _modelarts("bystander", ("pools",)) if self.cloud == "pai" else _pai("bystander", ("pools",))
-        return (_GLOBAL % self.poll_timeout).replace("{", "{{").replace("}", "}}") + mine + other
-
-    def _provider(self) -> str:
-        if self.cloud == "pai":
-            return _pai("affected", self.collectors, self.credentials or _PAI_KEYS, self.workspaces)
-        return _modelarts("affected", self.collectors, self.credentials or _MODELARTS_KEYS, self.project)
-
-
-def _pai(name: str, collectors: tuple[str, ...], credentials: str = _PAI_KEYS, workspaces: Sequence[str] = ()) -> str:
-    chosen = _chosen(collectors, _PAI_COLLECTORS)
-    wanted = f"[{', '.join(map(repr, workspaces))}]" if workspaces else "all"
-    return _PAI % {"name": name, "workspaces": wanted, "credentials": credentials, "collectors": chosen}
-
-
-def _modelarts(
-    name: str,
-    collectors: tuple[str, ...],
-    credentials: str = _MODELARTS_KEYS,
-    project: str = f"project_id: {PROJECT_ID}",
-) -> str:
-    chosen = _chosen(collectors, _MODELARTS_COLLECTORS)
-    words = {"name": name, "credentials": credentials, "collectors": chosen, "region": REGION, "project": project}
-    return _MODELARTS % words
-
-
-def _chosen(collectors: tuple[str, ...], known: tuple[str, ...]) -> str:
-    given = dict(part.partition(":")[::2] for part in collectors)
-    assert set(given) <= set(known), given
-    parts = [
-        f"{name}: {{{{enabled: true, interval: 60s{', ' + given[name] if given[name] else ''}}}}}"
-        if name in given
-        else f"{name}: {{{{enabled: false}}}}"
-        for name in known
-    ]
-    return ", ".join(parts)
 
 
 def _short_lived(simulator: Simulator) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.faults.columns import COLUMNS, ENDS, GROUPS, Column
 from tests.faults.matrix import RowResult
-from tests.faults.operations import ROWS, Row
+from tests.faults.operations import ROWS
+from tests.faults.row import Row
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "told": "!", "less": "−", "other": "~", "void": "·"}

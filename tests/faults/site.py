@@ -19,8 +19,8 @@ from unittest import mock
 import httpx
 
 from tests.faults.columns import SHUT, Column
-from tests.faults.operations import Row
 from tests.faults.page import Page
+from tests.faults.row import Row
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.logs import set_up_logs

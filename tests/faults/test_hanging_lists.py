@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.operations import MODELARTS, PAI, Row
+from tests.faults.operations import MODELARTS, PAI
 from tests.faults.page import missing, wrong
+from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.simulator import Fault, Simulator

@@ -8,8 +8,9 @@ import pytest
 
 from tests.faults.columns import COLUMNS, GROUPS
 from tests.faults.matrix import run_row
-from tests.faults.operations import ROWS, Row
+from tests.faults.operations import ROWS
 from tests.faults.report import DOCUMENT, row_line
+from tests.faults.row import Row
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
