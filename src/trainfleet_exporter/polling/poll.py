@@ -123,7 +123,8 @@ class Failures:
         """The poll ended: without any failure, what was told before and not in this one is over."""
         for error in self.latest:
             _without_traces(error)
-        if bool(self._lost) is not self._loses:
+        # A poll that failed, and was told less, does not show that all can be used again.
+        if bool(self._lost) is not self._loses and (self._lost or self.count == 0):
             self._loses = not self._loses
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             if self._loses:
@@ -162,7 +163,7 @@ class Poll:
         self.store = store
         self.deadline = deadline
         self.closing = False
-        """Set when the daemon stops: what is cut off then has not failed."""
+        """Set when the daemon stops, or a reload ends the provider: what is cut off then has not failed."""
         self._state = state
         self._telemetry = telemetry
         self._failures = failures
@@ -224,6 +225,12 @@ class Poll:
     def lacks(self, what: str, error: CloudError) -> None:
         """Tell of something that could not be had and that the poll does without."""
         self._failures.tell(what, error)
+
+    def warn(self, message: str, *args: object) -> None:
+        """Log what the owner of the config should know of, and what is no failure."""
+        log.warning(
+            message, *args, extra={"fields": {"provider": self._state.provider, "collector": self._state.collector}}
+        )
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop the parts that are no more."""

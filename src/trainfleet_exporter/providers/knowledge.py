@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 
 from trainfleet_exporter.errors import NotReady
@@ -10,33 +11,43 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.book import JobBook
 
+_PATIENCE = 0.25
+"""The part of its time that a poll waits for a list that lacked something; the rest is for what can do without."""
+
 
 class Groundwork:
     """Lets collectors wait for the one that they build on: for its first poll, and after a bad one for the next.
 
-    Else, when what they build on fails and then recovers, they would fail for it one interval longer. To be waited for
-    only where nothing can be done without it: a poll that hangs holds up whoever waits.
+    Else, when what they build on fails and then recovers, they would fail for it one interval longer. A poll that hangs
+    holds up whoever waits: for long only where nothing can be done without it.
     """
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()
         self._is_good = False
+        self._is_whole = False
 
     def begin(self) -> None:
         """A poll begins."""
-        if not self._is_good:
+        if not self._is_whole:
             self._ended.clear()
 
-    def done(self, *, good: bool) -> None:
-        """It ended, and what is built on it is known, or not."""
+    def done(self, *, good: bool, whole: bool | None = None) -> None:
+        """It ended, and what is built on it is known, or not; and if so, all of it, or not."""
         self._is_good = good
+        self._is_whole = good if whole is None else whole
         self._ended.set()
 
-    async def wait(self) -> None:
-        """Wait for the first poll, or for one that is under way after a bad one; the caller's deadline bounds this."""
-        if not self._is_good:
+    async def wait(self, patience: float = 0.0) -> None:
+        """Wait for the first poll, or for one that is under way after a bad one; the caller's deadline bounds this.
+
+        Where the last one only lacked something, wait no longer than `patience` seconds.
+        """
+        if not self._is_whole:
             await asyncio.sleep(0)  # what is due together begins in an order that nobody promises
-        await self._ended.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience if self._is_good else None):
+                await self._ended.wait()
 
 
 class Knowledge:
@@ -61,9 +72,9 @@ class Knowledge:
             raise NotReady("the list of workspaces could not be read")
         return self.workspace_ids
 
-    async def jobs_first(self, _: Poll) -> None:
-        """Wait for the first poll of jobs (polling.Rolling.begin)."""
-        await self.jobs_polled.wait()
+    async def jobs_first(self, poll: Poll) -> None:
+        """Wait for the first poll of jobs, or for the one after a bad one (polling.Rolling.begin)."""
+        await self.jobs_polled.wait(_PATIENCE * (poll.deadline - asyncio.get_running_loop().time()))
 
     def live_jobs(self) -> Collection[Job]:
         """The live jobs that have series of their own. Raises NotReady where the latest poll of jobs read none."""

@@ -32,6 +32,15 @@ def workspaces_sweep(
     `list_all` takes a deadline; `translate` answers None for a workspace that is not to be polled.
     """
 
+    told: set[str] = set()
+
+    def tell_unlisted(poll: Poll, ids: set[str]) -> None:
+        """Say it once of each: it may be mistyped or deleted, and then whatever is counted in it is 0."""
+        for workspace_id in sorted(ids - told):
+            poll.warn("workspace %s of the config is not among those that the cloud lists", workspace_id)
+        told.clear()
+        told.update(ids)
+
     async def run(poll: Poll) -> None:
         knowledge.workspaces_polled.begin()
         known = False
@@ -48,6 +57,8 @@ def workspaces_sweep(
                 found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
                 known = True
                 if configured is not None:
+                    if not listing.malformed:  # else it may be a row that could not be read
+                        tell_unlisted(poll, set(configured) - listing.rows.keys())
                     # One that the list lacks is polled and shown all the same, without its name.
                     knowledge.workspace_ids = tuple(configured)
                     await part.publish([found.get(key, Workspace(key, "")) for key in configured])
@@ -83,17 +94,18 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
 
     async def run(poll: Poll) -> None:
         knowledge.jobs_polled.begin()
-        known = False
+        known = whole = False
         try:
             workspace_ids = await knowledge.workspaces()
             poll.keep_only(workspace_ids)
             book.keep_only(workspace_ids)
             # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
             ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).ends_known_until or 0.0)
-            known = bool(await poll.read_each(ordered, read, at_once=at_once)) or not workspace_ids
+            read_ids = await poll.read_each(ordered, read, at_once=at_once)
+            known, whole = bool(read_ids) or not workspace_ids, len(read_ids) == len(workspace_ids)
         finally:
             knowledge.jobs_known = known
-            knowledge.jobs_polled.done(good=known)
+            knowledge.jobs_polled.done(good=known, whole=whole)
 
     return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
 

@@ -356,6 +356,32 @@ def test_configured_workspaces_are_polled_even_where_they_cannot_be_listed(run: 
     run(cloud, steps, config)
 
 
+def test_a_configured_workspace_that_is_not_listed_is_told_of_once_while_it_is_so(run: Run) -> None:
+    cloud = Cloud()
+    config = CONFIG.replace("    limits", '    workspaces: ["1", "2"]\n    limits')
+
+    async def steps(fleet: Fleet) -> None:
+        def told() -> int:
+            return sum(
+                "workspace 2 of the config is not among those that the cloud lists" in line for line in fleet.log
+            )
+
+        for _ in range(2):
+            assert await fleet.exporter.poll_once()
+            assert told() == 1
+        cloud.workspaces += [{"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"}]
+        assert await fleet.exporter.poll_once()
+        cloud.workspaces[1] = {"WorkspaceName": "no id"}  # which may well be it
+        await fleet.exporter.poll_once()
+        assert told() == 1
+        del cloud.workspaces[1]
+        assert await fleet.exporter.poll_once()
+        assert told() == 2
+        assert "workspace 1 " not in str(fleet.log)
+
+    run(cloud, steps, config)
+
+
 def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
     cloud = Cloud()
     cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
