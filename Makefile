@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint faults bench cost lock clean
+.PHONY: help demo test lint faults bench cost lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -12,14 +12,12 @@ help: ## this list
 demo: $(VENV)/.runtime ## watch a simulated training cloud turn into metrics on localhost:10075
 	$(BIN)/trainfleet-exporter demo
 
-test: lint ## every check: lint, types, tests, the matrix of faults
-	$(BIN)/python -m pytest -n auto --dist worksteal
-
-coverage: $(VENV)/.dev ## branch coverage of all tests but the matrix of faults (takes twice their time)
+test: lint ## every check: lint, types, tests and what they cover, the matrix of faults
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto --dist worksteal --ignore tests/faults
+	$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
+	$(BIN)/python -m pytest -n auto --dist worksteal -m long
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

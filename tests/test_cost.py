@@ -52,6 +52,7 @@ def test_the_large_worlds_of_the_document_cost_the_small_one_s_calls_and_pages(c
             assert calls <= small + pages.get(name, 0), (name, calls, small)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
 def test_calls_do_not_grow_with_jobs_but_by_pages(cloud: Cloud) -> None:
     small, large = measure(cloud, 10), measure(cloud, 300)

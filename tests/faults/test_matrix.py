@@ -13,6 +13,7 @@ from tests.faults.report import DOCUMENT, row_line
 from tests.faults.row import Row
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
 def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
     result = run_row(row, tmp_path)

@@ -197,6 +197,7 @@ def _check_rhythm(watch: Watch, *, since: float) -> None:
         assert all(gap >= SWEEP - 2 for gap in gaps[:-1]), (name, gaps)
 
 
+@pytest.mark.long
 def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path) -> None:
     """The clouds' clock moves along: ours was wrong before, or all are set by one time server."""
 
@@ -226,6 +227,7 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
     run_stepped(main)
 
 
+@pytest.mark.long
 def test_while_the_clock_is_wrong_nothing_wrong_is_shown_and_then_it_heals(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -47,6 +47,7 @@ async def shown(exporter: Exporter) -> dict[str, str]:
     return {series: value for series, value in samples.items() if not series.startswith(passing)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sources", SOURCES)
 def test_an_exporter_shows_the_same_an_hour_later(tmp_path: Path, sources: str) -> None:
     async def main() -> tuple[dict[str, str], dict[str, str]]:

@@ -124,6 +124,7 @@ def test_no_month_has_more_attempts_than_the_budget(
         assert budget.rate == pytest.approx(budget.remaining / budget.left)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(
     calls=st.integers(min_value=1, max_value=200),

@@ -73,6 +73,7 @@ def by_name(value: float = 50) -> Callable[[dict[str, str]], httpx.Response]:
     return points
 
 
+@pytest.mark.long
 def test_jobs_asked_for_in_fifties_are_shown_metric_by_metric_where_a_poll_is_too_short(run: Run) -> None:
     """4,000 jobs are 80 calls for each metric; at 5 a second a poll of 50 s has time for three metrics of eight."""
     cloud = Cloud()
