@@ -39,14 +39,21 @@ def eventually(check: Callable[[], Any], *, what: str) -> Any:
 def running_cloud(**options: Any) -> Iterator[tuple[Simulator, str]]:
     """A served simulator and its address."""
     simulator = Simulator(**options)
-    address: list[str] = []
+    with running_clouds([simulator]) as addresses:
+        yield simulator, addresses[0]
+
+
+@contextlib.contextmanager
+def running_clouds(simulators: Sequence[Simulator]) -> Iterator[list[str]]:
+    """The addresses of simulators that are served, all of them in one thread."""
+    addresses: list[str] = []
     loop = asyncio.new_event_loop()
     stopped = asyncio.Event()
     serving = threading.Event()
 
     async def serve() -> None:
-        async with simulator.serve("127.0.0.1", 0) as url:
-            address.append(url)
+        async with contextlib.AsyncExitStack() as stack:
+            addresses.extend([await stack.enter_async_context(each.serve("127.0.0.1", 0)) for each in simulators])
             serving.set()
             await stopped.wait()
 
@@ -58,7 +65,7 @@ def running_cloud(**options: Any) -> Iterator[tuple[Simulator, str]]:
     thread.start()
     assert serving.wait(PATIENCE)
     try:
-        yield simulator, address[0]
+        yield addresses
     finally:
         loop.call_soon_threadsafe(stopped.set)
         thread.join(PATIENCE)

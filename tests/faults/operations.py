@@ -214,6 +214,7 @@ _NO_CARDS = "cards have no names there: their place among equal metrics is all t
 _NUMBERS = ("negative", "nan", "infinite")
 _LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
 _STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
+_HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
 _HUNG = dict.fromkeys(("hang", "drip"), (KEPT, _STRETCHED))
 _V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
 """The list keeps its jobs in sight while it fails; jobs that only wait are not asked what they use."""
@@ -342,9 +343,10 @@ MODELARTS = (
             fails=("jobs_v1",),
             loses=("jobs", "job_*", "pod_*", "device_*"),
             some=_V1_SURELY.get(operation, ("job_*", "pod_*", "device_*")),
-            recovers=4,
-            slow="a cycle that was held up goes to its end first",
-            recovers_from_refusal=4,
+            recovers=2,
+            recovers_from_refusal=2,
+            recovery=dict.fromkeys(_HOLD_UP, 4),
+            slow="a cycle that has begun goes to its end first, and later still where calls hang or wait",
             judges=dict.fromkeys(_NUMBERS, unknown_states),
             unlike=_V1[operation],
         )

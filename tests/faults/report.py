@@ -30,8 +30,9 @@ In each cell:
   that the operation feeds.
 - The calls are counted under the fault's own outcome, and the log says it: in a few lines, not in each poll's.
 - Last good figures stay for `keep_last_good_polls` and then go.
-- One interval after the fault (but for what is named below) everything is as before, and says so; open files, tasks
-  and parts are as many as before.
+- One interval after the fault (but for what is named below) everything is as before, and says so; parts are
+  as many as before, tasks and open files no more than collectors amid a cycle and kept connections come to. When the
+  daemon of a row has stopped, not one of them is left.
 - No planted secret (keys, tokens, passwords, and what users put into their jobs) is in any page or log line.
 """
 

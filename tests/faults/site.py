@@ -6,6 +6,7 @@ All of it in one stepped loop, over loopback HTTP. Each API has a door of its ow
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import random
 import time
@@ -171,7 +172,8 @@ class Site:
     def footprint(self) -> Footprint:
         """Tasks, open files and parts shown, now."""
         parts = sum(runner.state.parts for runner in self.daemon.exporter.runners)
-        return Footprint(len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir())), parts)
+        tasks, files = _tasks_and_files()
+        return Footprint(tasks, files, parts)
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -181,9 +183,13 @@ class Site:
 async def open_site(
     folder: Path, row: Row, simulator: Simulator, *, meets: Column | None = None
 ) -> AsyncIterator[Site]:
-    """Serve the clouds and start a daemon with the row's config, which may meet a fault at its start."""
+    """Serve the clouds and start a daemon with the row's config, which may meet a fault at its start.
+
+    When all of it has ended, not one task or open file may be left, whatever went on in between.
+    """
     log = io.StringIO()
     set_up_logs("debug", "logfmt", log)
+    before = _tasks_and_files()
     async with simulator.serve_doors([*APIS, "truth"]) as doors:
         path = folder / "config.yaml"
         path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
@@ -201,3 +207,9 @@ async def open_site(
         finally:
             await site.aclose()
             await daemon.stop()
+    gc.collect()
+    assert _tasks_and_files() <= before, "tasks or open files are left"
+
+
+def _tasks_and_files() -> tuple[int, int]:
+    return len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir()))

@@ -11,7 +11,7 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.transport.rig import Rig, Script
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, Unreachable
-from trainfleet_exporter.transport import Call
+from trainfleet_exporter.transport import Call, TextForm
 
 
 def test_credentials_are_prepared_once_a_call_however_many_attempts_it_makes() -> None:
@@ -90,14 +90,14 @@ def test_preparing_knows_the_deadline() -> None:
     run_stepped(main)
 
 
-ROLE = re.compile(r"[a-z-]+")
+ROLE = TextForm("the name of a role", re.compile(r"[a-z-]+"))
 
 
 @pytest.mark.parametrize("body", [b"ecs-role", b"ecs-role\n", b"  ecs-role  "])
 def test_text_of_the_form_that_was_asked_for_is_returned(body: bytes) -> None:
     async def main() -> None:
         rig = Rig(lambda _: httpx.Response(200, content=body))
-        assert await rig.call(text_form=ROLE) == "ecs-role"
+        assert await rig.call(text=ROLE) == "ecs-role"
         assert rig.outcomes == ["ok"]
 
     run_stepped(main)
@@ -107,7 +107,9 @@ def test_text_of_the_form_that_was_asked_for_is_returned(body: bytes) -> None:
 def test_other_text_is_no_answer(body: bytes) -> None:
     async def main() -> None:
         rig = Rig(lambda _: httpx.Response(200, content=body))
-        assert isinstance(await rig.failure(text_form=ROLE), BadAnswer)
+        error = await rig.failure(text=ROLE)
+        assert isinstance(error, BadAnswer)
+        assert "the answer is not the name of a role" in str(error)
         assert rig.outcomes == ["bad_answer"]
 
     run_stepped(main)
@@ -154,7 +156,7 @@ def test_text_is_no_answer_where_json_is_expected() -> None:
 def test_plain_text_of_a_bad_answer_is_no_answer(status: int) -> None:
     async def main() -> None:
         rig = Rig(lambda _: httpx.Response(status, content=b"moved", headers={"location": "http://other.test/"}))
-        assert isinstance(await rig.failure(text_form=ROLE), RequestRefused)
+        assert isinstance(await rig.failure(text=ROLE), RequestRefused)
 
     run_stepped(main)
 

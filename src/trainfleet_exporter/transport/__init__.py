@@ -19,6 +19,7 @@ from trainfleet_exporter.transport.calls import (
     Limits,
     Priority,
     SignedRequest,
+    TextForm,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
 from trainfleet_exporter.transport.ledger import Holder, Ledger
@@ -42,5 +43,6 @@ __all__ = [
     "Ownership",
     "Priority",
     "SignedRequest",
+    "TextForm",
     "Transport",
 ]

@@ -44,6 +44,14 @@ class Priority(IntEnum):
     DETAIL = 1
 
 
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """What a text has to be, and what that is called (`a token`)."""
+
+    name: str
+    form: re.Pattern[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Sealed):
     """One API call, before it is signed. Queries and bodies can hold secrets, so they stay out of the repr."""
@@ -61,7 +69,7 @@ class Call(Sealed):
     priority: Priority = Priority.SWEEP
     may_be_empty: bool = False
     """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
-    text_form: re.Pattern[str] | None = field(default=None, repr=False)
+    text: TextForm | None = field(default=None, repr=False)
     """What a good answer is that is text rather than JSON; returned without spaces around it."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""

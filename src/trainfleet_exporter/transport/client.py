@@ -228,10 +228,10 @@ class ApiClient:
                 f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",
                 status=answer.status,
             )
-        if call.text_form is not None:
+        if call.text is not None:
             text = answer.body.decode("utf-8", errors="replace").strip()
-            if not call.text_form.fullmatch(text):
-                raise BadAnswer(f"{self._host}: the answer is not the text that was asked for", status=answer.status)
+            if not call.text.form.fullmatch(text):
+                raise BadAnswer(f"{self._host}: the answer is not {call.text.name}", status=answer.status)
             return text
         if isinstance(answer.payload, dict):
             return answer.payload

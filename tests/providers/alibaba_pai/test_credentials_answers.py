@@ -68,18 +68,19 @@ def test_a_good_answer_is_keys_until_their_end() -> None:
     assert ask(machine) == ask(machine, "role") == ask({"/keys": GOOD}) == keys
 
 
-_NOT_THE_TEXT = "HTTP 200 metadata.test: the answer is not the text that was asked for"
+_NO_TOKEN = "PutToken: HTTP 200 metadata.test: the answer is not a token"
+_NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of a role"
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ({"/latest/api/token": ""}, f"PutToken: {_NOT_THE_TEXT}"),
-        ({"/latest/api/token": "two words"}, f"PutToken: {_NOT_THE_TEXT}"),
+        ({"/latest/api/token": ""}, _NO_TOKEN),
+        ({"/latest/api/token": "two words"}, _NO_TOKEN),
         ({"/latest/api/token": "<html>"}, None),
-        ({"/latest/api/token": "t", ROLES: ""}, f"ListRamRoles: {_NOT_THE_TEXT}"),
-        ({"/latest/api/token": "t", ROLES: "one\ntwo"}, f"ListRamRoles: {_NOT_THE_TEXT}"),
-        ({"/latest/api/token": "t", ROLES: "../../x"}, f"ListRamRoles: {_NOT_THE_TEXT}"),
+        ({"/latest/api/token": "t", ROLES: ""}, _NO_ROLE),
+        ({"/latest/api/token": "t", ROLES: "one\ntwo"}, _NO_ROLE),
+        ({"/latest/api/token": "t", ROLES: "../../x"}, _NO_ROLE),
         ({"/keys": {}}, "GetCredentialsUri: no keys, but no code"),
         ({"/keys": GOOD | {"Code": "Failed\n"}}, "GetCredentialsUri: no keys, but Failed "),
         ({"/keys": "[]"}, "GetCredentialsUri: HTTP 200 metadata.test: the answer is JSON but no object"),

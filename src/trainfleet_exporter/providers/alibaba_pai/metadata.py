@@ -24,13 +24,13 @@ from trainfleet_exporter.providers.alibaba_pai.credentials import Keys, leased_k
 from trainfleet_exporter.providers.alibaba_pai.sources import MachineRole
 from trainfleet_exporter.providers.lease import Leased
 from trainfleet_exporter.quantities import number, printable, text
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest, TextForm
 
 API = "metadata"
 _TOKEN_SECONDS = "21600"  # noqa: S105 - the longest life of a token
 _ROLES = "/latest/meta-data/ram/security-credentials/"
-_HEADER_VALUE = re.compile(r"[!-~]{1,4096}")
-_ROLE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+_A_ROLE = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._-]{1,64}"))
 
 
 class MetadataDialect:
@@ -100,7 +100,7 @@ class Machine:
 
     async def _token(self, deadline: float) -> str:
         """A token; empty where the service knows none, and may be asked without."""
-        call = Call(operation="PutToken", path="/latest/api/token", method="PUT", text_form=_HEADER_VALUE)
+        call = Call(operation="PutToken", path="/latest/api/token", method="PUT", text=_A_TOKEN)
         try:
             answer = await self._client.call(call, deadline=deadline)
         except (AccessDenied, NotFound) as error:
@@ -113,7 +113,7 @@ class Machine:
         return str(answer)
 
     async def _find_role(self, deadline: float) -> str:
-        call = Call(operation="ListRamRoles", path=_ROLES, text_form=_ROLE_NAME)
+        call = Call(operation="ListRamRoles", path=_ROLES, text=_A_ROLE)
         try:
             answer = await self._client.call(call, deadline=deadline)
         except NotFound:

@@ -19,7 +19,7 @@ from trainfleet_exporter.providers.huawei_modelarts.sources import RenewedCreden
 from trainfleet_exporter.providers.huawei_modelarts.temporary import KEYS_MARGIN, leased_keys
 from trainfleet_exporter.providers.lease import Lease, Leased, failure_of_all
 from trainfleet_exporter.quantities import mapping
-from trainfleet_exporter.transport import Call, HttpAnswer, Transport
+from trainfleet_exporter.transport import Call, HttpAnswer, TextForm, Transport
 
 API = "metadata"
 ORIGIN = "ECS metadata"
@@ -28,7 +28,7 @@ _TOKEN, _KEY = "GetMetadataToken", "GetSecurityKey"
 _SESSION_SECONDS = "21600"  # the longest there is
 _WITHOUT_SESSIONS = (404, 405, 503)
 _NAMES = ("access", "secret", "securitytoken", "expires_at")
-_HEADER_VALUE = re.compile(r"[!-~]{1,4096}")
+_A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
 
 
 class _SessionDialect(OpenDialect):
@@ -65,7 +65,7 @@ class Metadata:
 
     async def _session(self, deadline: float) -> str:
         """The token of a session; empty where the service knows none, and wants none."""
-        call = Call(operation=_TOKEN, path="/meta-data/latest/api/token", method="PUT", text_form=_HEADER_VALUE)
+        call = Call(operation=_TOKEN, path="/meta-data/latest/api/token", method="PUT", text=_A_TOKEN)
         dialect = _SessionDialect(API, {"X-Metadata-Token-Ttl-Seconds": _SESSION_SECONDS})
         try:
             answer = await self._call(call, dialect, deadline)
