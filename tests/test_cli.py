@@ -73,7 +73,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert trainfleet_exporter.__version__ in printed
-    for flag in ("--config.file", "--config.check", "--web.listen-address", "--web.enable-lifecycle", "--log.format"):
+    web = ("--web.listen-address", "--web.telemetry-path", "--web.enable-lifecycle")
+    for flag in ("--config.file", "--config.check", *web, "--log.level", "--log.format"):
         assert flag in printed
 
 

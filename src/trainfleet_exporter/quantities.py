@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -83,6 +84,19 @@ def number(fields: Mapping[str, Any], key: str) -> float | None:
         return value
     unusable(given, "out_of_range")
     return None
+
+
+@contextmanager
+def counting_unusable() -> Iterator[Counter[str]]:
+    """Count such fields in here, and for whoever counts around this as well."""
+    around, inside = UNUSABLE.get(), Counter[str]()
+    token = UNUSABLE.set(inside)
+    try:
+        yield inside
+    finally:
+        UNUSABLE.reset(token)
+        if around is not None:
+            around.update(inside)
 
 
 def unusable(given: object, reason: str) -> None:

@@ -24,6 +24,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
+from tests.support.ports import held_port
 from tests.support.readonly import on_read_only
 from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
@@ -168,7 +169,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, cloud: tuple[Simulator,
             assert exporter.process.poll() is None
             began = time.monotonic()
             assert exporter.end(signal=second) == 1
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 2
     assert "msg=stopped" not in exporter.log
 
 
@@ -197,7 +198,7 @@ def test_a_second_signal_ends_it_although_a_name_server_hangs(tmp_path: Path) ->
         eventually(lambda: "msg=stopped" in exporter.log, what="all but the thread to end")
         began = time.monotonic()
         assert exporter.end(signal=signal.SIGTERM) == 1
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 2
 
 
 def _threads(exporter: ExporterProcess) -> int:
@@ -228,27 +229,24 @@ def test_an_end_while_the_state_file_cannot_be_written(tmp_path: Path, cloud: tu
 def test_nobody_reads_the_log(tmp_path: Path, hole: str) -> None:
     """Its reader went away, before much was said; stdout likewise."""
     reading, writing = os.pipe()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [*COMMAND, _config(tmp_path, hole), f"--web.listen-address=127.0.0.1:{port}", "--log.level=debug"],
-        stderr=writing,
-        stdout=writing,
-    )
-    os.close(writing)
-    os.close(reading)
-    with process, httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-        eventually(lambda: client.get("/metrics").status_code == 200, what="an answer")
-        eventually(lambda: _cpu_seconds(process.pid, during=0.3) < 0.1, what="it to have nothing to do")
-        process.terminate()
-        assert process.wait(WITHIN) == 0
+    with held_port() as port:
+        process = subprocess.Popen(
+            [*COMMAND, _config(tmp_path, hole), f"--web.listen-address=127.0.0.1:{port}", "--log.level=debug"],
+            stderr=writing,
+            stdout=writing,
+        )
+        os.close(writing)
+        os.close(reading)
+        _idles_and_ends_well(process, port)
 
 
 def test_log_and_output_are_closed(tmp_path: Path, hole: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, _config(tmp_path, hole)]
-    process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"])
+    with held_port() as port:
+        _idles_and_ends_well(subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"]), port)
+
+
+def _idles_and_ends_well(process: subprocess.Popen[bytes], port: int) -> None:
     with process, httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
         eventually(lambda: client.get("/metrics").status_code == 200, what="an answer")
         eventually(lambda: _cpu_seconds(process.pid, during=0.3) < 0.1, what="it to have nothing to do")
@@ -410,7 +408,7 @@ def test_a_call_that_lets_no_python_code_run_does_not_hold_up_the_end() -> None:
             assert process.stdout.readline() == b"busy\n"
             began = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
+            eventually(lambda: signal.SIGTERM not in _signals(process.pid, "ShdPnd"), what="the first to be taken")
             assert process.poll() is None
             process.send_signal(signal.SIGTERM)
             assert process.wait(WITHIN) == 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_exporter
+from tests.support.ports import held_port
 from tests.support.programs import need
 
 SECONDS = float(os.environ.get("TRAINFLEET_E2E_SECONDS", "30"))
@@ -40,22 +40,20 @@ def _running_prometheus(target: str, folder: Path) -> Iterator[tuple[httpx.Clien
     program = need("prometheus")
     config, log = folder / "prometheus.yaml", folder / "prometheus.log"
     config.write_text(CONFIG.format(target=target), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        program,
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
-        try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
-                yield client, log
-        finally:
-            process.terminate()
+    with held_port() as port:
+        command = [
+            program,
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]
+        with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
+            try:
+                with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
+                    yield client, log
+            finally:
+                process.terminate()
 
 
 def _samples(client: httpx.Client, query: str) -> list[tuple[dict[str, str], dict[float, float]]]:

@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
+from tests.support.ports import held_port
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.demo import CLOUDS
@@ -120,28 +121,27 @@ def test_a_while_without_a_cloud(
 
 def test_it_serves_before_the_cloud_answers_and_recovers_when_it_does(tmp_path: Path) -> None:
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
-        await exporter.aclose()
-        daemon = Daemon(exporter.config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
-        async with httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False) as client:
-            try:
-                await daemon.start()
-                answer = await client.get("/metrics")
-                assert answer.status_code == 200
-                await asyncio.sleep(35)
-                assert (await client.get("/-/ready")).status_code == 200
-                async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
-                    await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
-                    text = (await client.get("/metrics")).text
-                    assert 'trainfleet_provider_up{provider="sim-pai-hangzhou"} 1.0' in text
-                    assert 'trainfleet_provider_up{provider="sim-modelarts-north4"} 1.0' in text
-                    assert "trainfleet_jobs{" in text
-                    await client.aclose()
+        with held_port() as port:
+            exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
+            await exporter.aclose()
+            daemon = Daemon(exporter.config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+            async with httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False) as client:
+                try:
+                    await daemon.start()
+                    answer = await client.get("/metrics")
+                    assert answer.status_code == 200
+                    await asyncio.sleep(35)
+                    assert (await client.get("/-/ready")).status_code == 200
+                    async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
+                        await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
+                        text = (await client.get("/metrics")).text
+                        assert 'trainfleet_provider_up{provider="sim-pai-hangzhou"} 1.0' in text
+                        assert 'trainfleet_provider_up{provider="sim-modelarts-north4"} 1.0' in text
+                        assert "trainfleet_jobs{" in text
+                        await client.aclose()
+                        await daemon.stop()
+                finally:
                     await daemon.stop()
-            finally:
-                await daemon.stop()
 
     run_stepped(main)
 
@@ -155,15 +155,14 @@ def _held() -> tuple[int, int, int]:
 @pytest.mark.long
 def test_a_thousand_failing_polls_hold_nothing(tmp_path: Path) -> None:
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        exporter = _load(tmp_path, f"http://127.0.0.1:{port}", interval="2s", timeout="1s")
-        async with _polling(exporter):
-            await asyncio.sleep(65)
-            after_ten = _held()
-            await asyncio.sleep(2000)
-            assert _held() == after_ten
-            assert {runner.state.series for runner in exporter.runners} == {0}
+        with held_port() as port:
+            exporter = _load(tmp_path, f"http://127.0.0.1:{port}", interval="2s", timeout="1s")
+            async with _polling(exporter):
+                await asyncio.sleep(65)
+                after_ten = _held()
+                await asyncio.sleep(2000)
+                assert _held() == after_ten
+                assert {runner.state.series for runner in exporter.runners} == {0}
 
     run_stepped(main)
 
@@ -172,27 +171,26 @@ def test_polls_without_a_file_descriptor_say_so_and_recover(tmp_path: Path, capl
     caplog.set_level(logging.INFO, "trainfleet_exporter")
 
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
-        async with _polling(exporter):
-            with _no_descriptor_left():
-                await asyncio.sleep(35)
-                assert _up(exporter) == {0.0}
-            told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-            assert any("too many open files" in message for message in told)
-            assert set(_told(caplog).values()) == {1}
-            outcomes = {
-                sample.labels["outcome"]
-                for family in exporter.telemetry.registry.collect()
-                for sample in family.samples
-                if sample.name == "trainfleet_exporter_api_requests_total" and sample.value
-            }
-            assert outcomes == {"network"}
-            async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
-                await asyncio.sleep(60)
-                assert _up(exporter) == {1.0}
-                await exporter.aclose()
+        with held_port() as port:
+            exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
+            async with _polling(exporter):
+                with _no_descriptor_left():
+                    await asyncio.sleep(35)
+                    assert _up(exporter) == {0.0}
+                told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+                assert any("too many open files" in message for message in told)
+                assert set(_told(caplog).values()) == {1}
+                outcomes = {
+                    sample.labels["outcome"]
+                    for family in exporter.telemetry.registry.collect()
+                    for sample in family.samples
+                    if sample.name == "trainfleet_exporter_api_requests_total" and sample.value
+                }
+                assert outcomes == {"network"}
+                async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
+                    await asyncio.sleep(60)
+                    assert _up(exporter) == {1.0}
+                    await exporter.aclose()
 
     run_stepped(main)
 

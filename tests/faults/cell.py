@@ -52,6 +52,7 @@ class Trial:
         self._complaints: list[str] = []
         self._judge = row.judges.get(column.name, column.judge)
         self._may_fail, self._may_lack = beside(row, column)
+        self._unlike = row.unlike.get(column.name)
 
     async def run(self) -> Cell:
         """The whole cell."""
@@ -70,14 +71,13 @@ class Trial:
         outcomes = _outcomes(start, late, row.operation)
         lines = _warnings(site.log.getvalue())
         self._judge_end(end)
-        if end == LESS and self.column.name not in row.unlike and "no_data" not in outcomes and not _told(start, late):
+        if end == LESS and "no_data" not in outcomes and not _told(start, late):
             self._complain("less", ["and no metric tells of it"])
         self._judge_neighbours(late)
         self._judge_lines(lines, late, end)
-        if self.column.name not in row.unlike:
-            self._judge_calls(outcomes, end)
-            self._judge_page(late, end)
-        if self._footprint is not None and end in (KEPT, VOID, SAME, TOLD) and self.column.name not in row.unlike:
+        self._judge_calls(outcomes, end)
+        self._judge_page(late, end)
+        if self._footprint is not None and end in (KEPT, VOID, SAME, TOLD):
             lost = [f"missing: {words(key)}" for key in missing(early, self._before)]
             self._complain("while it should be kept", self._judge(early, self._before) + lost)
         site.unmake(row, self.column)
@@ -98,8 +98,7 @@ class Trial:
         return TOLD if _told(start, late) else SAME
 
     def _judge_end(self, end: str) -> None:
-        unlike = self._row.unlike.get(self.column.name)
-        wanted = self.column.ends if unlike is None else (unlike[0],)
+        wanted = self.column.ends if self._unlike is None else (self._unlike.end,)
         wanted = (*wanted, TOLD, LESS, OTHER) if self._row.copes else wanted
         if end not in wanted:
             self._complain("end", [f"{end} in place of {' or '.join(wanted)}"])
@@ -134,8 +133,8 @@ class Trial:
 
     def _judge_lines(self, lines: Sequence[str], page: Page, end: str) -> None:
         polls = Counter(labels["provider"] for labels, _ in page.of(_SUCCESS))
-        if self.column.name not in self._row.unlike and len(lines) > _LINES_A_COLLECTOR * max(1, len(self._may_fail)):
-            self._complain("log", [f"{len(lines)} lines for {polls[AFFECTED]} collectors", *lines])
+        if len(lines) > _LINES_A_COLLECTOR * max(1, len(self._may_fail)):
+            self._complain("lines", [f"{len(lines)} lines for {polls[AFFECTED]} collectors", *lines])
         names = (self._row.operation, *self._row.told_by)
         if end == KEPT and self.column.name != SHUT and not any(name in line for line in lines for name in names):
             self._complain("log", ["no line names the operation", *lines])
@@ -171,6 +170,8 @@ class Trial:
             self._complain("left behind", left)
 
     def _complain(self, when: str, found: Iterable[str]) -> None:
+        if self._unlike is not None and when in self._unlike.excused:
+            return
         complaints = list(found)
         self._complaints += [f"{when}: {text}" for text in complaints[:_TOLD_AT_MOST]]
         if len(complaints) > _TOLD_AT_MOST:

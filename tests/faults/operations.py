@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME, SHUT, VOID, Column
 from tests.faults.judges import unknown_states, without_models
-from tests.faults.row import Row
+from tests.faults.row import Row, Unlike
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
@@ -57,9 +57,15 @@ _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_a
 _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_second", "pool_disk_*")
 _LOCKED = 6
 _LEFT_ALONE = "refused credentials are left alone for five minutes: too many wrong passwords lock an account"
-_GONE = {"not found": (KEPT, "what is not found shows nothing at once; listed on, it is a failure at the next poll")}
+_GONE = {
+    "not found": Unlike(
+        KEPT,
+        "what is not found shows nothing at once; listed on, it is a failure at the next poll",
+        ("while it should be kept",),
+    )
+}
 _TEXT = "its answer is plain text, not JSON"
-_PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), (VOID, _TEXT))
+_PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
 PAI = (
     Row(
@@ -210,30 +216,31 @@ PAI = (
 )
 _COARSE = "what is too large is asked for less finely, metric by metric, and finely again after an hour"
 _EMPTY_HISTORY = "an empty answer says that there is no history yet, which is so before a task runs"
+_COUNTS_0 = "a type of workload that is left out counts 0, by the API's own word"
 _NO_CARDS = "cards have no names there: their place among equal metrics is all that tells them apart"
 _NUMBERS = ("negative", "nan", "infinite")
 _LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
 _STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
-_HUNG = dict.fromkeys(("hang", "drip"), (KEPT, _STRETCHED))
+_HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
 _V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
 """The list keeps its jobs in sight while it fails; jobs that only wait are not asked what they use."""
-_V1: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "ListTrainingJobsV1": dict.fromkeys(("unknown words", *_NUMBERS), (OTHER, _LOOKED_UP)),
+_V1: Mapping[str, Mapping[str, Unlike]] = {
+    "ListTrainingJobsV1": dict.fromkeys(("unknown words", *_NUMBERS), Unlike(OTHER, _LOOKED_UP, ("while it lasts",))),
     "ListTrainingJobVersions": {
         **_HUNG,
         **_GONE,
-        **dict.fromkeys(_NUMBERS, (OTHER, "states are numbers there")),
-        "endless pages": (LESS, "the version that was listed is not among those that are told"),
+        **dict.fromkeys(_NUMBERS, Unlike(OTHER, "states are numbers there")),
+        "endless pages": Unlike(LESS, "the version that was listed is not among those that are told"),
     },
     "ListLogFileNames": {**_HUNG, **_GONE},
     "ShowPodMetricStatistic": {
         **_HUNG,
-        "throttled hint": (KEPT, _STRETCHED),
-        "not found": (LESS, "a pod that is not found has no figures, and that is told"),
-        "no content": (LESS, _EMPTY_HISTORY),
-        "empty": (LESS, _EMPTY_HISTORY),
-        "duplicate rows": (OTHER, _NO_CARDS),
+        "throttled hint": Unlike(KEPT, _STRETCHED, ("kept for ever",)),
+        "not found": Unlike(LESS, "a pod that is not found has no figures, and that is told"),
+        "no content": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+        "empty": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+        "duplicate rows": Unlike(OTHER, _NO_CARDS, ("while it lasts",)),
     },
 }
 _MODELARTS_WORKSPACE = {"workspace_id": TEAM_WORKSPACE}
@@ -267,8 +274,8 @@ MODELARTS = (
         fails=("task_metrics",),
         loses=_USAGE,
         unlike={
-            "no content": (LESS, _EMPTY_HISTORY),
-            "empty": (LESS, _EMPTY_HISTORY),
+            "no content": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+            "empty": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
             **_GONE,
         },
     ),
@@ -304,7 +311,10 @@ MODELARTS = (
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
         loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
-        unlike={**_GONE, "half list": (OTHER, "a type of workload that is left out counts 0, by the API's own word")},
+        unlike={
+            **_GONE,
+            "half list": Unlike(OTHER, _COUNTS_0, ("while it lasts",)),
+        },
     ),
     Row(
         cloud="modelarts",
@@ -366,7 +376,7 @@ MODELARTS = (
         loses=_USAGE,
         recovery={"oversized": 62, "gzip bomb": 62},
         slow=_COARSE,
-        unlike=dict.fromkeys(("oversized", "gzip bomb"), (KEPT, _COARSE)),
+        unlike=dict.fromkeys(("oversized", "gzip bomb"), Unlike(KEPT, _COARSE, ("lines",))),
     ),
     Row(
         cloud="modelarts",
@@ -376,7 +386,7 @@ MODELARTS = (
         fails=("usage",),
         loses=_USAGE,
         cold=True,
-        unlike=dict.fromkeys(("redirect", "not found"), (SAME, "without names, all that is known is asked for")),
+        unlike=dict.fromkeys(("redirect", "not found"), Unlike(SAME, "without names, all that is known is asked for")),
     ),
     Row(
         cloud="modelarts",

@@ -56,6 +56,15 @@ def _as_it_is(_: Simulator) -> None:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """An end that is unlike the fault's usual one, why, and the checks (of cell.py) that do not fit it."""
+
+    end: str
+    why: str
+    excused: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One operation of one API.
@@ -97,8 +106,8 @@ class Row:
     """Those of `loses` of which nothing is left in the end; None for all. The others come from elsewhere, too."""
     recovery: Mapping[str, int] = field(default_factory=dict)
     """By fault, the polls that it takes to recover, where that is not as long as after others."""
-    unlike: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By fault, what comes of it that is unlike the fault's usual end, and why."""
+    unlike: Mapping[str, Unlike] = field(default_factory=dict)
+    """By fault, what comes of it that is unlike the fault's usual end."""
 
     @property
     def surely_loses(self) -> tuple[str, ...]:

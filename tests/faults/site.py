@@ -10,6 +10,7 @@ import gc
 import io
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from unittest import mock
 
 import httpx
 
+from tests.exposition.reading import parse_openmetrics
 from tests.faults.columns import SHUT, Column
 from tests.faults.page import Page
 from tests.faults.row import Row
@@ -33,8 +35,8 @@ QUIET = 57.0
 """Seconds after the start of a poll at which it has ended, whatever held it up (poll_timeout is 50 s)."""
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PAGES = ("/", "/config", "/-/healthy", "/-/ready", "/nowhere")
-_KEYS = 4
-"""How many of the latest temporary keys are looked for: one is issued for each poll."""
+_IN_USE = 4
+"""How many of those issued earlier may still be in use."""
 APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "modelarts", "iam", "aom")
 
 
@@ -88,6 +90,8 @@ class Site:
         self._origin = asyncio.get_running_loop().time()
         self._polls = 0
         self._mark = 0
+        self._searched: Counter[str] = Counter()
+        """How many of each kind of issued secrets have been looked for."""
         self._patches = ExitStack()
         self._client = httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False)
 
@@ -106,13 +110,22 @@ class Site:
         self._mark = int((await self._truth(since=10**12))["seq"])
 
     def issued_secrets(self) -> dict[str, str]:
-        """The latest temporary keys of both clouds."""
+        """What both clouds have issued since this was asked for last, and the few before that may still be in use."""
+        sts, agency = self.simulator.sts, self.simulator.agency
+        issued = {
+            "STS secret": [key.access_key_secret for key in sts.issued],
+            "STS token": [key.security_token for key in sts.issued if key.security_token is not None],
+            "STS session": sts.metadata_sessions,
+            "agency secret": [key.secret_key for key in agency.issued],
+            "agency token": [key.security_token for key in agency.issued],
+            "agency session": agency.metadata_sessions,
+            "IAM token": self.simulator.tokens.issued,
+        }
         found: dict[str, str] = {}
-        for number, key in enumerate(self.simulator.sts.issued[-_KEYS:]):
-            assert key.security_token is not None
-            found |= {f"STS secret {number}": key.access_key_secret, f"STS token {number}": key.security_token}
-        for number, other in enumerate(self.simulator.agency.issued[-_KEYS:]):
-            found |= {f"agency secret {number}": other.secret_key, f"agency token {number}": other.security_token}
+        for name, values in issued.items():
+            first = max(0, self._searched[name] - _IN_USE)
+            found |= {f"{name} {number}": value for number, value in enumerate(values[first:], first)}
+            self._searched[name] = len(values)
         return found
 
     def take_log(self) -> str:
@@ -162,7 +175,7 @@ class Site:
         answer = await self._client.get("/metrics", headers={"accept": OPENMETRICS, "accept-encoding": "gzip"})
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert answer.text.endswith("# EOF\n")
+        assert parse_openmetrics(answer.text)
         self.outputs.append(answer.text)
         for path in PAGES:
             answer = await self._client.get(path)
@@ -208,7 +221,8 @@ async def open_site(
             await site.aclose()
             await daemon.stop()
     gc.collect()
-    assert _tasks_and_files() <= before, "tasks or open files are left"
+    for left, most in zip(_tasks_and_files(), before, strict=True):
+        assert left <= most, "tasks or open files are left"
 
 
 def _tasks_and_files() -> tuple[int, int]:

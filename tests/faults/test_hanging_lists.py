@@ -37,3 +37,22 @@ def test_who_knows_what_was_listed_polls_on(row: Row, tmp_path: Path) -> None:
             assert not [family for family in lost if family.startswith(("job", "node", "pod", "pool_workloads"))]
 
     run_stepped(main)
+
+
+def test_the_usage_of_pools_needs_no_list_of_jobs(tmp_path: Path) -> None:
+    row = next(row for row in PAI if row.operation == "ListJobs")
+
+    async def main() -> None:
+        simulator = Simulator(seed=5, clouds=("pai", "modelarts"), population=1, still=True)
+        async with open_site(tmp_path, replace(row, poll_timeout="15s"), simulator) as site:
+            await site.after_polls(2)
+            before = await site.scrape()
+            simulator.faults.add(Fault(match=row.match, kind="hang"))
+            await site.after_polls(6)
+            page = await site.scrape()
+            lost = {key[0].removeprefix("trainfleet_") for key in missing(page, before)}
+            assert "job_cpu_utilization_ratio" in lost
+            assert not [family for family in lost if family.startswith("pool")]
+            assert list(before.of("trainfleet_pool_accelerator_utilization_ratio", provider="affected"))
+
+    run_stepped(main)

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.columns import COLUMNS, GROUPS
 from tests.faults.matrix import run_row
 from tests.faults.operations import ROWS
-from tests.faults.report import DOCUMENT, row_line
+from tests.faults.report import DOCUMENT, row_line, words
 from tests.faults.row import Row
 
 
@@ -22,3 +22,9 @@ def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
     for group in GROUPS:
         line = row_line(row, [column for column in COLUMNS if column.group == group], result)
         assert line in written, f"docs/faults.md does not say so (`make faults`): {line}"
+
+
+def test_what_the_document_says_beside_the_cells() -> None:
+    written = DOCUMENT.read_text(encoding="utf-8")
+    for part in words():
+        assert part in written, f"docs/faults.md does not say so (`make faults`): {part}"

@@ -100,16 +100,15 @@ def test_whoever_is_just_coming_in_is_cut_too() -> None:
     run_stepped(main)
 
 
-def test_a_place_that_somebody_took_meanwhile() -> None:
+def test_the_place_of_a_shut_door_is_not_to_be_had() -> None:
     async def main() -> None:
         async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:
             door = doors["all"]
             door.shut()
-            with socket.socket() as other:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind(("127.0.0.1", int(door.url.rpartition(":")[2])))
-                other.listen()
-                with pytest.raises(OSError, match="in use"):
-                    door.open()
             door.open()
+            async with httpx.AsyncClient(trust_env=False) as client:
+                assert await get(client, door.url) == "200"
 
     run_stepped(main)

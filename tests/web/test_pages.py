@@ -140,6 +140,7 @@ def test_a_reload_is_asked_for_by_post_or_put(pages: Pages) -> None:
     [
         ({"origin": "http://evil.test"}, 403),
         ({"origin": "null"}, 403),
+        ({"origin": "http://["}, 403),
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-site"}, 403),
         ({"sec-fetch-site": "same-origin", "origin": "http://exporter.test"}, 200),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import run_stepped
+from tests.support.ports import held_port
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.server import WebServer, listen, listen_on_each
 
@@ -76,11 +77,11 @@ def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, number: int) ->
 
 def test_where_one_of_two_addresses_is_taken_the_other_is_released() -> None:
     taken = listen("127.0.0.1:0")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        first = f"127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(StartError, match="Address already in use"):
-        listen_on_each([first, f"127.0.0.1:{taken[0].getsockname()[1]}"])
-    _close(listen(first))
+    with held_port() as port:
+        first = f"127.0.0.1:{port}"
+        with pytest.raises(StartError, match="Address already in use"):
+            listen_on_each([first, f"127.0.0.1:{taken[0].getsockname()[1]}"])
+        _close(listen(first))
     _close(taken)
 
 

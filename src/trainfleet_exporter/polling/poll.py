@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
@@ -57,6 +57,10 @@ class Part:
         """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
         self._poll.dropped(reason, count)
 
+    def still_lost(self, losses: Mapping[str, int]) -> None:
+        """Hold what an earlier poll dropped, by reason, for not over: what is read seldom was not read in this one."""
+        self._poll.still_lost(losses)
+
     def lacks(self, what: str, error: CloudError) -> None:
         """Tell of something that could not be had and that the part does without: counted and logged, no failure."""
         self._poll.lacks(what, error)
@@ -88,7 +92,7 @@ class Failures:
 
     def lose(self, reason: str, count: int) -> None:
         """Readings were dropped: those that nobody could use are told of in the log, when that begins and ends."""
-        if reason in _UNUSABLE:
+        if count and reason in _UNUSABLE:
             self._lost[reason] += count
 
     def add(self, part: str, error: Exception) -> None:
@@ -240,4 +244,9 @@ class Poll:
         """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
         if count:
             self._telemetry.dropped(self._state, reason, count)
+            self._failures.lose(reason, count)
+
+    def still_lost(self, losses: Mapping[str, int]) -> None:
+        """See Part.still_lost; nothing is counted again."""
+        for reason, count in losses.items():
             self._failures.lose(reason, count)

@@ -24,6 +24,7 @@ class Groundwork:
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()
+        self._was_polled = False
         self._is_good = False
         self._is_whole = False
 
@@ -34,19 +35,21 @@ class Groundwork:
 
     def done(self, *, good: bool, whole: bool | None = None) -> None:
         """It ended, and what is built on it is known, or not; and if so, all of it, or not."""
+        self._was_polled = True
         self._is_good = good
         self._is_whole = good if whole is None else whole
         self._ended.set()
 
-    async def wait(self, patience: float = 0.0) -> None:
+    async def wait(self, patience: float = 0.0, *, needed: bool = True) -> None:
         """Wait for the first poll, or for one that is under way after a bad one; the caller's deadline bounds this.
 
-        Where the last one only lacked something, wait no longer than `patience` seconds.
+        Where the last one only lacked something, or is not `needed` for everything, wait `patience` seconds at most.
         """
         if not self._is_whole:
             await asyncio.sleep(0)  # what is due together begins in an order that nobody promises
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience if self._is_good else None):
+            is_patient = self._is_good or (self._was_polled and not needed)
+            async with asyncio.timeout(patience if is_patient else None):
                 await self._ended.wait()
 
 
@@ -72,9 +75,13 @@ class Knowledge:
             raise NotReady("the list of workspaces could not be read")
         return self.workspace_ids
 
-    async def jobs_first(self, poll: Poll) -> None:
-        """Wait for the first poll of jobs, or for the one after a bad one (polling.Rolling.begin)."""
-        await self.jobs_polled.wait(_PATIENCE * (poll.deadline - asyncio.get_running_loop().time()))
+    async def jobs_first(self, poll: Poll, *, needed: bool = True) -> None:
+        """Wait for the first poll of jobs, or for the one after a bad one (polling.Rolling.begin).
+
+        Where jobs are not `needed` for all that the poll reads, a bad one is waited for as one that lacked something.
+        """
+        patience = _PATIENCE * (poll.deadline - asyncio.get_running_loop().time())
+        await self.jobs_polled.wait(patience, needed=needed)
 
     def live_jobs(self) -> Collection[Job]:
         """The live jobs that have series of their own. Raises NotReady where the latest poll of jobs read none."""

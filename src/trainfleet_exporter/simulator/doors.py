@@ -14,19 +14,29 @@ from trainfleet_exporter.simulator.wire import Connection
 _LONGEST_END = 1.0  # seconds that requests have to end in when their connections are gone
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any free one. Raises OSError."""
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that has the address, and does not listen yet; port 0 takes any free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; else kept connections lag by 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(1024)
-        sock.setblocking(False)
     except OSError:
         sock.close()
         raise
+    return sock
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes any free one. Raises OSError."""
+    sock = bound(host, port)
+    try:
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
     return sock
 
 
@@ -62,8 +72,15 @@ class Door:
         self._state = ServerState()
         self._loop = asyncio.get_running_loop()
         self._arriving: set[asyncio.Task[None]] = set()
+        # Connections to it are refused, and nobody else gets its port: what listens comes and goes beside it.
+        self._place = bound(host, port)
+        self._url = url_of(host, self._place)
         self._listening: socket.socket | None = None
-        self._url = self._let_in(port)
+        try:
+            self.open()
+        except OSError:
+            self._place.close()
+            raise
 
     @property
     def url(self) -> str:
@@ -87,23 +104,21 @@ class Door:
             connection.cut()
 
     def open(self) -> None:
-        """Let everybody in again, at the same address. Raises OSError where somebody else has taken it meanwhile."""
-        if self._listening is None:
-            self._let_in(int(self._url.rpartition(":")[2]))
+        """Let everybody in, at the same address as ever."""
+        if self._listening is not None:
+            return
+        self._listening = sock = listen(self._host, self._place.getsockname()[1])
+        self._loop.add_reader(sock, self._accept, sock)
 
     async def aclose(self) -> None:
         """Shut for good, and wait for the requests that are under way."""
         self.shut()
+        self._place.close()
         under_way = {*self._arriving, *self._state.tasks}
         if under_way:
             _, left = await asyncio.wait(under_way, timeout=_LONGEST_END)
             for task in left:
                 task.cancel()
-
-    def _let_in(self, port: int) -> str:
-        self._listening = sock = listen(self._host, port)
-        self._loop.add_reader(sock, self._accept, sock)
-        return url_of(self._host, sock)
 
     def _accept(self, sock: socket.socket) -> None:
         try:

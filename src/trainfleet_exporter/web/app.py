@@ -9,7 +9,6 @@ import html
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -139,5 +138,5 @@ def make_app(pages: Pages) -> Starlette:
 def _comes_from_elsewhere(request: Request) -> bool:
     """Whether a browser made the request for a page of another site; other clients name no origin."""
     origin = request.headers.get("origin")
-    elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    elsewhere = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
     return elsewhere or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

@@ -638,6 +638,31 @@ def test_without_the_right_to_list_machine_types_nothing_else_is_lost(run: Run) 
     run(cloud, steps)
 
 
+def test_what_is_read_seldom_and_cannot_be_used_is_told_of_once_and_not_as_over_until_it_is(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}, {"no": "name"}]
+
+    async def steps(fleet: Fleet) -> None:
+        def told(words: str) -> int:
+            return sum(words in line for line in fleet.log)
+
+        for _ in range(3):
+            assert await fleet.exporter.poll_once()
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 2  # of one table
+        await asyncio.sleep(601)
+        cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}]
+        assert await fleet.exporter.poll_once()
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 3
+        assert (told("cannot be shown: 2 malformed"), told("can be shown again")) == (1, 0)
+        await asyncio.sleep(601)
+        cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
+        assert await fleet.exporter.poll_once()
+        assert (told("cannot be shown"), told("can be shown again")) == (1, 1)
+
+    run(cloud, steps)
+
+
 def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]

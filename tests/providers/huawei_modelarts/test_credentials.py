@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -383,7 +384,7 @@ AMISS: dict[str, tuple[Fault, str]] = {
     "no leave": (Fault({"operation": "GetMetadataToken"}, 403, ""), "GetMetadataToken: HTTP 403 access denied"),
     "no session": (
         Fault({"operation": "GetMetadataToken"}, 200, "a\nb"),
-        "the answer is not a token",
+        "GetMetadataToken: HTTP 200 SIMULATOR: the answer is not a token",
     ),
     "no luck": (Fault({"operation": "GetSecurityKey"}, 500, ""), "GetSecurityKey: HTTP 500 the service failed"),
     "no JSON": (Fault({"operation": "GetSecurityKey"}, 200, "<html>"), "the answer is not JSON but 6 bytes"),
@@ -406,7 +407,7 @@ def test_a_metadata_service_that_answers_amiss_is_told(case: str, home: Path, ca
         rig.simulator.faults.add(fault)
         assert not await rig.exporter.poll_once()
         (line,) = [line for line in caplog.messages if "poll failed" in line]
-        assert told in line
+        assert told in re.sub(r"127\.0\.0\.1:\d+", "SIMULATOR", line)
 
     stepped(home, MACHINE, check)
 

@@ -269,6 +269,28 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(f'job_usage_info{{job_id="{shown}",source="metric_statistic"}}') == 1
 
 
+@trap("v1: rates of a job are sums over all of its pods, or not told", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.v1_jobs = [{"job_id": 5, "version_id": 6, "status": 8}]
+    cloud.v1_versions = {"5": [{"version_id": 6, "status": 8, "gpu_num": 1, "worker_server_num": 2}]}
+    cloud.v1_files = {"5/6": ["pod.0", "pod.1"]}
+    figures = [{"metric": "CpuUsage", "value": ["10"]}, {"metric": "recvBytesRate", "value": ["100"]}]
+    nothing = [{"metric": "CpuUsage", "value": ["-1"]}, {"metric": "recvBytesRate", "value": ["-1"]}]
+    gone = httpx.Response(404, json={"error_code": "ModelArts.0104", "error_msg": "no such pod"})
+    rate, ratio = 'job_network_receive_bytes_per_second{job_id="5/6"}', 'job_cpu_utilization_ratio{job_id="5/6"}'
+    answers: list[httpx.Response] = []
+    cloud.answer = lambda path, request: answers[0] if answers and "pod.1" in path else None
+    for second, answer, told in [
+        (figures, [], 200),
+        (nothing, [], None),
+        (figures, [gone], None),  # it has a log, and so is one of the job's pods
+    ]:
+        cloud.v1_metrics = {("pod.0", "all"): figures, ("pod.1", "all"): second}
+        answers[:] = answer
+        await fleet.exporter.poll_once()
+        assert (await fleet.value(rate), await fleet.value(ratio)) == (told, 0.1)
+
+
 @trap("8.1 v1 says with HTTP 200 that it failed", V1)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     refusal = httpx.Response(200, json={"is_success": False, "error_code": "ModelArts.0105", "error_message": "broken"})

@@ -99,10 +99,10 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
 
 
 def usage(
-    job_id: str, source: str, pods: Mapping[str, UsageValues], *, unreadable: int = 0
+    job_id: str, source: str, pods: Mapping[str, UsageValues], *, without: int = 0
 ) -> list[JobUsage | PodUsage | UsageSource]:
-    """A job and its pods. The job's ratios are means over pods; its rates sums, where every pod has one, and none of
-    them was `unreadable`."""
+    """A job and its pods. The job's ratios are means over pods; its rates sums, where every pod has one, and there are
+    no others `without` figures."""
     if not pods:
         return []
     whole: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def usage(
             whole[field] = average
     for field in _RATES:
         values = _given(pods.values(), field)
-        if len(values) == len(pods) and not unreadable:
+        if len(values) == len(pods) and not without:
             whole[field] = math.fsum(values)
     kinds = [values.accelerator for values in pods.values() if values.accelerator_utilization is not None]
     whole["accelerator"] = kinds[0] if kinds else "gpu"

@@ -86,6 +86,11 @@ class Agency:
             if access_key in {None, key.access_key}:
                 key.revoked = True
 
+    @property
+    def metadata_sessions(self) -> list[str]:
+        """The token of every session of the metadata service so far, oldest first."""
+        return list(self._metadata_tokens)
+
     def metadata_token(self, now: float, lifetime: int) -> str:
         """A session of the metadata service."""
         token = hashlib.sha256(f"metadata/{len(self._metadata_tokens)}/{now}".encode()).hexdigest()

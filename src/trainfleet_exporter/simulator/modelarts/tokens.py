@@ -14,6 +14,11 @@ class Tokens:
         self.lifetime = lifetime
         self._expiry: dict[str, float] = {}
 
+    @property
+    def issued(self) -> list[str]:
+        """Every token so far, oldest first."""
+        return list(self._expiry)
+
     def issue(self, now: float) -> str:
         """A new token, as long as real ones without a catalog."""
         parts = (hashlib.sha256(f"{len(self._expiry)}/{now}/{part}".encode()).hexdigest() for part in range(8))

@@ -72,6 +72,7 @@ class Metadata:
             raise ApiError(400, "BadRequest", f"{_TTL} is 1 to {_LONGEST_TTL}.")
         token = secrets.token_urlsafe(32)
         self._tokens[token] = now + int(ttl)
+        self._sts.metadata_sessions.append(token)
         return Answer(None, text=token)
 
     def _check_token(self, token: str | None, now: float) -> None:

@@ -44,6 +44,8 @@ class Sts:
         self.ecs_role: str | None = ECS_ROLE
         self.allow_v1 = False
         self.credentials_role = ROLE
+        self.metadata_sessions: list[str] = []
+        """The token of every session of the metadata service so far, oldest first."""
         self._keys = keys
 
     @property

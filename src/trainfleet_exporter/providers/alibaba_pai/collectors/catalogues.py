@@ -27,6 +27,8 @@ class Catalogue:
         self.namespace = namespace
         self.known: Mapping[str, Metric] | None = None
         self._monitor = monitor
+        self._malformed = 0
+        """How many rows of the latest list could not be read."""
         self._next_read = float("-inf")
 
     async def have(self, part: Part) -> bool:
@@ -36,6 +38,7 @@ class Catalogue:
         """
         now = asyncio.get_running_loop().time()
         if now < self._next_read:
+            part.still_lost({"malformed": self._malformed})
             return False
         try:
             deadline = min(part.deadline, now + _PATIENCE)
@@ -45,8 +48,10 @@ class Catalogue:
                 raise
             self._next_read = now + _AGAIN
             part.lacks(f"catalogue of {self.namespace}", error)
+            part.still_lost({"malformed": self._malformed})
             return False
         part.dropped("malformed", listing.malformed)
+        self._malformed = listing.malformed
         if not listing.rows and self.known != {}:
             log.warning("CloudMonitor has no metrics of %s: is its endpoint one that serves PAI?", self.namespace)
         if not listing.rows and self.known:  # what was there yesterday is not gone today

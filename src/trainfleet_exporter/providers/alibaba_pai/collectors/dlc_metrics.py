@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import Job, UsageSource
@@ -46,6 +46,7 @@ class _Feeds:
         self._choices = choices
         self._reading = asyncio.Lock()
         self._next_try = float("-inf")
+        self._unfed: Collection[Unfed] = ()
         self._told: set[Unfed] = set()
         self.known: Mapping[str, Feed] = {}
 
@@ -53,23 +54,24 @@ class _Feeds:
         """The feeds by metric. That the catalogue could not be read is told, and no failure of the part."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
-            if now >= self._next_try:
-                try:
-                    if await self._catalogue.have(part):
-                        self._learn(part)
-                except CloudError as error:
-                    self._next_try = now + _AGAIN
-                    part.lacks("catalogue of metrics", error)
+            try:
+                if now >= self._next_try and await self._catalogue.have(part):
                     self._learn(part)
+                else:
+                    part.still_lost({"malformed": len(self._unfed)})
+            except CloudError as error:
+                self._next_try = now + _AGAIN
+                part.lacks("catalogue of metrics", error)
+                self._learn(part)
         return self.known
 
     def _learn(self, part: Part) -> None:
         catalogue = self._catalogue.known
         if catalogue is None:
             catalogue = assumed(self._families, self._choices)
-        self.known, unfed = feeds(catalogue, self._families, self._choices)
-        tell("GetMetrics", unfed, self._told)
-        part.dropped("malformed", len(unfed))
+        self.known, self._unfed = feeds(catalogue, self._families, self._choices)
+        tell("GetMetrics", self._unfed, self._told)
+        part.dropped("malformed", len(self._unfed))
 
 
 def dlc_metrics(

@@ -7,6 +7,7 @@ shown without what they asked for; nothing else is lost.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
 from trainfleet_exporter.errors import CloudError
@@ -14,6 +15,7 @@ from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
+from trainfleet_exporter.quantities import counting_unusable
 
 _KEPT = 6 * 3600.0
 _AGAIN = 600.0
@@ -29,6 +31,8 @@ class EcsSpecs:
         self._api = api
         self._next_read = float("-inf")
         self._reading = asyncio.Lock()
+        self._lost: Counter[str] = Counter()
+        """What the table told and nobody could use, by reason."""
         self.known: Mapping[str, EcsSpec] = {}
 
     async def have(self, part: Part) -> None:
@@ -36,15 +40,19 @@ class EcsSpecs:
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now < self._next_read:
+                part.still_lost(self._lost)
                 return
             self._next_read = now + _AGAIN
             try:
                 listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _PATIENCE))
             except CloudError as error:
                 part.lacks("machine types", error)
+                part.still_lost(self._lost)
                 return
             part.dropped("malformed", listing.malformed)
-            self.known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
+            with counting_unusable() as self._lost:
+                self.known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
+            self._lost["malformed"] += listing.malformed
             # What could not be read this time is not waited for until the next table is due.
             is_whole = not listing.malformed and all(spec.cpu_cores is not None for spec in self.known.values())
             self._next_read = now + (_KEPT if is_whole else _AGAIN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainfleet_exporter.errors import NotReady
@@ -99,6 +99,7 @@ class _Space:
         """Seen in this poll, shown or not."""
         self._families = families
         self._choices = choices
+        self._unfed: Collection[Unfed] = ()
         self._told: set[Unfed] = set()
 
     def has_points(self) -> bool:
@@ -108,11 +109,12 @@ class _Space:
     async def learn(self, part: Part) -> set[str]:
         """Read the catalogue if it is time to; the metrics that feed other families than before."""
         if not await self.catalogue.have(part):
+            part.still_lost({"malformed": len(self._unfed)})
             return set()
         before = self.feeds
-        self.feeds, unfed = feeds(self.catalogue.known or {}, self._families, self._choices)
-        tell("CloudMonitor", unfed, self._told)
-        part.dropped("malformed", len(unfed))
+        self.feeds, self._unfed = feeds(self.catalogue.known or {}, self._families, self._choices)
+        tell("CloudMonitor", self._unfed, self._told)
+        part.dropped("malformed", len(self._unfed))
         return {name for name, feed in before.items() if self.feeds.get(name) != feed}
 
 
@@ -138,7 +140,8 @@ class _Usage:
 
     async def run(self, poll: Poll) -> None:
         """One poll (polling.Sweep)."""
-        await self._shared.jobs_first(poll)
+        # The usage of pools is to be had without knowing any job.
+        await self._shared.jobs_first(poll, needed=len(self._spaces) == 1)
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.scope = 0, None

@@ -96,7 +96,7 @@ class JobsV1:
         names = await api.log_file_names_v1(job, version, deadline=part.deadline)
         pods, dropped = v1.pods(shown.job_id, names)
         _tell(part, dropped)
-        unreadable = dropped["malformed"]
+        malformed = dropped["malformed"]
         if shown.status is not Status.RUNNING:
             return list(pods)
         used: dict[str, UsageValues] = {}
@@ -116,7 +116,8 @@ class JobsV1:
                     devices += cards
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
-        return [*pods, *usage(shown.job_id, SOURCE, used, unreadable=unreadable), *devices]
+        without = malformed + len(pods) - len(used)
+        return [*pods, *usage(shown.job_id, SOURCE, used, without=without), *devices]
 
 
 def _tell(part: Part, dropped: Mapping[str, int]) -> None:
