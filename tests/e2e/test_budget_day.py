@@ -45,7 +45,6 @@ providers:
 """
 
 
-@pytest.mark.long
 def test_a_day_of_a_month_s_budget(tmp_path: Path) -> None:
     polls: list[float] = []
 

@@ -71,7 +71,6 @@ def clouds() -> Iterator[dict[str, tuple[Simulator, str]]]:
         yield dict(zip(simulators, zip(simulators.values(), addresses, strict=True), strict=True))
 
 
-@pytest.mark.long
 def test_a_process_under_every_fault_at_once(clouds: dict[str, tuple[Simulator, str]], tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     text = "".join(PROVIDER.format(name=name, url=url) for name, (_, url) in clouds.items())

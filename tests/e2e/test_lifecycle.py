@@ -349,7 +349,6 @@ def test_too_few_file_descriptors_to_start_with(tmp_path: Path, hole: str, comma
     assert done.stdout == b""
 
 
-@pytest.mark.long
 def test_file_descriptors_run_out_while_it_runs(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
     with ExitStack() as stack:
         exporter = stack.enter_context(running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log"))

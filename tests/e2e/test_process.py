@@ -129,7 +129,6 @@ def test_interrupt_ends_the_demo(tmp_path: Path) -> None:
     assert "Every collector has polled" in screen
 
 
-@pytest.mark.long
 def test_one_workspace_fails_and_the_others_stay_fresh(tmp_path: Path) -> None:
     with running_cloud(seed=2) as (simulator, url):
         text = simulator.config_yaml(url).replace("poll_interval: 10s", "poll_interval: 2s")

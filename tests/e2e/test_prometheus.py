@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_exporter
 from tests.support.ports import held_port
@@ -73,7 +72,6 @@ def _values(client: httpx.Client, query: str) -> dict[tuple[tuple[str, str], ...
     return {tuple(sorted(row["metric"].items())): float(row["value"][1]) for row in answer["data"]["result"]}
 
 
-@pytest.mark.long
 def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
     need("prometheus")
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:

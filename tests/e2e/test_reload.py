@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
 
@@ -144,7 +143,6 @@ def _check(page: str, configs: dict[frozenset[str], int]) -> int:
     return number
 
 
-@pytest.mark.long
 def test_a_thousand_scrapes_during_fifty_reloads(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     with running_cloud(seed=1, population=1) as (_, url):

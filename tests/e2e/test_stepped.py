@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import load_config
@@ -40,7 +39,6 @@ def _config(text: str, folder: Path) -> Exporter:
     return Exporter(load_config(path, environ={}, platforms=configs), platforms)
 
 
-@pytest.mark.long
 def test_an_hour_of_both_clouds(tmp_path: Path) -> None:
     async def main() -> None:
         simulator = Simulator(seed=5, clouds=("pai", "modelarts"), token_lifetime=TOKEN_LIFETIME)

@@ -152,7 +152,6 @@ def _held() -> tuple[int, int, int]:
     return len(asyncio.all_tasks()), threading.active_count(), len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-@pytest.mark.long
 def test_a_thousand_failing_polls_hold_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         with held_port() as port:
