@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint faults bench cost lock clean
+.PHONY: help demo test lint generate faults bench cost image lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,6 +24,9 @@ lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the chart's copies, references in docs
+	$(BIN)/python -m deploy.generator
+
 faults: $(VENV)/.dev ## run every operation under every fault, and write docs/faults.md
 	$(BIN)/python -m tests.faults
 
@@ -32,6 +35,9 @@ bench: $(VENV)/.dev ## measure (benchmarks are not tests: nothing here passes or
 
 cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/cost.md (takes ten minutes)
 	$(BIN)/python -m benchmarks.cost
+
+image: ## build the image on a bare Debian and run it (needs root, buildah, debootstrap; takes four minutes)
+	deploy/image/check.sh $(IMAGE_OPTIONS)
 
 lock: $(VENV)/.dev ## pin names, versions and hashes anew
 	$(BIN)/python -m pip install -q uv
