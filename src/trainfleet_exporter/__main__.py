@@ -9,6 +9,10 @@ _SHORT = ("once", "diagnose")
 
 def main() -> int:
     """Run the command line; the exit code. Nothing that takes time is imported before SIGHUP can do no harm."""
+    if sys.argv[1:2] == ["healthcheck"]:  # which is run often, and needs nothing of what the others do
+        from trainfleet_exporter import healthcheck  # noqa: PLC0415 - see above
+
+        return healthcheck.main(sys.argv[2:])
     hangup = signal.getsignal(signal.SIGHUP)
     if hangup is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -22,10 +22,11 @@ from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.descriptors import check_descriptors
 from trainfleet_exporter.ending import Ending
-from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
+from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
 from trainfleet_exporter.hangup import Hangup
 from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.web.security import Gate
 from trainfleet_exporter.web.server import split_address
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ commands:
   trainfleet-exporter demo                        the daemon beside simulated clouds on loopback; no account needed
   trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
   trainfleet-exporter diagnose --config.file=FILE poll once and tell of rights, calls, limits, and what to change
+  trainfleet-exporter healthcheck                 ask a running daemon whether it lives, for containers
   trainfleet-exporter simulate                    only the simulated clouds (for developers)
 """
 
@@ -81,14 +83,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
     if options.config_check:
-        print(f"{options.config_file}: the config is good: {len(_load(options).providers)} provider(s)")
+        config, gate = _load_both(options)
+        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
+        if gate is not None:
+            print(f"{options.web_config_file}: the web config is good")
         return 0
     hangup = Hangup()
-    config = _load(options)
+    config, gate = _load_both(options)
     web = WebSettings(
         addresses=_addresses(options),
         telemetry_path=options.web_telemetry_path,
         enable_lifecycle=options.web_enable_lifecycle,
+        gate=gate,
     )
 
     async def run(stopped: asyncio.Event) -> None:
@@ -164,6 +170,24 @@ def _load(options: argparse.Namespace) -> Config:
     return load_config(Path(options.config_file), environ=os.environ, platforms=configs)
 
 
+def _load_both(options: argparse.Namespace) -> tuple[Config, Gate | None]:
+    """The config, and what the web config file says if there is one. ConfigError has the faults of both."""
+    faults: list[Fault] = []
+    gate = None
+    if options.web_config_file:  # an empty one is none, as for the official exporters
+        try:
+            gate = Gate(Path(options.web_config_file))
+        except ConfigError as error:
+            faults += error.faults
+    try:
+        config = _load(options)
+    except ConfigError as error:
+        raise ConfigError([*error.faults, *faults]) from None
+    if faults:
+        raise ConfigError(faults)
+    return config, gate
+
+
 def _addresses(options: argparse.Namespace) -> Sequence[str]:
     addresses: Sequence[str] = options.web_listen_address or options.default_addresses
     return addresses
@@ -225,8 +249,20 @@ def _telemetry_path(value: str) -> str:
 def _daemon_parser() -> argparse.ArgumentParser:
     parser = _parser("", "Prometheus exporter for training jobs on rented clouds.", epilog=_EPILOG)
     _add_config(parser)
-    parser.add_argument("--config.check", dest="config_check", action="store_true", help="check the config and exit")
+    parser.add_argument(
+        "--config.check",
+        dest="config_check",
+        action="store_true",
+        help="check the config, and the web config if one is named, and exit",
+    )
     _add_web(parser, ":10075")
+    parser.add_argument(
+        "--web.config.file",
+        dest="web_config_file",
+        metavar="FILE",
+        default="",
+        help="TLS, users and headers, in the web-config format of the official exporters (YAML); default: none of them",
+    )
     parser.add_argument(
         "--web.enable-lifecycle",
         dest="web_enable_lifecycle",

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from starlette.types import ASGIApp
 
 import trainfleet_exporter
 from trainfleet_exporter.config import Config, redacted
 from trainfleet_exporter.exporter import Exporter
+from trainfleet_exporter.notify import ServiceManager
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.reload import Reloader
 from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.security import Gate, Guard
 from trainfleet_exporter.web.server import WebServer, listen_on_each
 
 __all__ = ["Daemon", "Exporter", "WebSettings"]
@@ -26,11 +31,15 @@ _STOP_SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Where the daemon listens, under which path it shows metrics, and whether a request can make it reload."""
+    """Where the daemon listens and who comes in, where it shows metrics, and whether a request can make it reload."""
 
     addresses: Sequence[str] = (":10075",)
     telemetry_path: str = "/metrics"
     enable_lifecycle: bool = False
+    notice: str = ""
+    """What readers of the status page must know before they believe it."""
+    gate: Gate | None = None
+    """What the web config file says; without one everybody comes in, by plain HTTP."""
 
 
 class Daemon:
@@ -46,23 +55,37 @@ class Daemon:
     ) -> None:
         self.exporter = Exporter(config, platforms)
         self._schedule = Schedule(self.exporter.runners)
-        self._reloader = None if load is None else Reloader(self.exporter, self._schedule, load, end=self.stop)
+        self._manager = ServiceManager(lambda: _in_words(self.exporter))
+        self._reloader = (
+            None
+            if load is None
+            else Reloader(self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading)
+        )
         pages = Pages(
             board=self.exporter.board,
             telemetry=self.exporter.telemetry,
             waiting_for=self.exporter.waiting_for,
             config_text=lambda: redacted(self.exporter.config),
             telemetry_path=web.telemetry_path,
+            last_errors=lambda: {
+                (runner.state.provider, runner.state.collector): runner.last_error for runner in self.exporter.runners
+            },
+            denied=lambda: self.exporter.config.global_.metrics.deny,
+            notice=web.notice,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen_on_each(web.addresses)
-        self.server = WebServer(make_app(pages), sockets)
+        self._gate = web.gate
+        self.server = _server(make_app(pages), sockets, web.gate)
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll: a scrape is answered from the first moment on."""
         await self.server.start()
         self._schedule.start()
+        self._manager.ready()
+        if self._gate is not None:
+            self._gate.announce()
         log.info(
             "started",
             extra={
@@ -89,6 +112,7 @@ class Daemon:
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
+        self._manager.stopping()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 if self._reloader is not None:
@@ -100,4 +124,19 @@ class Daemon:
             log.warning("stopped without waiting any longer for connections to close")
         finally:  # whoever else used up the time
             self.exporter.leave_state()
+        await self._manager.aclose()
         log.info("stopped")
+
+
+def _server(app: ASGIApp, sockets: Sequence[socket.socket], gate: Gate | None) -> WebServer:
+    if gate is None:
+        return WebServer(app, sockets)
+    return WebServer(Guard(app, gate), sockets, tls=gate.context if gate.has_tls else None)
+
+
+def _in_words(exporter: Exporter) -> str:
+    """What is polled, and how that goes, in counts."""
+    successes = [runner.state.success for runner in exporter.runners]
+    kinds = {"well": True, "failing": False, "not polled yet": None}
+    told = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]
+    return f"{len(exporter.providers)} provider(s), {len(successes)} collector(s): {', '.join(told) or 'none'}"

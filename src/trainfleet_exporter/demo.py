@@ -7,6 +7,7 @@ import ipaddress
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from trainfleet_exporter.config import Config, load_config
@@ -15,6 +16,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 
+NOTICE = "This is the demo: the clouds, and all that they tell, are simulated."
 CLOUDS = ("pai", "modelarts")
 _SCREEN = """\
 trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
@@ -36,7 +38,7 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
     """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
-        daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), web)
+        daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
         try:
             await daemon.start()
             screen = _SCREEN.format(address=daemon.server.addresses[0], metrics=web.telemetry_path, cloud=cloud)

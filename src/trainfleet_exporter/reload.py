@@ -65,7 +65,8 @@ class _Draft:
 class Reloader:
     """Puts the config that `load` gives in the place of the exporter's.
 
-    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed.
+    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` is told
+    of each reload when it is asked for.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class Reloader:
         load: Callable[[], Config],
         *,
         end: Callable[[], Awaitable[None]],
+        begun: Callable[[asyncio.Task[Outcome]], object] = lambda reload: None,
     ) -> None:
         self._exporter = exporter
         self._schedule = schedule
         self._load = load
         self._end = end
+        self._begun = begun
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[Outcome] | None = None
         self._reloads: set[asyncio.Task[Outcome]] = set()
@@ -99,6 +102,7 @@ class Reloader:
             self._next = asyncio.create_task(self._run())
             self._reloads.add(self._next)
             self._next.add_done_callback(self._reloads.discard)
+            self._begun(self._next)
         return self._next
 
     async def reload(self) -> Outcome:

@@ -33,16 +33,7 @@ class Authority:
 
         `highest` is the highest TLS version that it speaks.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
-        issuer, by = (host, key) if self_signed else (self._name, self._key)
-        certificate = _build(host, key, issuer, by, host=host, expired=expired)
-        chain, pem = self._folder / f"{self._name}-server.pem", self._folder / f"{self._name}-server-key.pem"
-        chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        pem.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
+        chain, pem = self.issue("server", host=host, expired=expired, self_signed=self_signed)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain, pem)
         if isinstance(highest, ssl.TLSVersion):
@@ -52,6 +43,22 @@ class Authority:
                 context.minimum_version = ssl.TLSVersion.TLSv1
                 context.maximum_version = highest
         return context
+
+    def issue(
+        self, file: str, *, host: str = "127.0.0.1", expired: bool = False, self_signed: bool = False
+    ) -> tuple[Path, Path]:
+        """The files of a certificate for `host` (a name, an address, a mail address, a URI) and of its new key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer, by = (host, key) if self_signed else (self._name, self._key)
+        certificate = _build(host, key, issuer, by, host=host, expired=expired)
+        chain, pem = self._folder / f"{self._name}-{file}.pem", self._folder / f"{self._name}-{file}-key.pem"
+        chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        pem.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return chain, pem
 
 
 def _build(
@@ -89,6 +96,10 @@ def _name(text: str) -> x509.Name:
 
 
 def _alternative(host: str) -> x509.GeneralName:
+    if "://" in host:
+        return x509.UniformResourceIdentifier(host)
+    if "@" in host:
+        return x509.RFC822Name(host)
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

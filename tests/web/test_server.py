@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from typing import Any
 
 import pytest
@@ -192,3 +193,20 @@ def test_a_client_that_does_not_read_is_cut_off_after_two_seconds(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == [
         "1 connection(s) cut off: the client did not take its answer in time"
     ]
+
+
+def test_it_stops_while_a_connection_waits_to_know_its_tls() -> None:
+    async def never() -> ssl.SSLContext:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def main() -> None:
+        server = WebServer(_hello, listen("127.0.0.1:0"), tls=never)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))
+        await asyncio.sleep(1)
+        await server.stop()
+        assert await reader.read() == b""
+        writer.close()
+
+    run_stepped(main)

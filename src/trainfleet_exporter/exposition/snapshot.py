@@ -45,6 +45,10 @@ class Snapshot:
             self._plain[fmt] = gathered(piece.data for piece in self._parts(fmt))
         return self._plain[fmt]
 
+    def samples(self, family: str) -> tuple[Piece, ...]:
+        """The sample lines of one family; nothing where it has none, or is not known."""
+        return next((pieces for name, pieces in self._families if name == family), ())
+
     async def deflated(self, fmt: Format) -> Deflated:
         """The same, deflated. What an earlier snapshot had deflated is taken as it is; the rest is done in a thread,
         which lets the event loop go on because zlib frees the interpreter lock."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
@@ -66,6 +68,18 @@ class Part:
         self._poll.lacks(what, error)
 
 
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """What went wrong last, for people. It outlives its poll: the next one may be under way for minutes."""
+
+    at: float
+    """Unix seconds."""
+    part: str
+    """What failed, or had to be done without; empty for the collector as a whole."""
+    text: str
+    """One line without secrets."""
+
+
 class Failures:
     """Failures of one collector, told once in the log each time they begin, change their kind, or end."""
 
@@ -79,6 +93,8 @@ class Failures:
         """By reason, what this poll was given and could not use."""
         self._loses = False
         self.count = 0
+        self.last: LastError | None = None
+        """The first error of the latest poll that had any: those after it mostly follow from it."""
         self.latest: list[Exception] = []
         """The first few errors of the latest poll, for whoever asks what went wrong; without their traces, which would
         keep all that was in use when they were raised."""
@@ -104,6 +120,9 @@ class Failures:
     def tell(self, part: str, error: Exception) -> None:
         """Count and log an error, whether or not a part failed by it."""
         reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+        # That a circuit is open follows from what opened it, which says more.
+        if not self.latest and not (self.last is not None and isinstance(error, CircuitOpen)):
+            self.last = LastError(time.time(), part, _in_words(error))
         if len(self.latest) < _LATEST:
             self.latest.append(error)
         self._telemetry.failed(self._state, reason)
@@ -141,6 +160,13 @@ class Failures:
             self._known -= over
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, TrainfleetError):
+        return str(error)
+    # The text of any other may hold anything.
+    return f"a fault of the exporter's own ({type(error).__name__}), of which its log tells"
 
 
 def _without_traces(error: BaseException) -> None:

@@ -10,7 +10,7 @@ from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
 from trainfleet_exporter.polling.pacing import Pace
 from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
-from trainfleet_exporter.polling.poll import Failures, Poll
+from trainfleet_exporter.polling.poll import Failures, LastError, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import CALLER, Caller
 
@@ -68,6 +68,11 @@ class Runner:
     def errors(self) -> Sequence[Exception]:
         """The first few errors of the latest poll."""
         return self._failures.latest
+
+    @property
+    def last_error(self) -> LastError | None:
+        """What went wrong last, be it over or not; None while nothing did."""
+        return self._failures.last
 
     @property
     def interval(self) -> float:

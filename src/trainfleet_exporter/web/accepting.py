@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,11 @@ _PAUSE = 1.0
 """Seconds before another try where the system had no descriptor, or no memory, for a connection."""
 _CALM = 5.0
 """Seconds without a shortage after which it is over: one that comes and goes is told once."""
+
+_HANDSHAKE_SECONDS = 10.0
+"""How long a client has to agree on TLS with us."""
+_GOODBYE_SECONDS = 1.0
+"""How long a client has to confirm the end of TLS, so that who does not is not waited for when the server stops."""
 
 
 class Shortage:
@@ -59,14 +64,17 @@ class Shortage:
 
 
 class Acceptor:
-    """Gives each connection of one listening socket a protocol of its own. Takes the place of an asyncio.Server."""
+    """Gives each connection of one listening socket a protocol of its own. Takes the place of an asyncio.Server.
+
+    `tls` is asked for each connection by what it is to be made; without it there is no TLS.
+    """
 
     def __init__(
         self,
         sock: socket.socket,
         protocol: Callable[[], asyncio.BaseProtocol],
         *,
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], Awaitable[ssl.SSLContext]] | None,
         shortage: Shortage,
     ) -> None:
         self._sock = sock
@@ -109,7 +117,7 @@ class Acceptor:
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
             try:
-                connection, _address = self._sock.accept()
+                connection, address = self._sock.accept()
             except (BlockingIOError, InterruptedError):
                 self._shortage.none_waits()
                 return
@@ -121,12 +129,30 @@ class Acceptor:
                 self._again = self._loop.call_later(_PAUSE, self._watch)
                 self._shortage.noted(error)
                 return
-            task = self._loop.create_task(self._begin(connection))
+            task = self._loop.create_task(self._begin(connection, address[0]))
             self._beginning.add(task)
             task.add_done_callback(self._beginning.discard)
 
-    async def _begin(self, connection: socket.socket) -> None:
+    async def _begin(self, connection: socket.socket, client: str) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._protocol, connection, ssl=self._tls)
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(self._protocol, connection)
+            else:
+                await self._loop.connect_accepted_socket(
+                    self._protocol,
+                    connection,
+                    ssl=await self._context(self._tls, connection),
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                )
         except OSError as error:  # gone, or no TLS that both sides speak: the client's matter
-            log.debug("a connection did not come about: %s", type(error).__name__)
+            reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
+            log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
+
+    @staticmethod
+    async def _context(tls: Callable[[], Awaitable[ssl.SSLContext]], connection: socket.socket) -> ssl.SSLContext:
+        try:
+            return await tls()
+        except BaseException:
+            connection.close()  # which nobody else would
+            raise

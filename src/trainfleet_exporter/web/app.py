@@ -1,24 +1,23 @@
-"""The pages: /metrics, a landing page, health, readiness, the running config, and the wish to have it read again.
+"""The pages: /metrics, the status page, health, readiness, the running config, and the wish to have it read again.
 
 Nothing here calls a cloud or waits for a poll: every page shows what was published last.
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-import trainfleet_exporter
 from trainfleet_exporter.exposition import Board, Format, accepts_gzip, body, choose
 from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
 
 
 class Outcome(Protocol):
@@ -30,32 +29,6 @@ class Outcome(Protocol):
     def text(self) -> str: ...
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>trainfleet-exporter</title>
-<style>
-  :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
-  body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
-  li {{ margin: .25rem 0; }}
-</style>
-</head>
-<body>
-<h1>trainfleet-exporter</h1>
-<p>Training jobs, pods and accelerator pools on rented clouds, for Prometheus. Version {version}.</p>
-<ul>
-<li><a href="{metrics}">Metrics</a></li>
-<li><a href="/config">Running config</a></li>
-<li><a href="/-/healthy">Healthy</a></li>
-<li><a href="/-/ready">Ready</a></li>
-</ul>
-</body>
-</html>
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Pages:
     """What the pages show and do. `waiting_for` names the collectors whose first poll has not ended yet."""
@@ -65,6 +38,12 @@ class Pages:
     waiting_for: Callable[[], list[str]]
     config_text: Callable[[], str]
     telemetry_path: str = "/metrics"
+    last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]] = dict
+    """What went wrong last, by provider and collector."""
+    denied: Callable[[], Sequence[str]] = tuple
+    """Globs of families that are not shown."""
+    notice: str = ""
+    """What readers of the status page must know before they believe it."""
     reload: Callable[[], Awaitable[Outcome]] | None = None
     """Reads the config again; None where nobody may ask for that by a request."""
 
@@ -98,10 +77,14 @@ class MetricsEndpoint:
 
 def make_app(pages: Pages) -> Starlette:
     """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
-    landing = _PAGE.format(version=html.escape(trainfleet_exporter.__version__), metrics=pages.telemetry_path)
-
-    async def index(_: Request) -> Response:
-        return HTMLResponse(landing)
+    sources = Sources(
+        board=pages.board,
+        telemetry=pages.telemetry,
+        last_errors=pages.last_errors,
+        denied=pages.denied,
+        telemetry_path=pages.telemetry_path,
+        notice=pages.notice,
+    )
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("trainfleet-exporter is healthy.\n")
@@ -126,7 +109,7 @@ def make_app(pages: Pages) -> Starlette:
     return Starlette(
         routes=[
             Route(pages.telemetry_path, MetricsEndpoint(pages), methods=["GET", "HEAD"]),
-            Route("/", index),
+            Route("/", StatusPage(sources).answer),
             Route("/-/healthy", healthy),
             Route("/-/ready", ready),
             Route("/config", config),

@@ -11,7 +11,8 @@ import ipaddress
 import logging
 import os
 import socket
-from collections.abc import Generator, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 import uvicorn
@@ -22,6 +23,7 @@ from trainfleet_exporter.web.accepting import Acceptor, Shortage
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
+_TICK_SECONDS = 1.0
 _DRAIN_SECONDS = 2.0
 _CUT_OFF_SECONDS = 0.5
 """How long handlers have to notice that their connection was cut off."""
@@ -33,18 +35,30 @@ class _Server(uvicorn.Server):
     Its own end would cancel the handlers of slow clients, and log a trace for each; here their connections are cut.
     """
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: Callable[[], Awaitable[ssl.SSLContext]] | None) -> None:
         super().__init__(config)
+        self._tls = tls
         self.accepting = asyncio.Event()
+        self._leaving = asyncio.Event()
         self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         shortage = Shortage()
-        self._acceptors = [
-            Acceptor(sock, self._protocol, tls=self.config.ssl, shortage=shortage) for sock in sockets or ()
-        ]
+        self._acceptors = [Acceptor(sock, self._protocol, tls=self._tls, shortage=shortage) for sock in sockets or ()]
         self.started = True
         self.accepting.set()
+
+    async def main_loop(self) -> None:
+        # A tick a second, for the Date header, in place of uvicorn's ten: who waits for scrapes should sleep.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._leaving.wait()
+
+    def leave(self) -> None:
+        """End, with `shutdown`."""
+        self.should_exit = True
+        self._leaving.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
@@ -84,9 +98,18 @@ class _Server(uvicorn.Server):
 
 
 class WebServer:
-    """One application on one or more listening sockets. `addresses` tells where it really listens."""
+    """One application on one or more listening sockets. `addresses` tells where it really listens.
 
-    def __init__(self, app: Any, sockets: Sequence[socket.socket]) -> None:
+    `tls` gives what the next connection's TLS is made by; without it there is none.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        sockets: Sequence[socket.socket],
+        *,
+        tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
+    ) -> None:
         self._sockets = list(sockets)
         self.addresses = [_address_text(sock) for sock in self._sockets]
         self._server = _Server(
@@ -100,7 +123,8 @@ class WebServer:
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-            )
+            ),
+            tls,
         )
         self._task: asyncio.Task[None] | None = None
 
@@ -116,7 +140,7 @@ class WebServer:
     async def stop(self) -> None:
         """Let running answers end (for two seconds at most) and close every connection."""
         if self._task is not None:
-            self._server.should_exit = True
+            self._server.leave()
             await self._task
             self._task = None
         for sock in self._sockets:

@@ -1,0 +1,139 @@
+"""`trainfleet-exporter healthcheck`: asks a running daemon whether it lives, for images that have no curl.
+
+It is run every few seconds on machines that have better things to do, so it needs next to nothing: a socket, the first
+line of an answer, and no other module of this package. Proxies of the environment are not for it.
+
+Exit codes: 0 it lives, 1 it does not, 2 bad flags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from urllib.parse import SplitResult, urlsplit
+
+DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
+SECONDS = 3.0
+"""How long the daemon has to answer, all in all."""
+_LONGEST_LINE = 1000
+
+
+class _NotHealthyError(Exception):
+    pass
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask once, and say in a line what came of it; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="trainfleet-exporter healthcheck",
+        description=(
+            "Asks a running daemon whether it lives. Exit code 0 if it does: it answers 200, or 401 or 429 where its"
+            f" web config has users or a rate limit; 1 if it does not within {SECONDS:.0f} s; 2 on bad flags."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--url", type=_url, default=DEFAULT_URL, help=f"default: {DEFAULT_URL}")
+    trust = parser.add_mutually_exclusive_group()
+    trust.add_argument(
+        "--tls.ca-file", dest="ca_file", metavar="FILE", help="trust these certificates (PEM), not the system's"
+    )
+    trust.add_argument(
+        "--tls.insecure-skip-verify",
+        dest="insecure",
+        action="store_true",
+        help="trust any certificate: one that is made for a name seldom fits 127.0.0.1, and nothing secret is sent",
+    )
+    parser.add_argument("--tls.cert-file", dest="cert_file", metavar="FILE", help="for mutual TLS: who asks (PEM)")
+    parser.add_argument("--tls.key-file", dest="key_file", metavar="FILE", help="its key, if that is in another file")
+    options = parser.parse_args(arguments)
+    if options.key_file and not options.cert_file:
+        parser.error("--tls.key-file needs --tls.cert-file")
+    alive, words = _judge(options)
+    if alive:
+        sys.stdout.write(f"{words}\n")
+        return 0
+    sys.stderr.write(f"not {words}\n")
+    return 1
+
+
+def _judge(options: argparse.Namespace) -> tuple[bool, str]:
+    """Whether it lives, and in words why."""
+    try:
+        status = _ask(options.url, options)
+    except _NotHealthyError as error:
+        return False, f"healthy: {error}"
+    except TimeoutError:
+        return False, f"healthy: no answer within {SECONDS:.0f} s"
+    except OSError as error:  # those of ssl, too
+        return False, f"healthy: {error.strerror or error}"
+    match status:
+        case 200:
+            return True, "healthy"
+        case 401:  # a daemon whose web config names users asks everybody for a password, on every page
+            return True, "healthy: it lives and asks for a password (HTTP 401)"
+        case 429:  # its web config has a rate_limit, which is for everybody
+            return True, "healthy: it lives and is asked too often (HTTP 429)"
+        case _:
+            return False, f"healthy: HTTP {status}"
+
+
+def _url(text: str) -> SplitResult:
+    """An address that can be asked."""
+    allowed = f"allowed is http:// or https://, a host and a path, such as {DEFAULT_URL}"
+    if not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
+        raise argparse.ArgumentTypeError(allowed)
+    try:
+        url = urlsplit(text)
+        known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise argparse.ArgumentTypeError(allowed)
+    if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
+        raise argparse.ArgumentTypeError("a user or password is not taken: a daemon that asks for one is healthy")
+    return url
+
+
+def _ask(url: SplitResult, options: argparse.Namespace) -> int:
+    """The status of the answer. TimeoutError, OSError or _NotHealthyError where there is none."""
+    end = time.monotonic() + SECONDS
+    assert url.hostname is not None
+    port = url.port or (443 if url.scheme == "https" else 80)
+    sock = socket.create_connection((url.hostname, port), timeout=SECONDS)
+    with sock:
+        if url.scheme == "https":
+            sock.settimeout(max(0.1, end - time.monotonic()))
+            sock = _in_tls(sock, url.hostname, options)
+        with sock:
+            path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+            request = f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+            sock.sendall(request.encode("ascii"))
+            line = b""
+            while b"\n" not in line and len(line) < _LONGEST_LINE:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                sock.settimeout(left)
+                piece = sock.recv(_LONGEST_LINE)
+                if not piece:
+                    raise _NotHealthyError("the connection was closed without an answer")
+                line += piece
+    words = line.partition(b"\n")[0].split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        raise _NotHealthyError("the answer is not HTTP")
+    return int(words[1])
+
+
+def _in_tls(sock: socket.socket, host: str, options: argparse.Namespace) -> socket.socket:
+    import ssl  # noqa: PLC0415 - most daemons are asked without it
+
+    context = ssl.create_default_context(cafile=options.ca_file)
+    if options.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if options.cert_file:
+        context.load_cert_chain(options.cert_file, options.key_file)
+    return context.wrap_socket(sock, server_hostname=host)

@@ -1,0 +1,364 @@
+"""TLS of the web server: what the web config file says of it, and the ssl context that does as it says.
+
+The words are those of the official exporters, which have them from Go; here they are turned into OpenSSL's. What
+Python's ssl has no means for is refused: certificates of clients that are asked for but not verified, several curves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, PlainValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from trainfleet_exporter.config import Section
+from trainfleet_exporter.config.kinds import Flag, Text, choice
+from trainfleet_exporter.config.scalars import Surroundings, show, text_of
+from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.translate import Problem
+from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.sealed import Sealed
+
+_AT = "tls_server_config"
+_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
+_CIPHERS = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+}
+"""Suites of TLS 1.2 by the names of Go."""
+_CIPHERS_OF_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+"""Those of TLS 1.3 are always on, there as here."""
+_NO_AUTH = ("NoClientCert", "RequestClientCert")
+_AUTH = (*_NO_AUTH, "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
+_UNVERIFIED = ("RequireAnyClientCert", "RequireClientCert")
+_MAX_BYTES = 1_000_000
+
+
+def _client_auth(value: object) -> str:
+    text = text_of(value, Rule.CHOICE, choices=", ".join(_AUTH))
+    if text in _UNVERIFIED:
+        message = (
+            f"found {text!r}, which cannot be had here: a certificate that is asked for is verified, and one that "
+            f"nobody vouches for proves nothing; allowed: {', '.join(_AUTH)}"
+        )
+        raise PydanticCustomError("refused", "refused", {"message": message})
+    if text not in _AUTH:
+        message = Rule.CHOICE.format(found=show(value), choices=", ".join(_AUTH))
+        raise PydanticCustomError("refused", "refused", {"message": message})
+    return text
+
+
+def _path(value: object, info: ValidationInfo) -> Path:
+    text = text_of(value, Rule.TEXT)
+    if unusable(text):
+        raise PydanticCustomError("refused", "refused", {"message": "found no path; allowed: the path of a PEM file"})
+    return Surroundings.of(info).folder / text
+
+
+def _pem(value: object) -> bytes:
+    text = text_of(value, Rule.TEXT)
+    if "-----BEGIN " not in text:
+        message = "found <secret>; allowed: a text in PEM, or the path of its file under the key that ends in _file"
+        raise PydanticCustomError("refused", "refused", {"message": message})
+    return text.encode("utf-8", errors="replace")
+
+
+_Path: TypeAlias = Annotated[Path, PlainValidator(_path)]
+_Pem: TypeAlias = Annotated[bytes, PlainValidator(_pem)]
+_Version: TypeAlias = Annotated[str, choice(tuple(_VERSIONS))]
+_Curve: TypeAlias = Annotated[str, choice(tuple(_CURVES))]
+_Cipher: TypeAlias = Annotated[str, choice((*_CIPHERS, *_CIPHERS_OF_13))]
+
+
+class TlsServer(Section):
+    """What the file says about TLS; none of it means plain HTTP."""
+
+    cert_file: _Path | None = None
+    key_file: _Path | None = None
+    cert: _Pem | None = Field(default=None, repr=False)
+    key: _Pem | None = Field(default=None, repr=False)
+    client_auth_type: Annotated[str, PlainValidator(_client_auth)] = "NoClientCert"
+    client_ca_file: _Path | None = None
+    client_ca: _Pem | None = Field(default=None, repr=False)
+    client_allowed_sans: tuple[Text, ...] | None = None
+    min_version: _Version = "TLS12"
+    max_version: _Version = "TLS13"
+    cipher_suites: tuple[_Cipher, ...] = ()
+    prefer_server_cipher_suites: Flag = True
+    curve_preferences: tuple[_Curve, ...] = ()
+
+
+def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[str | int]) -> Iterator[Problem]:
+    """What is wrong between the values of the section. `written` are its keys, `spoilt` those with faults already."""
+    if not written:
+        return
+    for name in ("cert", "key"):
+        yield from _one_of(name, written, f"a path as {name}_file, or the text itself as {name}")
+    if "client_auth_type" not in spoilt:
+        yield from _client_problems(given, written)
+    if given.min_version > given.max_version:
+        found = f"found {given.min_version}, above max_version ({given.max_version})"
+        yield Problem((_AT, "min_version"), f"{found}; allowed: a version that is not above it")
+    if len(given.curve_preferences) > 1:
+        message = f"found {len(given.curve_preferences)} curves; allowed: one, or none of these lines for all of them"
+        yield Problem((_AT, "curve_preferences"), message)
+    if given.cipher_suites and given.max_version == "TLS12" and not _of_12(given.cipher_suites):
+        message = "found suites of TLS 1.3 alone, which max_version rules out; allowed: a suite of TLS 1.2, too"
+        yield Problem((_AT, "cipher_suites"), message)
+
+
+def _one_of(name: str, written: Collection[str], allowed: str) -> Iterator[Problem]:
+    both = [key for key in (name, f"{name}_file") if key in written]
+    if not both:
+        yield Problem((_AT, f"{name}_file"), f"found nothing; allowed: {allowed}")
+    elif len(both) == 2:
+        yield Problem((_AT, name), f"found both {name} and {name}_file; allowed: one of them")
+
+
+def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Problem]:
+    authority = [key for key in ("client_ca", "client_ca_file") if key in written]
+    verifies = given.client_auth_type not in _NO_AUTH
+    words = " or ".join(_AUTH[len(_NO_AUTH) :])
+    if len(authority) == 2:
+        yield Problem((_AT, "client_ca"), "found both client_ca and client_ca_file; allowed: one of them")
+    elif authority and not verifies:
+        message = f"found an authority for certificates that nobody asks for; allowed: {words} as client_auth_type"
+        yield Problem((_AT, authority[0]), message)
+    elif verifies and not authority:
+        message = (
+            "found nothing, which would take certificates of any public authority; "
+            "allowed: the path of the PEM file with the authorities of the clients"
+        )
+        yield Problem((_AT, "client_ca_file"), message)
+    if "client_allowed_sans" in written and given.client_auth_type != "RequireAndVerifyClientCert":
+        message = "found names for certificates that clients may do without; allowed: with RequireAndVerifyClientCert"
+        yield Problem((_AT, "client_allowed_sans"), message)
+    elif given.client_allowed_sans == ():
+        yield Problem((_AT, "client_allowed_sans"), "found an empty list; allowed: a list of at least one name")
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Sealed):
+    """Where a text in PEM is to be had: under which key it is given, as a path or as it is."""
+
+    key: str
+    path: Path | None
+    text: bytes | None = field(repr=False)
+
+    def read(self) -> tuple[bytes, list[Problem]]:
+        """What stands there now, or why that cannot be told."""
+        if self.path is None:
+            return self.text or b"", []
+        try:
+            with self.path.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        else:
+            if len(content) <= _MAX_BYTES:
+                return content, []
+            reason = f"it is longer than {_MAX_BYTES} bytes"
+        message = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
+        return b"", [Problem((_AT, self.key), message)]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings(Sealed):
+    """What a section without faults says."""
+
+    cert: Source
+    key: Source
+    client_auth: str
+    client_ca: Source | None
+    allowed_sans: frozenset[str] | None
+    versions: tuple[str, str]
+    ciphers: tuple[str, ...]
+    prefers_own: bool
+    curves: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it names."""
+        sources = (self.cert, self.key, self.client_ca)
+        return tuple(source.path for source in sources if source is not None and source.path is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Sealed):
+    """The server's certificate, with its chain, and its key, which fit each other."""
+
+    cert: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+def tls_settings(given: TlsServer) -> TlsSettings:
+    """The settings of a section in which there are no problems."""
+
+    def source(name: str, path: Path | None, text: bytes | None) -> Source:
+        return Source(name if path is None else f"{name}_file", path, text)
+
+    has_authority = given.client_ca_file is not None or given.client_ca is not None
+    return TlsSettings(
+        cert=source("cert", given.cert_file, given.cert),
+        key=source("key", given.key_file, given.key),
+        client_auth=given.client_auth_type,
+        client_ca=source("client_ca", given.client_ca_file, given.client_ca) if has_authority else None,
+        allowed_sans=None if given.client_allowed_sans is None else frozenset(map(_same, given.client_allowed_sans)),
+        versions=(given.min_version, given.max_version),
+        ciphers=given.cipher_suites,
+        prefers_own=given.prefer_server_cipher_suites,
+        curves=given.curve_preferences,
+    )
+
+
+def read_pair(settings: TlsSettings) -> tuple[Pair | None, list[Problem]]:
+    """The certificate and its key as their files hold them now, or what is wrong with them."""
+    (cert, problems), (key, more) = settings.cert.read(), settings.key.read()
+    problems += more
+    if not problems:
+        problems += _pair_problems(settings, cert, key)
+    return (None if problems else Pair(cert, key)), problems
+
+
+def make_context(settings: TlsSettings, pair: Pair | None) -> tuple[ssl.SSLContext, list[Problem]]:
+    """The context that shows the pair and lets in whom the settings want; it is of no use if there are problems."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = (_VERSIONS[word] for word in settings.versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    if not settings.prefers_own:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.set_alpn_protocols(["http/1.1"])
+    if settings.ciphers:
+        if of_12 := _of_12(settings.ciphers):
+            context.set_ciphers(":".join(of_12))
+        else:
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if settings.curves:
+        context.set_ecdh_curve(_CURVES[settings.curves[0]])
+    problems = _verify_clients(context, settings)
+    if pair is not None:
+        _load(context, pair)
+    return context, problems
+
+
+def _of_12(suites: Sequence[str]) -> list[str]:
+    return [_CIPHERS[suite] for suite in suites if suite in _CIPHERS]
+
+
+def _verify_clients(context: ssl.SSLContext, settings: TlsSettings) -> list[Problem]:
+    if settings.client_auth in _NO_AUTH or settings.client_ca is None:
+        return []
+    required = settings.client_auth == "RequireAndVerifyClientCert"
+    context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    # An authority in the file is believed, also one that another authority has signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # A session that is taken up again would not be looked at anew.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    if settings.allowed_sans is not None:
+        context.sslobject_class = _checking(settings.allowed_sans)
+    pem, problems = settings.client_ca.read()
+    if not problems and not _load_authorities(context, pem):
+        message = "found no certificate that can be used; allowed: those of the clients' authorities, in PEM"
+        problems.append(Problem((_AT, settings.client_ca.key), message))
+    return problems
+
+
+def _load_authorities(context: ssl.SSLContext, pem: bytes) -> bool:
+    try:
+        context.load_verify_locations(cadata=pem.decode("ascii", errors="ignore"))
+    except (ssl.SSLError, ValueError):
+        return False
+    return context.cert_store_stats()["x509"] > 0
+
+
+def _pair_problems(settings: TlsSettings, cert: bytes, key: bytes) -> list[Problem]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if not _load_authorities(context, cert):
+        message = "found no certificate that can be used; allowed: the server's, and its chain after it, in PEM"
+        return [Problem((_AT, settings.cert.key), message)]
+    try:
+        _load(context, Pair(cert, key))
+    except _EncryptedKeyError:
+        reason = "it is encrypted"
+    except ssl.SSLError as error:
+        known = {"KEY_VALUES_MISMATCH": "it does not belong to the certificate", "": "it is no key in PEM"}
+        reason = error.reason or ""
+        reason = known.get(reason, reason.replace("_", " ").lower())
+    else:
+        return []
+    message = f"found a key that cannot be used ({reason}); allowed: the private key of the certificate, in PEM"
+    return [Problem((_AT, settings.key.key), message)]
+
+
+class _EncryptedKeyError(Exception):
+    """A key that only a passphrase opens."""
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    def refuse() -> str:  # without it OpenSSL would ask whoever sits at the terminal
+        raise _EncryptedKeyError
+
+    with _as_path(pair.cert) as cert, _as_path(pair.key) as key:
+        context.load_cert_chain(cert, key, password=refuse)
+
+
+@contextlib.contextmanager
+def _as_path(content: bytes) -> Iterator[str]:
+    """A path that a text can be read from, once: OpenSSL takes keys in no other way. Where there is a way, by no disk.
+
+    What was read before is loaded, and not the file again, so that a renewal cannot come between the two.
+    """
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:  # pragma: no cover - where developers work, but no server
+        with tempfile.NamedTemporaryFile() as kept:
+            kept.write(content)
+            kept.flush()
+            yield kept.name
+
+
+def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
+    """The alternative names of a certificate as `getpeercert()` gives it: hosts, addresses, mail addresses, URIs."""
+    names = (certificate or {}).get("subjectAltName", ())
+    kinds = {"DNS", "IP Address", "email", "URI"}
+    return frozenset(_same(value.strip()) if kind == "IP Address" else value for kind, value in names if kind in kinds)
+
+
+def _same(name: str) -> str:
+    """A name, in the one way that it is written if it is an address."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
+
+
+def _checking(allowed: frozenset[str]) -> type[ssl.SSLObject]:
+    """What a connection's TLS is done by, so that the handshake fails for a client that bears none of the names."""
+
+    class Checking(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            if not names_of(self.getpeercert()) & allowed:
+                raise ssl.SSLCertVerificationError(1, "the client's certificate bears none of the allowed names")
+
+    return Checking

@@ -1,0 +1,226 @@
+"""The web config file: TLS, users and headers, in the format of the official exporters.
+
+Read as strictly as the config file, with every fault at once. Two things differ: a `$` stands for itself, since hashes
+of passwords are full of them, and what cannot be done here is refused instead of left undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic_core import PydanticCustomError
+
+from trainfleet_exporter.config import Section
+from trainfleet_exporter.config.environment import Expansion
+from trainfleet_exporter.config.kinds import CountFrom1, Flag
+from trainfleet_exporter.config.parse import read_document
+from trainfleet_exporter.config.scalars import Surroundings, show, text_of
+from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.translate import Problem, validate
+from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape
+from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.errors import Fault
+from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.web.tls import TlsServer, TlsSettings, tls_problems, tls_settings
+
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
+}
+"""The headers that may be set, and their values where these are a closed list."""
+_HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
+_TLS = "tls_server_config"
+_COSTS = range(4, 19)
+"""Of bcrypt; each step doubles the time, and 18 takes some ten seconds."""
+_HASH_RULE = (
+    "found {found}; allowed: a bcrypt hash ($2a$, $2b$ or $2y$) with a cost of 4 to 18, "
+    "as htpasswd -nBC 10 USER prints it after the colon"
+)
+_PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _hash(value: object) -> bytes:
+    text = value.expansion.text if isinstance(value, Scalar) else ""
+    match = _HASH.fullmatch(text)
+    if match is None or int(match[1]) not in _COSTS:
+        found = "<secret>" if isinstance(value, Scalar) else shape(value)
+        raise PydanticCustomError("refused", "refused", {"message": _HASH_RULE.format(found=found)})
+    return text.encode()
+
+
+def _interval(value: object) -> float:
+    text = text_of(value, Rule.TEXT)
+    parts = _PARTS.findall(text)
+    if text == "0":
+        return 0.0
+    if not parts or "".join(map("".join, parts)) != text:
+        message = f"found {show(value, quantity=True)}; allowed: a duration such as 100ms, 1s or 1m, or 0 for no limit"
+        raise PydanticCustomError("refused", "refused", {"message": message})
+    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def _mapping(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise PydanticCustomError("refused", "refused", {"message": f"found {shape(value)}; allowed: a mapping"})
+    return value
+
+
+def _header(value: object) -> str:
+    text = "" if value is None else text_of(value, Rule.TEXT)
+    if not text.isascii() or (text and not text.isprintable()):
+        message = "found what no header can hold; allowed: printable ASCII characters, or nothing to leave it unset"
+        raise PydanticCustomError("refused", "refused", {"message": message})
+    return text.strip()
+
+
+_Hash: TypeAlias = Annotated[bytes, PlainValidator(_hash)]
+_Header: TypeAlias = Annotated[str, PlainValidator(_header)]
+_Headers: TypeAlias = Annotated[dict[str, _Header], BeforeValidator(_mapping)]
+_Users: TypeAlias = Annotated[dict[str, _Hash], BeforeValidator(_mapping)]
+
+
+class HttpServer(Section):
+    """What is said about HTTP."""
+
+    http2: Flag | None = None
+    headers: _Headers = Field(default={})
+
+
+class RateLimit(Section):
+    """A token bucket in front of everything: one request each `interval` seconds, `burst` of them at once."""
+
+    interval: Annotated[float, PlainValidator(_interval)] = 0.0
+    burst: CountFrom1 | None = None
+
+
+class WebFile(Section):
+    """The file as a whole."""
+
+    tls_server_config: TlsServer = TlsServer()
+    http_server_config: HttpServer = HttpServer()
+    basic_auth_users: _Users = Field(default={}, repr=False)
+    rate_limit: RateLimit = RateLimit()
+
+
+@dataclass(frozen=True, slots=True)
+class WebConfig(Sealed):
+    """What a sound file says."""
+
+    tls: TlsSettings | None = None
+    """None for plain HTTP."""
+    users: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+    """bcrypt hashes by user; empty where nobody has to log in."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds_each: float = 0.0
+    """Seconds between two requests; 0 where they are not limited."""
+    burst: int = 1
+    files: tuple[Path, ...] = ()
+    """What it was read from, the web config file first."""
+    notes: tuple[str, ...] = ()
+    """What is said of settings that change nothing here."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebFileRead:
+    """A file that was read, whatever is wrong with it."""
+
+    document: Document
+    tls: TlsSettings | None
+    """What it says of TLS, where that part is sound."""
+    config: WebConfig | None
+    """What it says; None if it has faults."""
+    faults: tuple[Fault, ...]
+
+
+def read_web_config(path: Path) -> WebFileRead:
+    """Read a web config file, but not the files that it names. Relative paths in it start from its folder.
+
+    ConfigError if it is no YAML mapping at all.
+    """
+    document = read_document(path, {}, keys=", ".join(WebFile.allowed_keys()))
+    root = _literal(document.root)
+    assert isinstance(root, Table)
+    checked = validate(WebFile, root, (), Surroundings(path.parent, {}))
+    given, problems, tls = checked.section, list(checked.problems), None
+    if given is not None:
+        section = root.get("tls_server_config")
+        written = frozenset(section) if isinstance(section, Table) else frozenset[str]()
+        spoilt = {problem.loc[1] for problem in problems if problem.loc[0] == _TLS and problem.loc[1:]}
+        problems += [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]
+        problems = _first_of_each(problems)
+        if written and not any(problem.loc[0] == _TLS for problem in problems):
+            tls = tls_settings(given.tls_server_config)
+    found = {document.fault(problem.loc, problem.message) for problem in problems if problem.loc not in document.broken}
+    faults = tuple(found | set(document.faults))
+    config = None if faults or given is None else _config(path, given, tls)
+    return WebFileRead(document, tls, config, faults)
+
+
+def _config(path: Path, given: WebFile, tls: TlsSettings | None) -> WebConfig:
+    notes = []
+    if given.http_server_config.http2:
+        notes.append("http_server_config.http2: HTTP/2 is not spoken here, clients are served by HTTP/1.1")
+    if tls is not None and tls.client_auth == "RequestClientCert":
+        notes.append(
+            "client_auth_type RequestClientCert: nobody would have to show a certificate, so none is asked for"
+        )
+    return WebConfig(
+        tls=tls,
+        users={user.encode(): hashed for user, hashed in given.basic_auth_users.items()},
+        headers={name: value for name, value in given.http_server_config.headers.items() if value},
+        seconds_each=given.rate_limit.interval,
+        burst=given.rate_limit.burst or 1,
+        files=(path, *(tls.files if tls is not None else ())),
+        notes=tuple(notes),
+    )
+
+
+def _other_problems(given: WebFile) -> Iterator[Problem]:
+    for name, value in given.http_server_config.headers.items():
+        at = ("http_server_config", "headers", name)
+        if name not in _HEADERS:
+            yield Problem(at, f"found a header that cannot be set here; allowed: {', '.join(_HEADERS)}")
+        elif _HEADERS[name] and value and value not in _HEADERS[name]:
+            yield Problem(at, f"found {show(value)}; allowed: {' or '.join(_HEADERS[name])}")
+    for user in given.basic_auth_users:
+        if ":" in user or unusable(user):
+            message = "found a user that nobody can log in as; allowed: a name without : and without control characters"
+            yield Problem(("basic_auth_users", user), message)
+    if given.rate_limit.interval and given.rate_limit.burst is None:
+        yield Problem(("rate_limit", "burst"), "found nothing; allowed: how many requests may come at once, 1 or more")
+
+
+def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
+    """One problem for each place: what was found there is told before what is missing for it."""
+    first: dict[Loc, Problem] = {}
+    for problem in problems:
+        first.setdefault(problem.loc, problem)
+    return list(first.values())
+
+
+def _literal(node: Node) -> Node:
+    """The tree with its texts as they are written: `${NAME}` means nothing in this file."""
+    if isinstance(node, Scalar):
+        return Scalar(node.line, Expansion(node.expansion.written, written=node.expansion.written))
+    if isinstance(node, Row):
+        row = Row()
+        row.extend(map(_literal, node))
+        row.item_lines = node.item_lines
+        return row
+    if isinstance(node, Table):
+        table = Table(node.line)
+        table.update({key: _literal(value) for key, value in node.items()})
+        table.key_lines = node.key_lines
+        return table
+    return None

@@ -1,0 +1,239 @@
+"""The daemon behind a web config file, as whole processes: Prometheus by mutual TLS and a password, and who is refused.
+
+One Prometheus has a job for each way to come: the right one, and one for each thing that may be wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import httpx
+import pytest
+
+from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
+from tests.support.certificates import Authority
+from tests.support.ports import held_port
+from tests.support.programs import need
+from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.simulator import Simulator
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "web-config.example.yaml"
+PASSWORD = "open-sesame"
+NEW_PASSWORD = "open-barley"
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[str]:
+    with running_cloud(seed=1, clouds=CLOUDS) as (_, address):
+        yield address
+
+
+class Site:
+    """A folder with both configs, certificates, and everybody who may come or not."""
+
+    def __init__(self, folder: Path, cloud: str) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.server = self.authority.issue("server")
+        self.clients = {
+            "prometheus": self.authority.issue("prometheus", host="prometheus.test"),
+            "other": self.authority.issue("other", host="other.test"),
+            "stranger": Authority(folder, "strange").issue("client", host="prometheus.test"),
+        }
+        self.config = folder / "config.yaml"
+        self.config.write_text(Simulator(clouds=CLOUDS).config_yaml(cloud), encoding="utf-8")
+        self.web = folder / "web.yaml"
+        self.write(PASSWORD)
+
+    def write(self, password: str) -> None:
+        """The web config: mutual TLS for one name, and one user."""
+        cert, key = (path.name for path in self.server)
+        hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+        self.web.write_text(
+            f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n"
+            "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: authority.pem\n"
+            f"  client_allowed_sans: [prometheus.test]\nbasic_auth_users:\n  prom: {hashed}\n",
+            encoding="utf-8",
+        )
+
+    @property
+    def flags(self) -> list[str]:
+        return [f"--config.file={self.config}", f"--web.config.file={self.web}"]
+
+    def context(self, client: str = "prometheus") -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.authority.file))
+        if client:
+            context.load_cert_chain(*map(str, self.clients[client]))
+        return context
+
+    def job(self, name: str, target: str, *, client: str = "prometheus", password: str = PASSWORD) -> dict[str, Any]:
+        """A scrape job of Prometheus's."""
+        tls = {"ca_file": str(self.authority.file)}
+        if client:
+            cert, key = self.clients[client]
+            tls |= {"cert_file": str(cert), "key_file": str(key)}
+        login = {"basic_auth": {"username": "prom", "password": password}} if password else {}
+        targets = [{"targets": [target]}]
+        return {"job_name": name, "scheme": "https", "tls_config": tls, "static_configs": targets, **login}
+
+
+@pytest.fixture
+def site(tmp_path: Path, cloud: str) -> Site:
+    return Site(tmp_path, cloud)
+
+
+@contextmanager
+def _running(site: Site) -> Iterator[tuple[ExporterProcess, str]]:
+    """The daemon, and its address."""
+    with running_exporter(site.flags, site.folder / "exporter.log") as exporter:
+        yield exporter, exporter.url.removeprefix("http://")
+
+
+@contextmanager
+def _prometheus(jobs: list[dict[str, Any]], folder: Path) -> Iterator[httpx.Client]:
+    program = need("prometheus")
+    config, log = folder / "prometheus.yaml", folder / "prometheus.log"
+    settings = {"global": {"scrape_interval": "2s", "scrape_timeout": "2s"}, "scrape_configs": jobs}
+    config.write_text(json.dumps(settings), encoding="utf-8")  # which is YAML as well
+    with held_port() as port:
+        flags = [f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{port}"]
+        command = [program, f"--config.file={config}", *flags]
+        with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
+            try:
+                with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
+                    yield client
+            finally:
+                process.terminate()
+
+
+def _targets(prometheus: httpx.Client) -> dict[str, tuple[str, str]]:
+    """For each job how its last scrape went, and why."""
+    found = prometheus.get("/api/v1/targets").json()["data"]["activeTargets"]
+    return {target["labels"]["job"]: (target["health"], target["lastError"]) for target in found}
+
+
+def _health(prometheus: httpx.Client, job: str) -> str:
+    return _targets(prometheus).get(job, ("unknown", ""))[0]
+
+
+def _get(site: Site, address: str, path: str = "/metrics", *, client: str = "prometheus", password: str = "") -> int:
+    """The status of an answer to a connection of its own."""
+    auth = httpx.BasicAuth("prom", password) if password else None
+    return httpx.get(f"https://{address}{path}", verify=site.context(client), auth=auth, trust_env=False).status_code
+
+
+def test_prometheus_by_mutual_tls_and_a_password(site: Site) -> None:
+    with _running(site) as (exporter, target):
+        jobs = [
+            site.job("good", target),
+            site.job("later", target, password=NEW_PASSWORD),
+            site.job("no-certificate", target, client=""),
+            site.job("wrong-name", target, client="other"),
+            site.job("wrong-authority", target, client="stranger"),
+            site.job("no-password", target, password=""),
+            site.job("plain", target) | {"scheme": "http"},
+        ]
+        with _prometheus(jobs, site.folder) as prometheus:
+            eventually(lambda: _health(prometheus, "good") == "up", what="the right way in")
+            eventually(
+                lambda: all(health != "unknown" for health, _ in _targets(prometheus).values()), what="the others"
+            )
+            found = _targets(prometheus)
+            assert [job for job, (health, _) in found.items() if health != "down"] == ["good"], found
+            assert "401" in found["later"][1]
+            assert "401" in found["no-password"][1]
+            for job in ("no-certificate", "wrong-name", "wrong-authority", "plain"):
+                assert "401" not in found[job][1]  # they did not come so far
+                assert "deadline" not in found[job][1]  # nor were they kept waiting
+
+            site.write(NEW_PASSWORD)
+            eventually(lambda: _health(prometheus, "later") == "up", what="the new password to count")
+            eventually(lambda: _health(prometheus, "good") == "down", what="the old one to end")
+            assert "401" in _targets(prometheus)["good"][1]
+        log = exporter.log
+        assert exporter.end(signal=signal.SIGTERM) == 0
+    assert "Traceback" not in log
+    assert PASSWORD not in log
+    assert "$2b$" not in log
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(site: Site) -> None:
+    def shown(address: str) -> str:
+        host, _, port = address.partition(":")
+        with (
+            socket.create_connection((host, int(port))) as plain,
+            site.context().wrap_socket(plain, server_hostname=host) as connection,
+        ):
+            certificate = connection.getpeercert(binary_form=True)
+        assert certificate is not None
+        return ssl.DER_cert_to_PEM_cert(certificate)
+
+    with _running(site) as (exporter, address):
+        before = site.server[0].read_text(encoding="utf-8")
+        assert shown(address) == before
+        for old, new in zip(site.server, site.authority.issue("renewed"), strict=True):
+            new.replace(old)
+        after = site.server[0].read_text(encoding="utf-8")
+        eventually(lambda: shown(address) == after, what="the renewed certificate")
+        assert "$2b$" not in exporter.log
+        eventually(lambda: "web config read again" in exporter.log, what="that to be told")
+
+
+def test_every_page_and_action_is_behind_the_gate(site: Site) -> None:
+    with _running(site) as (_, address):
+        for path in ("/", "/metrics", "/config", "/-/healthy", "/-/ready", "/-/reload", "/none"):
+            assert _get(site, address, path) == 401
+            assert _get(site, address, path, password="wrong") == 401
+        assert _get(site, address, "/-/healthy", password=PASSWORD) == 200
+        for client in ("", "other", "stranger"):
+            with pytest.raises(httpx.TransportError):
+                _get(site, address, client=client, password=PASSWORD)
+
+
+def test_the_healthcheck_reaches_it(site: Site) -> None:
+    with _running(site) as (_, address):
+        cert, key = site.clients["prometheus"]
+        trust = [f"--url=https://{address}/-/healthy", f"--tls.ca-file={site.authority.file}"]
+        command = [*COMMAND, "healthcheck", *trust]
+        found = subprocess.run([*command, f"--tls.cert-file={cert}", f"--tls.key-file={key}"], capture_output=True)
+        assert (found.returncode, found.stderr) == (0, b"")
+        assert subprocess.run(command, capture_output=True).returncode == 1
+
+
+def test_a_bad_file_ends_the_start_with_every_fault(site: Site) -> None:
+    site.web.write_text("tls_server_config: {cert_file: none}\nbasic_auth_users: {prom: hunter2}\n", encoding="utf-8")
+    ended = subprocess.run([*COMMAND, *site.flags], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert [line.split(": ")[1] for line in ended.stderr.splitlines()] == [
+        "tls_server_config.key_file",
+        "basic_auth_users.prom",
+    ]
+    assert "hunter2" not in ended.stderr
+
+
+def test_promtool_takes_the_example_and_so_do_we(site: Site) -> None:
+    promtool = need("promtool")
+    shutil.copy(EXAMPLE, site.web)
+    for name, file in zip(("tls.crt", "tls.key", "ca.crt"), (*site.server, site.authority.file), strict=True):
+        shutil.copy(file, site.folder / name)
+    checked = subprocess.run([promtool, "check", "web-config", str(site.web)], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr.strip()) == (0, f"{site.web} SUCCESS")
+    checked = subprocess.run([*COMMAND, *site.flags, "--config.check"], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert f"{site.web}: the web config is good\n" in checked.stdout
+    # What is commented out there is good here, too.
+    more = site.web.read_text(encoding="utf-8").replace("# client_allowed", "client_allowed").replace("# rate", "rate")
+    site.web.write_text(more, encoding="utf-8")
+    checked = subprocess.run([*COMMAND, *site.flags, "--config.check"], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")

@@ -1,0 +1,205 @@
+"""`healthcheck`: what counts as alive, and that asking costs next to nothing."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from tests.e2e.processes import COMMAND, running_exporter
+from tests.support.certificates import Authority
+from trainfleet_exporter import healthcheck
+from trainfleet_exporter.simulator import Simulator
+
+
+@contextmanager
+def _answering(answer: bytes | None, *, tls: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """A server that gives one client this answer (None: it never does). Its port, and what it was asked."""
+    asked: list[bytes] = []
+    over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            try:
+                stream = connection if tls is None else tls.wrap_socket(connection, server_side=True)
+                with stream:
+                    asked.append(stream.recv(4096))
+                    if answer is None:
+                        over.wait()
+                    else:
+                        stream.sendall(answer)
+            except OSError:  # a client that does not trust us
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1], asked
+        finally:
+            over.set()
+            thread.join()
+
+
+def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code, and all that was printed."""
+    code = healthcheck.main(arguments)
+    printed = capsys.readouterr()
+    assert (printed.out == "") == (code != 0)
+    return code, printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\ntrainfleet-exporter is healthy.\n", 0, "healthy\n"),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", 0, "healthy: it lives and asks for a password (HTTP 401)\n"),
+        (b"HTTP/1.1 429 Too Many Requests\r\n\r\n", 0, "healthy: it lives and is asked too often (HTTP 429)\n"),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1, "not healthy: HTTP 503\n"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", 1, "not healthy: HTTP 302\n"),
+        (b"SSH-2.0-OpenSSH\r\n", 1, "not healthy: the answer is not HTTP\n"),
+        (b"HTTP/1.1\r\n", 1, "not healthy: the answer is not HTTP\n"),
+        (b"x" * 5000, 1, "not healthy: the answer is not HTTP\n"),
+        (b"", 1, "not healthy: the connection was closed without an answer\n"),
+    ],
+)
+def test_what_counts_as_alive(answer: bytes, code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with _answering(answer) as (port, asked):
+        assert _check(capsys, f"--url=http://127.0.0.1:{port}/x/-/healthy?y=1") == (code, said)
+    assert asked[0].startswith(f"GET /x/-/healthy?y=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
+
+
+def test_a_daemon_that_says_nothing_is_not_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healthcheck, "SECONDS", 0.2)
+    with _answering(None) as (port, _):
+        code, said = _check(capsys, f"--url=http://127.0.0.1:{port}/")
+    assert (code, said.startswith("not healthy: no answer within")) == (1, True)
+
+
+def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert _check(capsys, f"--url=http://127.0.0.1:{port}/") == (1, "not healthy: Connection refused\n")
+
+
+def test_certificates_are_verified_unless_they_need_not_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    answer = b"HTTP/1.1 200 OK\r\n\r\n"
+    cases = [
+        ("127.0.0.1", [], "certificate verify failed"),
+        ("127.0.0.1", [f"--tls.ca-file={authority.file}"], ""),
+        ("exporter.example", [f"--tls.ca-file={authority.file}"], "certificate verify failed"),
+        ("exporter.example", ["--tls.insecure-skip-verify"], ""),
+    ]
+    for host, flags, fault in cases:
+        with _answering(answer, tls=authority.server(host=host)) as (port, _):
+            code, said = _check(capsys, f"--url=https://127.0.0.1:{port}/-/healthy", *flags)
+        assert (code, said) == (0, "healthy\n") if not fault else (code == 1 and fault in said), (host, flags, said)
+
+
+def test_mutual_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server()
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    ours = [f"--tls.cert-file={tmp_path}/authority-server.pem", f"--tls.key-file={tmp_path}/authority-server-key.pem"]
+    for flags, code in ((ours, 0), ([], 1)):
+        with _answering(b"HTTP/1.1 200 OK\r\n\r\n", tls=context) as (port, _):
+            url = f"--url=https://127.0.0.1:{port}/"
+            assert _check(capsys, url, f"--tls.ca-file={authority.file}", *flags)[0] == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--url=127.0.0.1:10075"],
+        ["--url=ftp://127.0.0.1/"],
+        ["--url=http://"],
+        ["--url=http://127.0.0.1:99999/"],
+        ["--url=http://127.0.0.1/a b"],
+        ["--url=http://127.0.0.1/\r\nX: y"],
+        ["--url=http://user:hunter2@127.0.0.1/"],
+        ["--tls.key-file=x"],
+        ["--tls.ca-file=x", "--tls.insecure-skip-verify"],
+        ["--ur=http://127.0.0.1/"],
+        ["nonsense"],
+    ],
+)
+def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        healthcheck.main(arguments)
+    assert ended.value.code == 2
+    assert "hunter2" not in capsys.readouterr().err
+
+
+def test_files_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with _answering(b"") as (port, _):
+        code, said = _check(capsys, f"--url=https://127.0.0.1:{port}/", "--tls.ca-file=/nowhere")
+    assert (code, said) == (1, "not healthy: No such file or directory\n")
+
+
+def test_the_command_on_a_running_daemon(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(Simulator().config_yaml("http://127.0.0.1:9"), encoding="utf-8")  # whose cloud is away
+    environ = {"HTTP_PROXY": "http://127.0.0.1:1", "PYTHONWARNINGS": "error"}
+    with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter:
+        command = [*COMMAND, "healthcheck", f"--url={exporter.url}/-/healthy"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environ)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "healthy\n", "")
+        exporter.close()
+        done = subprocess.run(command, capture_output=True, text=True, env=environ)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", "not healthy: Connection refused\n")
+
+
+def test_the_command_on_a_daemon_with_tls_and_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, web = tmp_path / "config.yaml", tmp_path / "web.yaml"
+    config.write_text(Simulator().config_yaml("http://127.0.0.1:9"), encoding="utf-8")
+    authority = Authority(tmp_path)
+    authority.server()  # makes the files
+    hashed = bcrypt.hashpw(b"annas-secret", bcrypt.gensalt(4)).decode()
+    tls = "tls_server_config: {cert_file: authority-server.pem, key_file: authority-server-key.pem}\n"
+    web.write_text(f"{tls}basic_auth_users: {{anna: {hashed}}}\n", encoding="utf-8")
+    flags = [f"--config.file={config}", f"--web.config.file={web}"]
+    with running_exporter(flags, tmp_path / "log") as exporter:
+        page = f"{exporter.url.partition('://')[2]}/-/healthy"
+        lives = (0, "healthy: it lives and asks for a password (HTTP 401)\n")
+        for trust in (f"--tls.ca-file={authority.file}", "--tls.insecure-skip-verify"):
+            assert _check(capsys, f"--url=https://{page}", trust) == lives
+        assert _check(capsys, f"--url=http://{page}")[0] == 1  # it speaks TLS only
+
+
+def test_asking_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['x', 'healthcheck', '--url=http://127.0.0.1:1/']\n"
+        "from trainfleet_exporter.__main__ import main\n"
+        "code = main(); print(code, *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    code, *modules = done.stdout.split()
+    assert code == "1"
+    assert "trainfleet_exporter" in modules
+    heavy = {
+        "asyncio",
+        "httpx",
+        "aiohttp",
+        "pydantic",
+        "starlette",
+        "uvicorn",
+        "ssl",
+        "email",
+        "http",
+        "logging",
+        "yaml",
+    }
+    assert heavy.isdisjoint(modules), heavy & set(modules)

@@ -1,0 +1,206 @@
+"""The web config file as it is read: each fault with its exact message, in file order, and never a secret in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.certificates import Authority
+from tests.web.secured import ANNA
+from trainfleet_exporter.cli import main
+from trainfleet_exporter.errors import ConfigError
+from trainfleet_exporter.web.security import Gate
+from trainfleet_exporter.web.tls import TlsServer
+from trainfleet_exporter.web.web_config import HttpServer, RateLimit, WebConfig, WebFile, read_web_config
+
+OWN = "cert_file: good.pem, key_file: good-key.pem"
+HASH = (
+    "found <secret>; allowed: a bcrypt hash ($2a$, $2b$ or $2y$) with a cost of 4 to 18, "
+    "as htpasswd -nBC 10 USER prints it after the colon"
+)
+FAULTS = Path(__file__).parent / "web_config_faults.txt"
+"""Files, each with its faults after arrows; UPDATE_GOLDEN=1 writes these anew."""
+CASES = FAULTS.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a certificate `good`, its authority, and things that are none of these."""
+    authority = Authority(tmp_path)
+    for name in ("good", "other"):
+        chain, key = authority.issue(name)
+        chain.rename(tmp_path / f"{name}.pem")
+        key.rename(tmp_path / f"{name}-key.pem")
+    (tmp_path / "empty.pem").write_text("", encoding="utf-8")
+    (tmp_path / "garbage.pem").write_text("hunter2 hunter2\n", encoding="utf-8")
+    (tmp_path / "long.pem").write_bytes(b"x" * 1_000_001)
+    loaded = serialization.load_pem_private_key((tmp_path / "good-key.pem").read_bytes(), password=None)
+    locked = loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"hunter2"),
+    )
+    (tmp_path / "locked-key.pem").write_bytes(locked)
+    return tmp_path
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "web.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _faults(folder: Path, text: str) -> list[str]:
+    path = _write(folder, text)
+    with pytest.raises(ConfigError) as caught:
+        Gate(path)
+    return [str(fault).replace(str(path), "web.yaml") for fault in caught.value.faults]
+
+
+def _check_case(case: str, found: str) -> None:
+    if os.environ.get("UPDATE_GOLDEN"):
+        FAULTS.write_text(FAULTS.read_text(encoding="utf-8").replace(case, found), encoding="utf-8")
+    else:
+        assert found == case
+
+
+def _good(folder: Path, text: str) -> WebConfig:
+    path = _write(folder, text)
+    Gate(path)
+    config = read_web_config(path).config
+    assert config is not None
+    return config
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.partition("\n")[0].removeprefix("# "))
+def test_the_faults_are_exactly_these(folder: Path, case: str) -> None:
+    text = "".join(f"{line}\n" for line in case.splitlines() if not line.startswith("=> "))
+    told = _faults(folder, text.replace("ANNA", ANNA))
+    assert all(word not in "".join(told) for word in (ANNA, ANNA[-20:], "hunter2"))
+    _check_case(case, f"{text}{''.join(f'=> {fault}' + chr(10) for fault in told)}".rstrip("\n"))
+
+
+@pytest.mark.parametrize("text", ["{}\n", "tls_server_config:\nbasic_auth_users:\nhttp_server_config: {headers: }\n"])
+def test_a_file_that_says_nothing_is_good(folder: Path, text: str) -> None:
+    config = _good(folder, text)
+    assert (config.tls, config.users, config.headers, config.seconds_each) == (None, {}, {}, 0.0)
+
+
+def test_a_dollar_stands_for_itself(folder: Path) -> None:
+    config = _good(folder, "http_server_config: {headers: {Content-Security-Policy: '$$ ${HOME}'}}\n")
+    assert config.headers == {"Content-Security-Policy": "$$ ${HOME}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", 0.0), ("100ms", 0.1), ("1m30s", 90.0), ("1.5s", 1.5), ("1h", 3600)]
+)
+def test_intervals(folder: Path, text: str, seconds: float) -> None:
+    assert _good(folder, f"rate_limit: {{interval: {text}, burst: 3}}\n").seconds_each == pytest.approx(seconds)
+
+
+def test_paths_start_from_the_folder_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    config = _good(folder, f"tls_server_config: {{{OWN}}}\n")
+    assert config.files == (folder / "web.yaml", folder / "good.pem", folder / "good-key.pem")
+
+
+def test_no_secret_shows(folder: Path) -> None:
+    key = (folder / "good-key.pem").read_text(encoding="utf-8")
+    indented = key.replace("\n", "\n    ")
+    config = _good(
+        folder,
+        f"tls_server_config:\n  cert_file: good.pem\n  key: |\n    {indented}\nbasic_auth_users: {{anna: {ANNA}}}\n",
+    )
+    assert key.splitlines()[1] not in repr(config)
+    assert ANNA not in repr(config)
+
+
+def test_what_changes_nothing_is_said(folder: Path) -> None:
+    text = f"http_server_config: {{http2: true}}\ntls_server_config: {{{OWN}, client_auth_type: RequestClientCert}}\n"
+    assert [note.split(": ")[0] for note in _good(folder, text).notes] == [
+        "http_server_config.http2",
+        "client_auth_type RequestClientCert",
+    ]
+
+
+@pytest.fixture
+def _hangups_as_they_were() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangups_as_they_were")
+def test_the_command_tells_the_faults_of_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _write(folder, "basic_auth_users: {anna: hunter2}\n")
+    config = folder / "config.yaml"
+    config.write_text("global: {poll_interval: 5x}\nproviders: [{}]\n", encoding="utf-8")
+    for flags in (["--config.check"], []):
+        assert main([f"--config.file={config}", f"--web.config.file={path}", *flags]) == 2
+        printed = capsys.readouterr().err
+        assert f"{config}:1: global.poll_interval: " in printed
+        assert f"{path}:1: basic_auth_users.anna: {HASH}" in printed
+        assert "hunter2" not in printed
+
+
+def test_the_command_checks_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = Path(__file__).parents[2] / "config.example.yaml"
+    flags = [f"--config.file={example}", "--config.check"]
+    good = _write(folder, f"tls_server_config: {{{OWN}}}\n")
+    assert main([*flags, f"--web.config.file={good}"]) == 0
+    assert f"{good}: the web config is good\n" in capsys.readouterr().out
+    assert main([*flags, "--web.config.file="]) == 0
+    assert "web config" not in capsys.readouterr().out
+    bad = _write(folder, "basic_auth_users: {anna: hunter2}\n")
+    assert main([*flags, f"--web.config.file={bad}"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"{bad}:1: basic_auth_users.anna: {HASH}\n"
+
+
+_KEYS = st.sampled_from(
+    [key for section in (TlsServer, HttpServer, RateLimit, WebFile) for key in section.allowed_keys()]
+    + ["<<", "x", "anna", "X-Frame-Options", "", "1"]
+)
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(max_size=8),
+    st.sampled_from(["good.pem", "good-key.pem", "authority.pem", "TLS12", "1s", "deny", ANNA, "-----BEGIN x", "true"]),
+    st.sampled_from(["RequireAndVerifyClientCert", "NoClientCert", "X25519", "TLS_AES_128_GCM_SHA256"]),
+)
+_TREES = st.recursive(
+    _VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=5), max_leaves=12
+)
+_SECTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tls_server_config": st.dictionaries(st.sampled_from(TlsServer.allowed_keys()), _VALUES) | _TREES,
+        "http_server_config": st.dictionaries(st.sampled_from(HttpServer.allowed_keys()), _TREES) | _TREES,
+        "basic_auth_users": st.dictionaries(st.text(max_size=5), _VALUES) | _TREES,
+        "rate_limit": st.dictionaries(st.sampled_from(RateLimit.allowed_keys()), _VALUES) | _TREES,
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_SECTIONS | _TREES)
+def test_any_file_is_good_or_has_faults_that_say_where(folder: Path, tree: object) -> None:
+    path = _write(folder, json.dumps(tree))  # which is YAML as well
+    try:
+        Gate(path)
+    except ConfigError as error:
+        faults = list(map(str, error.faults))
+    else:
+        return
+    assert faults
+    assert all(fault.startswith(f"{path}") and "; allowed: " in fault and "\n" not in fault for fault in faults)

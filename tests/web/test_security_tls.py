@@ -1,0 +1,302 @@
+"""TLS as the web config file wants it: real handshakes with real certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.clock import run_stepped
+from tests.web.secured import Served, serving, trusting
+from trainfleet_exporter.web.tls import _CIPHERS, names_of
+
+REFUSED = (ssl.SSLError, ConnectionError, EOFError)
+
+
+class Site:
+    """A folder with an authority, a server's certificate, and the web config file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.authority.issue("server")
+        self.path = folder / "web.yaml"
+        self.write()
+
+    def write(self, *lines: str) -> None:
+        own = ["  cert_file: authority-server.pem", "  key_file: authority-server-key.pem"]
+        text = "\n".join(["tls_server_config:", *own, *(f"  {line}" for line in lines), ""])
+        self.path.write_text(text, encoding="utf-8")
+
+    def client(self, host: str, **faults: bool) -> ssl.SSLContext:
+        """A client with a certificate for this name."""
+        return trusting(self.authority.file, *self.authority.issue("client", host=host, **faults))
+
+    def stranger(self, host: str = "stranger") -> ssl.SSLContext:
+        """A client whose certificate is another authority's."""
+        other = Authority(self.folder, "other")
+        return trusting(self.authority.file, *other.issue("client", host=host))
+
+    def nobody(self) -> ssl.SSLContext:
+        """A client without a certificate."""
+        return trusting(self.authority.file)
+
+    def serve(self, visit: Callable[[Served], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with serving(self.path) as served:
+                await visit(served)
+
+        run_stepped(main)
+
+    def let_in(self, *clients: ssl.SSLContext) -> list[bool]:
+        """Which of these clients get an answer."""
+        outcomes: list[bool] = []
+
+        async def visit(served: Served) -> None:
+            for client in clients:
+                before = len(served.reached)
+                try:
+                    answer = await served.get(tls=client)
+                except REFUSED:
+                    assert len(served.reached) == before
+                    outcomes.append(False)
+                else:
+                    assert (answer.status, answer.body) == (200, "hi")
+                    outcomes.append(True)
+
+        self.serve(visit)
+        return outcomes
+
+
+@pytest.fixture
+def site(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Site]:
+    """With what nobody asked for, such as a task's unexpected end, failing the test."""
+    yield Site(tmp_path)
+    assert not [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
+
+
+def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
+    async def visit(served: Served) -> None:
+        assert (await served.get(tls=site.nobody())).body == "hi"
+        with pytest.raises(REFUSED):
+            await served.get()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await served.get(tls=ssl.create_default_context())
+        assert served.reached == ["https"]
+
+    site.serve(visit)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("NoClientCert", [True, True, True, True]),
+        ("RequestClientCert", [True, True, True, True]),
+        ("VerifyClientCertIfGiven", [True, True, False, False]),
+        ("RequireAndVerifyClientCert", [False, True, False, False]),
+    ],
+)
+def test_who_is_let_in_by_each_kind_of_client_authentication(site: Site, kind: str, expected: list[bool]) -> None:
+    authority = [] if expected[3] else ["client_ca_file: authority.pem"]
+    site.write(f"client_auth_type: {kind}", *authority)
+    clients = [site.nobody(), site.client("prometheus"), site.stranger(), site.client("prometheus", expired=True)]
+    assert site.let_in(*clients) == expected
+
+
+def test_only_the_allowed_names_come_in(site: Site) -> None:
+    site.write(
+        "client_auth_type: RequireAndVerifyClientCert",
+        "client_ca_file: authority.pem",
+        "client_allowed_sans: [prometheus.test, 2001:DB8::1, 10.1.2.3, 'spiffe://x/ns/prom', ops@x.test]",
+    )
+    allowed = ["prometheus.test", "2001:db8:0::1", "10.1.2.3", "spiffe://x/ns/prom", "ops@x.test"]
+    others = ["grafana.test", "x.prometheus.test", "2001:db8::2", "spiffe://x/ns/prom2", "root@x.test"]
+    assert site.let_in(*map(site.client, allowed)) == [True] * 5
+    assert site.let_in(*map(site.client, others)) == [False] * 5
+    assert site.let_in(site.stranger("prometheus.test"), site.nobody()) == [False, False]
+
+
+def test_the_log_tells_why_somebody_was_refused_to_who_asks_for_that(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.write(
+        "client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem", "client_allowed_sans: [x.test]"
+    )
+    with caplog.at_level(logging.DEBUG):
+        site.let_in(site.nobody(), site.stranger("x.test"), site.client("y.test"))
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    begin = "a connection of 127.0.0.1 did not come about: "
+    assert told == [
+        begin + "SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE",
+        begin + "SSLCertVerificationError: unable to get local issuer certificate",
+        begin + "SSLCertVerificationError: the client's certificate bears none of the allowed names",
+    ]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+def test_names_of_a_certificate() -> None:
+    names = (
+        ("DNS", "a.test"),
+        ("IP Address", "2001:DB8:0:0:0:0:0:1\n"),
+        ("URI", "spiffe://x"),
+        ("email", "m@x.test"),
+        ("DirName", ((("commonName", "secret"),),)),
+        ("othername", "<unsupported>"),
+    )
+    assert names_of({"subjectAltName": names}) == {"a.test", "2001:db8::1", "spiffe://x", "m@x.test"}
+    assert names_of({"subject": ((("commonName", "a.test"),),)}) == frozenset()
+    assert names_of(None) == names_of({}) == frozenset()
+
+
+def test_whatever_is_in_the_file_is_believed_also_if_another_authority_has_signed_it(site: Site) -> None:
+    leaf, key = site.authority.issue("leaf", host="pinned")
+    site.write("client_auth_type: RequireAndVerifyClientCert", f"client_ca_file: {leaf.name}")
+    assert site.let_in(trusting(site.authority.file, leaf, key), site.client("pinned")) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("lines", "oldest", "latest"),
+    [
+        ((), True, True),
+        (("max_version: TLS12",), True, False),
+        (("min_version: TLS13",), False, True),
+        (("cipher_suites: [TLS_AES_128_GCM_SHA256]",), False, True),
+    ],
+)
+def test_versions(site: Site, lines: tuple[str, ...], oldest: bool, latest: bool) -> None:
+    site.write(*lines)
+    only_12, only_13, only_11 = site.nobody(), site.nobody(), site.nobody()
+    only_12.maximum_version = ssl.TLSVersion.TLSv1_2
+    only_13.minimum_version = ssl.TLSVersion.TLSv1_3
+    only_11.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that it is deprecated is why it is tested
+        only_11.minimum_version = ssl.TLSVersion.TLSv1
+        only_11.maximum_version = ssl.TLSVersion.TLSv1_1
+    assert site.let_in(only_11, only_13) == [False, latest]
+    assert site.let_in(only_12) == [oldest]
+
+
+@pytest.mark.parametrize("name", sorted(_CIPHERS))
+def test_every_suite_by_its_name(site: Site, name: str) -> None:
+    site.write(f"cipher_suites: [{name}]", "max_version: TLS12")
+    agreed: list[str] = []
+
+    async def visit(served: Served) -> None:
+        client = site.nobody()
+        client.set_ciphers("ALL:@SECLEVEL=0")
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
+        agreed.append(writer.get_extra_info("cipher")[0])
+        writer.transport.abort()
+
+    if "_RSA_" in name:  # the server's key is of an elliptic curve
+        with pytest.raises(REFUSED):
+            site.serve(visit)
+    else:
+        site.serve(visit)
+        assert agreed == [_CIPHERS[name]]
+
+
+def test_whose_preference_counts(site: Site) -> None:
+    preferred: dict[bool, str] = {}
+    for own in (True, False):
+        site.write(
+            "max_version: TLS12",
+            "cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]",
+            f"prefer_server_cipher_suites: {str(own).lower()}",
+        )
+
+        async def visit(served: Served, own: bool = own) -> None:
+            client = site.nobody()
+            client.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384")
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
+            preferred[own] = writer.get_extra_info("cipher")[0]
+            writer.transport.abort()
+
+        site.serve(visit)
+    assert preferred == {True: "ECDHE-ECDSA-AES256-GCM-SHA384", False: "ECDHE-ECDSA-AES128-GCM-SHA256"}
+
+
+def test_a_curve(site: Site) -> None:
+    site.write("curve_preferences: [CurveP384]")
+    fitting, other = site.nobody(), site.nobody()
+    fitting.set_ecdh_curve("secp384r1")
+    other.set_ecdh_curve("X25519")
+    assert site.let_in(fitting, other) == [True, False]
+
+
+def test_texts_in_the_place_of_files(site: Site) -> None:
+    def text(name: str) -> str:
+        return "|\n    " + (site.folder / name).read_text(encoding="utf-8").replace("\n", "\n    ").rstrip()
+
+    site.path.write_text(
+        f"tls_server_config:\n  cert: {text('authority-server.pem')}\n  key: {text('authority-server-key.pem')}\n"
+        f"  client_ca: {text('authority.pem')}\n  client_auth_type: RequireAndVerifyClientCert\n",
+        encoding="utf-8",
+    )
+    assert site.let_in(site.client("prometheus"), site.nobody()) == [True, False]
+
+
+def test_a_handshake_that_does_not_come_ends_after_ten_seconds_and_holds_up_nobody(site: Site) -> None:
+    async def visit(served: Served) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(50)]
+        assert (await served.get(tls=site.nobody())).body == "hi"
+        assert loop.time() - began < 1
+        for reader, writer in silent:
+            assert await reader.read() == b""
+            writer.close()
+        assert 9 < loop.time() - began < 12
+
+    site.serve(visit)
+
+
+def test_a_client_that_does_not_say_goodbye_is_not_waited_for(site: Site) -> None:
+    async def visit(served: Served) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = site.nobody().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+
+        async def agree() -> None:
+            while True:
+                try:
+                    client.do_handshake()
+                except ssl.SSLWantReadError:
+                    writer.write(outgoing.read())
+                    incoming.write(await reader.read(100_000))
+                else:
+                    return
+
+        await agree()
+        client.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.write(outgoing.read())
+        began = asyncio.get_running_loop().time()
+        while await reader.read(100_000):  # the answer, and the server's goodbye, of which nothing is understood
+            pass
+        idle = 5  # seconds, after which uvicorn ends what is kept alive
+        assert idle <= asyncio.get_running_loop().time() - began < idle + 2
+        writer.close()
+
+    site.serve(visit)
+
+
+def test_the_server_stops_amid_handshakes_and_open_connections(site: Site) -> None:
+    async def main() -> None:
+        async with serving(site.path) as served:
+            _, silent = await asyncio.open_connection("127.0.0.1", served.port)
+            _, idle = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.nobody())
+            await asyncio.sleep(1)
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 3
+        silent.transport.abort()
+        idle.transport.abort()
+        await asyncio.sleep(60)
+
+    run_stepped(main)

@@ -1,0 +1,250 @@
+"""What the status page says of exporters that are well, failing, and not known yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
+from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.web.status_page.fleet import IDLE_RATIO
+
+RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
+
+
+class _Budget:
+    calls = 400_000
+    remaining = 311_200
+
+
+def test_all_is_well() -> None:
+    page = healthy().see()
+    assert page.title == "OK · trainfleet-exporter"
+    assert page.tiles() == {
+        "Providers ok": ("2 of 2", "all 4 collectors ok"),
+        "Jobs running": ("6", "1,200 queued"),
+        "Accelerators held": ("30", "28 GPU, 2 NPU"),
+        "Held and idle": ("10", "used below 5 %; 4 not known"),
+    }
+    assert [state for state, _ in page.providers()] == ["is-ok", "is-ok"]
+    (_, pai), _ = page.providers()
+    assert pai.startswith("✓ ok pai alibaba_pai · cn-hangzhouAll 2 collectors ok.")
+    rows = page.rows("providers")
+    assert rows[0] == ["jobs", "✓ ok", "12 s ago", "20 s ago", "60 s", "0.2 s", "2", "1,200"]
+    assert not page.all("p", "doubt")
+    assert not page.all("p", "alarm")
+    assert not page.all("p", "notice")
+    assert not page.all("script")
+
+
+def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:
+    found = healthy().see().counts()
+    assert list(found) == ["All 2 providers together", "pai", "ma"]
+    assert found["All 2 providers together"]["failed"] == "≥ 4"
+    pai = found["pai"]
+    assert (pai["running"], pai["queued"], pai["failed"], pai["unknown"]) == ("5", "1,200", "4", "0")
+    # Those that the platform does not have, beside others that it has.
+    assert (pai["restarting"], pai["succeeded"]) == ("–", "–")
+    # Nothing at all is known of the finished ones.
+    assert (found["ma"]["running"], found["ma"]["failed"]) == ("1", "not known")
+    assert found["All 2 providers together"]["running"] == "6"
+
+
+def test_held_idle_and_unmeasured_accelerators() -> None:
+    page = healthy().see()
+    assert page.rows("held") == [
+        ["pai GPU", "28", "8", "4", "50 %"],
+        ["ma NPU", "2", "2", "0", "5 %"],
+    ]
+    assert "5 more are asked for by jobs of which nobody says whether they hold them" in page.section("held")
+    assert page.rows("idle") == [
+        ["night runli.na · hangs · paipool pool-1", "8 GPUA100", "0 %", "3 h 01 min"],
+        ["slow (starting)user not known · ma", "2 NPUsnt9b", "5 %", "not known"],
+    ]
+    assert "Of 4 held accelerators no usage is known" in page.section("idle")
+    assert "use less than 5 % of them" in page.section("idle")
+
+
+def test_idle_is_what_the_alert_rules_call_idle() -> None:
+    assert yaml.safe_load(RULES.read_text(encoding="utf-8"))["thresholds"]["idle_ratio"] == IDLE_RATIO
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("jobs", "p", holder("below", 1), holder("at", 2))
+    rig.publish("usage", "p", usage("below", IDLE_RATIO - 1e-9), usage("at", IDLE_RATIO))
+    assert rig.see().tiles()["Held and idle"][0] == "1"
+
+
+def test_a_failing_provider_is_on_top_with_words() -> None:
+    rig = healthy()
+    rig.failing("z-last", "jobs", "ListJobs: HTTP 403 NoPermission you may not", part="workspace 7", oldest_part=None)
+    rig.collector("z-last", "usage", success=False, parts=9, parts_failed=2)
+    page = rig.see()
+    assert page.title == "1 of 3 down · trainfleet-exporter"
+    assert text_of(page.all("h1")[0]) == "trainfleet-exporter ✕ 1 of 3 providers down"
+    state, text = page.providers()[0]
+    assert state == "is-down"
+    assert text.startswith("✕ down z-last No collector's latest poll succeeded (2 of 2 failed).")
+    assert "7 s ago, part workspace 7: ListJobs: HTTP 403 NoPermission you may not" in text
+    rows = page.rows("providers")
+    assert rows[0][:4] == ["jobs", "✕ failing", "5 min ago", "–"]
+    assert rows[2][6] == "9"
+    assert page.tiles()["Providers ok"] == ("2 of 3", "2 of 6 collectors in trouble")
+    assert page.tiles()["Accelerators held"] == ("≥ 30", "28 GPU, 2 NPU · may be old")
+    assert page.counts()["All 3 providers together"]["running"] == page.tiles()["Jobs running"][0] == "≥ 6"
+    assert "z-lastnot known: no counts are published now" in page.section("jobs")
+    assert "not known: z-last" in page.section("held")
+
+
+def test_one_failing_collector_of_a_provider_that_is_up() -> None:
+    rig = healthy()
+    rig.failing("ma", "pools", "ListPools: no answer within 20 s")
+    page = rig.see()
+    assert page.title == "1 of 2 failing · trainfleet-exporter"
+    assert [state for state, _ in page.providers()] == ["is-failing", "is-ok"]
+    assert "1 of 3 collectors failed in the latest poll." in page.providers()[0][1]
+    assert page.rows("providers")[0][0] == "pools"  # before those of the same provider that are well
+    assert "! Not all collectors are ok" in page.section("jobs")
+    assert "! Not all collectors of ma are ok" in page.section("held")
+
+
+def test_where_a_collector_of_jobs_has_lost_all_it_is_at_least_what_the_others_show() -> None:
+    rig = healthy()
+    rig.failing("ma", "jobs_v1", "no answer", parts=0, parts_failed=3)
+    rig.publish("ma/counts", "ma", *counts({Status.RUNNING: 1, Status.QUEUED: 0}))
+    page = rig.see()
+    assert page.tiles()["Jobs running"] == ("≥ 6", "≥ 1,200 queued · may be old")
+    assert page.tiles()["Accelerators held"][0] == "≥ 30"
+    ma = page.counts()["ma"]
+    assert (ma["running"], ma["queued"], ma["restarting"]) == ("≥ 1", "not known", "–")
+    assert page.counts()["pai"]["running"] == "5"
+    assert "7 s ago, 3 parts failed: no answer" in page.section("providers")
+
+
+def test_an_error_that_is_over_is_told_for_an_hour() -> None:
+    rig = healthy()
+    rig.errors["pai", "jobs"] = LastError(NOW - 900, "", "it was slow")
+    rig.errors["ma", "jobs"] = LastError(NOW - 3700, "", "long ago")
+    page = rig.see()
+    assert page.title.startswith("OK")
+    assert "last error 15 min ago: it was slow" in page.section("providers")
+    assert "long ago" not in page.section("providers")
+
+
+def test_before_the_first_polls_nothing_is_known() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs", success=None, last_success=0.0, duration=None, parts=0, series=0, oldest_part=None)
+    page = rig.see()
+    assert page.title == "1 of 1 at first poll · trainfleet-exporter"
+    assert page.rows("providers") == [["jobs", "… first poll", "–", "–", "60 s", "–", "0", "0"]]
+    assert page.tiles()["Jobs running"] == ("not known", "not known queued · may be old")
+    assert page.tiles()["Accelerators held"][0] == "not known"
+    assert page.tiles()["Held and idle"][0] == "not known"
+    assert "not known: p" in page.section("held")
+    assert "0" not in page.section("jobs").replace("last 30 days", "")
+
+
+def test_a_provider_that_is_well_and_has_no_jobs() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("counts", "p", *counts(dict.fromkeys(Status, 0)))
+    page = rig.see()
+    assert page.tiles()["Jobs running"] == ("0", "0 queued")
+    assert page.tiles()["Accelerators held"] == ("0", "none")
+    assert page.tiles()["Held and idle"] == ("0", "used below 5 %")
+    assert "No job holds any." in page.section("held")
+    assert "No job is known to be idle." in page.section("idle")
+
+
+def test_where_no_usage_is_known_nothing_is_called_idle() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("jobs", "p", holder("a", 8))
+    page = rig.see()
+    assert page.tiles()["Held and idle"][0] == "not known"
+    assert page.rows("held") == [["p GPU", "8", "not known", "8", "not known"]]
+
+
+def test_a_poll_that_never_ends_is_stale() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs", last_success=NOW - 239)
+    assert rig.see().title.startswith("OK")
+    rig = Rig()
+    rig.collector("p", "jobs", last_success=NOW - 241)
+    page = rig.see()
+    assert page.title == "1 of 1 stale · trainfleet-exporter"
+    assert page.rows("providers")[0][:3] == ["jobs", "! stale", "4 min ago"]
+    assert "have not ended a poll for too long" in page.section("providers")
+
+
+def test_calls_budgets_and_credentials() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.collector("q", "jobs")
+    for outcome in ("ok", "no_data", "throttled", "throttled", "timeout"):
+        rig.telemetry.attempt("p", api="dlc", operation="x", outcome=outcome, seconds=0.1)
+    rig.telemetry.attempt("gone", api="dlc", operation="x", outcome="ok", seconds=0.1)
+    rig.telemetry.watch_budget("p", "cloudmonitor", _Budget())
+    rig.telemetry.watch_credentials("p", lambda: NOW + 7200)
+    rig.telemetry.watch_credentials("q", lambda: NOW - 120)
+    page = rig.see()
+    (_, p), (_, q) = page.providers()
+    assert "dlc5 3 failed (throttled 2, timeout 1)" in p
+    assert "cloudmonitor078 % 311,200 of 400,000 left this month" in p
+    assert "Credentials in use end in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
+    assert "Credentials ended 2 min ago" in q
+    assert "gone" not in page.section("providers")
+
+
+def test_a_config_that_was_not_fit_for_use() -> None:
+    rig = healthy()
+    rig.telemetry.reloaded(success=False)
+    (alarm,) = rig.see().all("p", "alarm")
+    assert "the config before" in "".join(alarm.itertext())
+
+
+def test_a_notice_is_told_first() -> None:
+    rig = healthy()
+    rig.notice = "All of this is <made> up."
+    (notice,) = rig.see().all("p", "notice")
+    assert notice.text == rig.notice
+
+
+@pytest.mark.parametrize(
+    ("deny", "sections"),
+    [
+        ("trainfleet_jobs", {"jobs"}),
+        ("trainfleet_job_holds_*", {"held", "idle"}),
+        ("trainfleet_job_requested_accelerators", {"held", "idle"}),
+        ("*_utilization_ratio", {"idle"}),
+    ],
+)
+def test_what_the_operator_hides_is_not_known(deny: str, sections: set[str]) -> None:
+    rig = Rig(deny=[deny])
+    rig.collector("p", "jobs")
+    rig.publish("counts", "p", *counts({Status.RUNNING: 1}))
+    rig.publish("jobs", "p", holder("a", 8))
+    rig.publish("usage", "p", usage("a", 0.0))
+    page = rig.see()
+    hiding = {key for key in ("jobs", "held", "idle") if "not known: metrics.deny hides" in page.section(key)}
+    assert hiding == sections
+    if "held" in sections:
+        assert page.tiles()["Accelerators held"][0] == "not known"
+    if "idle" in sections:
+        assert page.tiles()["Held and idle"][0] == "not known"
+
+
+def test_no_providers_at_all() -> None:
+    page = Rig().see()
+    assert page.title == "No providers · trainfleet-exporter"
+    assert "The config names no provider." in page.section("providers")
+
+
+def test_a_job_that_says_nothing_of_itself_has_its_id() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("jobs", "p", holder("dlc1", 8, status=Status.UNKNOWN), Job(job_id="dlc1-other", name="wrong"))
+    rig.publish("usage", "p", usage("dlc1", 0.0))
+    assert rig.see().rows("idle") == [["dlc1 (unknown)user not known · p", "8 GPUA100", "0 %", "not known"]]

@@ -1,0 +1,134 @@
+"""The answer for `/` as a browser has it: its headers, and where its links lead."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.web.status_page_rig import Rig, Seen, healthy
+from trainfleet_exporter.web.status_page.page import REFRESH_SECONDS
+from trainfleet_exporter.web.status_page.words import ago, amount, cut, percent, span
+
+IMAGES = Path(__file__).parents[2] / "docs/images"
+
+
+def test_nothing_but_the_page_may_be_had() -> None:
+    answer = healthy().ask()
+    rules = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+    (sheet,) = re.findall(rb"<style>(.*?)</style>", answer.content, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(sheet).digest()).decode()
+    assert rules == {
+        "default-src": "'none'",
+        "style-src": f"'sha256-{digest}'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert b"url(" not in sheet
+    assert b"@import" not in sheet
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "set-cookie" not in answer.headers
+    assert not Seen(answer).all("*", style="")
+
+
+def test_head_is_get_without_a_body() -> None:
+    rig = healthy()
+    got, head = rig.ask(), rig.ask(method="HEAD")
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-security-policy"] == got.headers["content-security-policy"]
+    assert abs(int(head.headers["content-length"]) - len(got.content)) < 100  # they are made at two times
+
+
+def test_links() -> None:
+    rig = healthy()
+    page = Seen(rig.ask(replace(rig.pages(), telemetry_path="/fleet&co")))
+    links = [found.get("href") or "" for found in page.all("a")]
+    assert [link for link in links if link.startswith("/")] == ["/fleet&co", "/config", "/-/healthy", "/-/ready"]
+    anchors = {link.removeprefix("#") for link in links if link.startswith("#")}
+    assert anchors == {"providers", "jobs", "held", "idle"}
+    assert anchors <= {found.get("id") for found in page.root.iter()}
+
+
+def test_it_is_read_by_everybody() -> None:
+    page = healthy().see()
+    assert page.root.get("lang") == "en"
+    assert page.all("meta", name="viewport")[0].get("content") == "width=device-width, initial-scale=1"
+    for table in page.root.iter("table"):
+        assert table.find("caption") is not None
+        assert all(cell.get("scope") == "col" for cell in table.findall("./thead/tr/th"))
+        assert all(
+            row[0].get("scope") == "row" for row in table.findall("./tbody/tr") if row.get("class") != "error over"
+        )
+    ids = [found.get("id") for found in page.root.iter() if found.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {found.get("aria-labelledby") for found in page.all("section")} == set(ids)
+
+
+def test_it_renews_itself_and_the_icon_says_how_things_are() -> None:
+    def icon(rig: Rig) -> str:
+        (link,) = rig.see().all("link", rel="icon")
+        return unquote(link.get("href") or "")
+
+    well = healthy()
+    (refresh,) = [meta for meta in well.see().all("meta") if meta.get("http-equiv") == "refresh"]
+    assert refresh.get("content") == str(REFRESH_SECONDS)
+    failing = healthy()
+    failing.failing("pai", "pods", "no")
+    assert "#2e7d32" in icon(well)
+    assert "#c62828" in icon(failing)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 s"),
+        (0.0004, "0 s"),
+        (0.0123, "12 ms"),
+        (0.25, "0.2 s"),
+        (59, "59 s"),
+        (99, "99 s"),
+        (100, "2 min"),
+        (5999, "1 h 40 min"),
+        (3600 * 47, "47 h 00 min"),
+        (3600 * 49, "2 d 1 h"),
+        (86400 * 400, "400 d"),
+    ],
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert span(seconds) == shown
+
+
+def test_pictures_in_the_docs_load_fast() -> None:
+    pictures = {path.name: path.read_bytes() for path in IMAGES.glob("status-*.png")}
+    assert pictures.keys() == {f"status-{name}.png" for name in ("wide", "phone", "dark", "failing")}
+    assert all(data.startswith(b"\x89PNG") and len(data) < 200_000 for data in pictures.values())
+
+
+def test_numbers_and_texts() -> None:
+    assert [percent(value) for value in (0, 0.0001, 0.0499, 0.05, 0.099, 0.5, 1)] == [
+        "0 %",
+        "<0.1 %",
+        "5 %",
+        "5 %",
+        "9.9 %",
+        "50 %",
+        "100 %",
+    ]
+    assert [amount(value) for value in (0, 1234567, 0.5, 2.0)] == ["0", "1,234,567", "0.5", "2"]
+    assert ago(None, 0) == "never"
+    assert ago(110, 100) == "0 s ago"  # the clock was set
+    assert cut(" a\n\tb ", 10) == "a b"
+    assert cut("abcdef", 5) == "abcd…"
+    assert cut("a" + " " * 100 + "b", 10) == "a…"

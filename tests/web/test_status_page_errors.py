@@ -1,0 +1,61 @@
+"""The last error in words: it outlives its poll, and tells nothing that must not be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clock import START, run_stepped
+from trainfleet_exporter.errors import CircuitOpen, Throttled, Unreachable
+from trainfleet_exporter.polling.poll import Failures, LastError
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+
+
+@pytest.fixture
+def failures() -> Failures:
+    return Failures(CollectorState("p", "jobs", 60.0), Telemetry())
+
+
+def test_the_first_error_of_a_poll_stays_until_another_poll_has_one(failures: Failures) -> None:
+    async def main() -> None:
+        failures.begin()
+        failures.add("w1", Throttled("slow down", status=429, operation="ListJobs"))
+        failures.add("w2", Unreachable("no route"))
+        failures.end()
+        told = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
+        assert failures.last == told
+        failures.begin()  # the next poll is under way, and may be for minutes
+        assert failures.last == told
+        failures.end()
+        assert failures.last == told
+        failures.begin()
+        failures.add("", Unreachable("no route"))
+        assert failures.last == LastError(START, "", "no route")
+
+    run_stepped(main)
+
+
+def test_an_open_circuit_is_no_news(failures: Failures) -> None:
+    failures.begin()
+    failures.add("w1", CircuitOpen("left alone"))
+    assert failures.last is not None
+    assert failures.last.text == "left alone"  # better than nothing
+    failures.begin()
+    failures.add("w1", Unreachable("no route"))
+    failures.begin()
+    failures.add("w1", CircuitOpen("left alone"))
+    assert failures.last.text == "no route"
+
+
+def test_a_fault_of_our_own_is_not_told_in_its_own_words(failures: Failures) -> None:
+    failures.begin()
+    failures.add("w1", ValueError("token=hunter2"))
+    assert failures.last is not None
+    assert failures.last.text == "a fault of the exporter's own (ValueError), of which its log tells"
+
+
+def test_what_a_poll_did_without_is_told_too(failures: Failures) -> None:
+    failures.begin()
+    failures.tell("machine types", Throttled("slow down"))
+    assert failures.count == 0
+    assert failures.last is not None
+    assert failures.last.part == "machine types"
