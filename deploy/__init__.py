@@ -1,1 +1,1 @@
-"""What operators take: rules, dashboards, images, charts and units; `python -m deploy.generator` writes what is generated."""
+"""What operators take: rules, dashboards, images, charts, units; `python -m deploy.generator` writes what is made."""

@@ -1,0 +1,28 @@
+"""`python -m deploy.generator [--check]`: write every generated file, or exit 1 and name those that are out of step."""
+
+from __future__ import annotations
+
+import argparse
+
+from deploy.generator import Source, dashboards, docs, kubernetes, out_of_step, rules, write
+
+SOURCES: tuple[Source, ...] = (rules.files, dashboards.files, docs.files, kubernetes.files)
+"""Everybody who makes files."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.generator", description="Write the generated files.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is out of step")
+    check = parser.parse_args(arguments).check
+    stale = out_of_step(SOURCES)
+    for path in sorted(stale):
+        print(f"{'out of step' if check else 'written'}: deploy/{path.as_posix()}")
+    if check:
+        return 1 if stale else 0
+    write(stale)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,271 @@
+"""Users and cost: who held accelerators for how many hours, what of it was used, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from deploy.generator.dashboards.dashboard import dashboard
+from deploy.generator.dashboards.fleet import JOB_LINK
+from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.promql import P, hours, info, with_pool, with_user, with_workspace
+from deploy.generator.dashboards.tables import Column, table
+from deploy.generator.dashboards.variables import PROVIDER, datasource
+
+UID = "trainfleet-cost"
+_WASTE = Scale("green", ((0.3, "yellow"), (0.6, "red")))
+_MOST = 25
+
+
+def _hours(level: str, what: str, by: str = "") -> str:
+    return hours(f"{level}:trainfleet_{what}_accelerators:sum{{{P}}}", by)
+
+
+def _cost(level: str, what: str, by: str) -> str:
+    return hours(f"{level}:trainfleet_{what}_cost:per_hour{{{P}}}", by)
+
+
+def _wasted_share(level: str, by: str = "") -> str:
+    wasted = _hours(level, "wasted", by)
+    return f"{wasted}\n/ ({_hours(level, 'used', by)} + {wasted} > 0)"
+
+
+def _total() -> list[Panel]:
+    meanings = {
+        "held": "Accelerators times the hours for which jobs held them, within the chosen time.",
+        "used": "Held times utilization, of measured jobs.",
+        "wasted": "Held less used, of measured jobs.",
+        "idle": "Held by jobs while they used less than the idle threshold: a part of what is wasted.",
+        "unmeasured": "Held by jobs of which no utilization was known: neither used nor wasted here.",
+    }
+    titles = {
+        "held": "Held",
+        "used": "Used",
+        "wasted": "Wasted",
+        "idle": "Wasted by idle jobs",
+        "unmeasured": "Unmeasured",
+    }
+    return [
+        row("Within the chosen time"),
+        *(stat(titles[what], text, "h", Query(_hours("provider", what), what)) for what, text in meanings.items()),
+        stat(
+            "Wasted share",
+            "What was wasted, of what was measured.",
+            "percentunit",
+            Query(_wasted_share("provider"), "wasted"),
+            scale=_WASTE,
+        ),
+        stat(
+            "Cost",
+            "Of the held accelerators, by the rules' table of prices.",
+            "none",
+            Query(_cost("provider", "held", "currency"), "{{currency}}"),
+            text="value_and_name",
+            decimals=0,
+            width=5,
+        ),
+        stat(
+            "Cost of the waste",
+            "Of what was held and not used.",
+            "none",
+            Query(_cost("provider", "wasted", "currency"), "{{currency}}"),
+            scale=Scale("orange"),
+            text="value_and_name",
+            decimals=0,
+            width=5,
+        ),
+        stat(
+            "Cost of idle jobs",
+            "Of accelerators held by jobs while they used less than the idle threshold.",
+            "none",
+            Query(_cost("provider", "idle", "currency"), "{{currency}}"),
+            scale=Scale("orange"),
+            text="value_and_name",
+            decimals=0,
+            width=5,
+        ),
+        stat(
+            "Cost in an hour, now",
+            "What is held now costs so much in an hour.",
+            "none",
+            Query(f"sum by (currency) (provider:trainfleet_held_cost:per_hour{{{P}}})", "{{currency}}"),
+            text="value_and_name",
+            decimals=0,
+            width=5,
+        ),
+        stat(
+            "Without a price",
+            "Accelerators held now of models that the table of prices lacks: no cost includes them.",
+            "short",
+            Query(f"sum(provider:trainfleet_unpriced_accelerators:sum{{{P}}})", "without a price"),
+            scale=Scale("green", ((1, "yellow"),)),
+            width=4,
+        ),
+    ]
+
+
+def _ledger(
+    title: str,
+    level: str,
+    labels: Mapping[str, Column],
+    by: str,
+    named: Callable[[str], str],
+) -> Panel:
+    """Hours and cost of each of a level, in one table."""
+    return table(
+        title,
+        "Accelerator-hours within the chosen time, and their cost. Wasted is held less used, of measured jobs; an "
+        "empty cell is what is not known.",
+        labels,
+        [
+            Column("Held", named(_hours(level, "held", by)), "h", decimals=1),
+            Column("Used", named(_hours(level, "used", by)), "h", decimals=1),
+            Column("Wasted", named(_hours(level, "wasted", by)), "h", decimals=1),
+            Column("Wasted share", named(_wasted_share(level, by)), "percentunit", _WASTE, gauge=True),
+            Column("Unmeasured", named(_hours(level, "unmeasured", by)), "h", decimals=1),
+            Column("Cost", named(_cost(level, "held", by)), decimals=0),
+            Column("Cost of the waste", named(_cost(level, "wasted", by)), decimals=0),
+        ],
+        sort="Wasted",
+    )
+
+
+def _who() -> list[Panel]:
+    by_user = "provider, user_name"
+    return [
+        row("By whom"),
+        _ledger(
+            "Users",
+            "user",
+            {"provider": Column("Provider"), "user_name": Column("User")},
+            by_user,
+            with_user,
+        ),
+        _ledger(
+            "Workspaces",
+            "workspace",
+            {"provider": Column("Provider"), "workspace_name": Column("Workspace")},
+            "provider, workspace_id",
+            with_workspace,
+        ),
+        _ledger(
+            "Pools",
+            "pool",
+            {"provider": Column("Provider"), "pool_name": Column("Pool")},
+            "provider, pool_id",
+            with_pool,
+        ),
+        bars(
+            "Accelerator-hours by model",
+            "Held within the chosen time.",
+            "h",
+            Query(
+                hours(f"provider:trainfleet_held_accelerators:sum{{{P}}}", "provider, accelerator, accelerator_model"),
+                "{{provider}} · {{accelerator}} {{accelerator_model}}",
+            ),
+            width=9,
+        ),
+        bars(
+            "Prices",
+            "What an accelerator costs in an hour by the rules' table of prices, which is yours to fill in.",
+            "none",
+            Query(
+                "max by (accelerator_model, currency) (accelerator_model:trainfleet_accelerator_price:per_hour)",
+                "{{accelerator_model}} ({{currency}})",
+            ),
+            width=6,
+        ),
+        bars(
+            "Wasted share by user",
+            "What was wasted, of what was measured.",
+            "percentunit",
+            Query(with_user(_wasted_share("user", by_user)), "{{provider}} · {{user_name}}"),
+            scale=_WASTE,
+            limits=(0, 1),
+            width=9,
+        ),
+    ]
+
+
+def _over_time() -> list[Panel]:
+    user = "{{provider}} · {{user_name}}"
+    used, wasted = (
+        f"sum by (provider, user_name) (user:trainfleet_{what}_accelerators:sum{{{P}}})" for what in ("used", "wasted")
+    )
+    return [
+        row("Over time"),
+        timeseries(
+            "Held accelerators by user",
+            "Accelerators that each user's jobs hold.",
+            "short",
+            Query(with_user(f"sum by (provider, user_name) (user:trainfleet_held_accelerators:sum{{{P}}})"), user),
+            stacked=True,
+        ),
+        timeseries(
+            "Wasted accelerators by user",
+            "Held less used, of measured jobs.",
+            "short",
+            Query(with_user(wasted), user),
+            stacked=True,
+        ),
+        timeseries(
+            "Cost in an hour by workspace",
+            "What each workspace's jobs hold, at the prices of the rules' table.",
+            "none",
+            Query(
+                with_workspace(
+                    f"sum by (provider, workspace_id, currency) (workspace:trainfleet_held_cost:per_hour{{{P}}})"
+                ),
+                "{{provider}} · {{workspace_name}} ({{currency}})",
+            ),
+            stacked=True,
+        ),
+        timeseries(
+            "Utilization by user",
+            "Of measured jobs, each weighing as much as it holds.",
+            "percentunit",
+            Query(with_user(f"{used}\n/ ({used} + {wasted} > 0)"), user),
+            limits=(0, 1),
+            scale=IDLE_TO_BUSY,
+        ),
+    ]
+
+
+def _jobs() -> list[Panel]:
+    by = "provider, job_id"
+    wasted = f"topk({_MOST}, {_hours('job', 'wasted', by)})"
+    those = f"and on ({by}) {wasted}"
+    whose = "job_name, user_name"
+    # Most of them have finished, and are not shown any more: their names are of whenever they were shown last.
+    names = info(by, whose, f"last_over_time(trainfleet_job_info{{{P}}}[$__range])")
+    return [
+        row("Jobs"),
+        table(
+            "Jobs that wasted most",
+            f"Accelerator-hours within the chosen time of the {_MOST} jobs that wasted most of them.",
+            {
+                "provider": Column("Provider"),
+                "job_name": Column("Job", link=JOB_LINK),
+                "job_id": Column("Job id"),
+                "user_name": Column("User"),
+            },
+            [
+                Column("Wasted", f"{wasted}\n* on ({by}) group_left ({whose})\n{names}", "h", decimals=1),
+                Column("Held", f"{_hours('job', 'held', by)}\n{those}", "h", decimals=1),
+                Column("Wasted share", f"{_wasted_share('job', by)}\n{those}", "percentunit", _WASTE, gauge=True),
+                Column("Cost of the waste", f"{_cost('job', 'wasted', by)}\n{those}", decimals=0),
+            ],
+            sort="Wasted",
+        ),
+    ]
+
+
+def build() -> str:
+    """The dashboard's JSON."""
+    return dashboard(
+        UID,
+        "Trainfleet / Users and cost",
+        "Who held accelerators for how many hours, what of it was used and wasted, and what it cost.",
+        [datasource(), PROVIDER],
+        [*_total(), *_who(), *_over_time(), *_jobs()],
+        since="now-24h",
+    )

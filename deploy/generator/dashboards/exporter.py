@@ -1,0 +1,199 @@
+"""Exporter health and API cost: whether what the other dashboards show is true and fresh, and what it costs to know."""
+
+from __future__ import annotations
+
+from deploy.generator.dashboards.dashboard import dashboard
+from deploy.generator.dashboards.exporter_api import CALLS, PROCESS
+from deploy.generator.dashboards.own import COLLECTOR, OWN, TARGET
+from deploy.generator.dashboards.panels import (
+    BAD_ABOVE_ZERO,
+    Json,
+    Panel,
+    Query,
+    Scale,
+    row,
+    stat,
+    states,
+    timeseries,
+)
+from deploy.generator.dashboards.tables import Column, table
+from deploy.generator.dashboards.variables import PROVIDER, choice, datasource
+
+UID = "trainfleet-exporter"
+
+_C = "trainfleet_exporter_collector_"
+_UP = {0: ("down", "red"), 1: ("up", "green")}
+_WELL = {0: ("failing", "red"), 1: ("well", "green")}
+_BY = "provider, collector"
+
+
+def _collector(name: str, how: str = "max") -> str:
+    return f"{how} by ({_BY}) ({_C}{name}{{{OWN}}})"
+
+
+_SINCE_SUCCESS = f"time() - (max by ({_BY}) ({_C}last_success_timestamp_seconds{{{OWN}}}) > 0)"
+
+
+def _variables() -> list[Json]:
+    # All of them are those that there are, and not whatever is scraped: every target has `up` and `process_...`.
+    return [
+        datasource(),
+        choice(
+            "job",
+            "Job",
+            "label_values(trainfleet_exporter_build_info, job)",
+            "The scrape job of the exporter: no training job.",
+            all_value="",
+        ),
+        choice(
+            "instance",
+            "Instance",
+            'label_values(trainfleet_exporter_build_info{job=~"$job"}, instance)',
+            "The exporter that is scraped.",
+            all_value="",
+        ),
+        PROVIDER,
+    ]
+
+
+def _now() -> list[Panel]:
+    return [
+        row("Now"),
+        stat(
+            "Exporters",
+            "Whether Prometheus reaches the exporter. Everything else is only as good as this.",
+            "none",
+            Query(f"up{{{TARGET}}}", "{{instance}}"),
+            words=_UP,
+            text="value_and_name",
+        ),
+        stat(
+            "Providers",
+            "A provider is up when the latest poll of some collector of it succeeded.",
+            "none",
+            Query(f"min by (provider) (trainfleet_provider_up{{{OWN}}})", "{{provider}}"),
+            words=_UP,
+            text="value_and_name",
+            width=6,
+        ),
+        stat(
+            "Failing collectors",
+            "Collectors of which some part failed in the latest poll.",
+            "none",
+            Query(f"sum({_C}success{{{OWN}}} == bool 0)", "failing"),
+            scale=BAD_ABOVE_ZERO,
+            width=3,
+        ),
+        stat(
+            "Config",
+            "Whether the latest reading of the config file succeeded. After a failed one the config before stays.",
+            "none",
+            Query(f"min(trainfleet_exporter_config_last_reload_successful{{{TARGET}}})", "config"),
+            words={0: ("reload failed", "red"), 1: ("loaded", "green")},
+            width=3,
+        ),
+        stat(
+            "Series",
+            "Series that collectors show now, without the exporter's own.",
+            "short",
+            Query(f"sum({_C}series{{{OWN}}})", "series"),
+            width=3,
+        ),
+        stat(
+            "Credentials end in",
+            "Time left of temporary credentials. They are renewed before; permanent ones are not shown.",
+            "s",
+            Query(
+                f"min by (provider) (trainfleet_exporter_credentials_expiry_timestamp_seconds{{{OWN}}}) - time()",
+                "{{provider}}",
+            ),
+            scale=Scale("red", ((180, "yellow"), (600, "green"))),
+            text="value_and_name",
+            width=3,
+        ),
+        stat(
+            "Version",
+            "Version of the running exporters.",
+            "none",
+            Query(f"count by (version) (trainfleet_exporter_build_info{{{TARGET}}})", "{{version}}"),
+            text="name",
+            width=2,
+        ),
+    ]
+
+
+def _collectors() -> list[Panel]:
+    return [
+        row("Collectors"),
+        table(
+            "Collectors",
+            "Each collector's latest poll. The interval is the one that is kept, which limits may stretch.",
+            {"provider": Column("Provider"), "collector": Column("Collector")},
+            [
+                Column("State", _collector("success", "min"), words=_WELL),
+                Column("Last success", _SINCE_SUCCESS, "s", Scale("text", ((1800, "red"),))),
+                Column("Interval", _collector("interval_seconds"), "s"),
+                Column("Duration", _collector("duration_seconds"), "s", decimals=2),
+                Column("Parts", _collector("parts")),
+                Column("Failed parts", _collector("parts_failed"), scale=BAD_ABOVE_ZERO),
+                Column("Series", _collector("series"), "short"),
+                Column(
+                    "Errors",
+                    f"sum by ({_BY}) (increase(trainfleet_exporter_collector_errors_total{{{OWN}}}[$__range]))",
+                    "short",
+                    decimals=0,
+                ),
+            ],
+            sort="Last success",
+        ),
+        states(
+            "Collectors over time",
+            "Whether every part of the latest poll succeeded. While one fails, its last good answer is shown for some "
+            "intervals, and then nothing.",
+            Query(_collector("success", "min"), COLLECTOR),
+            words=_WELL,
+            height=11,
+        ),
+        timeseries(
+            "Intervals since the last success",
+            "Age of a collector's latest full success, in its own intervals. Around 1 is well.",
+            "none",
+            Query(f"({_SINCE_SUCCESS})\n/ {_collector('interval_seconds')}", COLLECTOR),
+            scale=Scale("text", ((5, "red"),)),
+        ),
+        timeseries(
+            "Share of the interval that polls take",
+            "Duration of the latest poll over the interval. Close to 1 the collector cannot keep its interval. "
+            "Collectors that ask job by job spread a cycle over their interval on purpose.",
+            "percentunit",
+            Query(f"{_collector('duration_seconds')}\n/ {_collector('interval_seconds')}", COLLECTOR),
+            limits=(0, 1),
+        ),
+        timeseries(
+            "Errors of collectors",
+            "Failures of collectors' parts in each interval of the graph, by reason.",
+            "short",
+            Query(
+                "sum by (provider, collector, reason) "
+                f"(increase(trainfleet_exporter_collector_errors_total{{{OWN}}}[$__rate_interval]))",
+                COLLECTOR + " · {{reason}}",
+            ),
+        ),
+        timeseries(
+            "Oldest part shown",
+            "Age of the oldest answer that is still shown: how old figures on the other dashboards can be.",
+            "s",
+            Query(f"time() - {_collector('oldest_part_timestamp_seconds', 'min')}", COLLECTOR),
+        ),
+    ]
+
+
+def build() -> str:
+    """The dashboard's JSON."""
+    return dashboard(
+        UID,
+        "Trainfleet / Exporter health and API cost",
+        "Whether the exporter sees its clouds, how old what it shows can be, and how many API calls that takes.",
+        _variables(),
+        [*_now(), *_collectors(), *CALLS, *PROCESS],
+    )

@@ -1,0 +1,171 @@
+"""The lower half of the exporter's dashboard: API calls, what they cost and how they go; the process."""
+
+from __future__ import annotations
+
+from deploy.generator.dashboards.own import API, COLLECTOR, OWN, TARGET
+from deploy.generator.dashboards.panels import BAD_ABOVE_ZERO, Panel, Query, Scale, row, timeseries
+from deploy.generator.dashboards.tables import Column, table
+
+_ATTEMPTS = "trainfleet_exporter_api_requests_total"
+_LATENCY = "trainfleet_exporter_api_request_duration_seconds"
+_MONTH = "30 * 86400"
+
+
+def _calls() -> list[Panel]:
+    calls = f"rate({_ATTEMPTS}{{{OWN}}}[$__rate_interval])"
+    of_api = "by (provider, api)"
+    return [
+        row("API calls and what they cost"),
+        timeseries(
+            "Calls a minute",
+            "Attempts to call each API, retries included: what clouds bill and limit.",
+            "cpm",
+            Query(f"60 * sum {of_api} ({calls})", API),
+            stacked=True,
+        ),
+        timeseries(
+            "Calls that did not succeed",
+            "Attempts a minute by how they ended, other than well or without data.",
+            "cpm",
+            Query(
+                "60 * sum by (provider, api, outcome) "
+                f'(rate({_ATTEMPTS}{{{OWN}, outcome!~"ok|no_data"}}[$__rate_interval]))',
+                API + " · {{outcome}}",
+            ),
+        ),
+        table(
+            "Calls by operation",
+            "Attempts over the chosen time, and what that makes in a month of 30 days.",
+            {"provider": Column("Provider"), "api": Column("API"), "operation": Column("Operation")},
+            [
+                Column(
+                    "Calls",
+                    f"sum by (provider, api, operation) (increase({_ATTEMPTS}{{{OWN}}}[$__range]))",
+                    "short",
+                    decimals=0,
+                ),
+                Column(
+                    "A month",
+                    f"sum by (provider, api, operation) (rate({_ATTEMPTS}{{{OWN}}}[$__range])) * {_MONTH}",
+                    "short",
+                ),
+                Column(
+                    "Not ok",
+                    "sum by (provider, api, operation) "
+                    f'(increase({_ATTEMPTS}{{{OWN}, outcome!~"ok|no_data"}}[$__range]))',
+                    "short",
+                    BAD_ABOVE_ZERO,
+                    decimals=0,
+                ),
+            ],
+            sort="Calls",
+            width=12,
+        ),
+        timeseries(
+            "Share of calls that are throttled",
+            "Attempts that the cloud refused for their number. The exporter slows down by itself; if it stays, lower "
+            "requests_per_second or lengthen intervals.",
+            "percentunit",
+            Query(
+                f'sum {of_api} (rate({_ATTEMPTS}{{{OWN}, outcome="throttled"}}[$__rate_interval]))\n'
+                f"/ sum {of_api} ({calls})",
+                API,
+            ),
+            limits=(0, 1),
+            scale=Scale("text", ((0.1, "red"),)),
+            height=10,
+        ),
+        timeseries(
+            "Latency of calls, 95th percentile",
+            "Duration within which 95 of 100 attempts ended.",
+            "s",
+            Query(
+                "histogram_quantile(0.95, sum by (le, provider, api) "
+                f"(rate({_LATENCY}_bucket{{{OWN}}}[$__rate_interval])))",
+                API,
+            ),
+        ),
+        timeseries(
+            "Latency of calls, mean",
+            "Mean duration of attempts.",
+            "s",
+            Query(
+                f"sum {of_api} (rate({_LATENCY}_sum{{{OWN}}}[$__rate_interval]))\n"
+                f"/ sum {of_api} (rate({_LATENCY}_count{{{OWN}}}[$__rate_interval]))",
+                API,
+            ),
+        ),
+        timeseries(
+            "Budget of calls that is left",
+            "Share of limits.monthly_calls that is left this month, for APIs that have one. Providers of one account "
+            "share it.",
+            "percentunit",
+            Query(
+                f"min {of_api} (trainfleet_exporter_api_budget_remaining_calls{{{OWN}}})\n"
+                f"/ max {of_api} (trainfleet_exporter_api_budget_calls{{{OWN}}})",
+                API,
+            ),
+            limits=(0, 1),
+        ),
+        timeseries(
+            "Calls of a month at this pace against the budget",
+            "What the pace of the last hour would make in 30 days, over the month's budget. Above 1 polls stretch "
+            "before it is spent.",
+            "percentunit",
+            Query(
+                f"sum {of_api} (rate({_ATTEMPTS}{{{OWN}}}[1h])) * {_MONTH}\n"
+                f"/ max {of_api} (trainfleet_exporter_api_budget_calls{{{OWN}}})",
+                API,
+            ),
+            scale=Scale("text", ((1, "red"),)),
+        ),
+    ]
+
+
+def _process() -> list[Panel]:
+    return [
+        row("Readings and the process"),
+        timeseries(
+            "Dropped readings",
+            "Readings and objects a minute that are not shown, by reason: out of range, stale, of a job that is not "
+            "listed. Reasons that there were none for are left out.",
+            "cpm",
+            Query(
+                "60 * sum by (provider, collector, reason) "
+                f"(rate(trainfleet_exporter_dropped_readings_total{{{OWN}}}[$__rate_interval])) > 0",
+                COLLECTOR + " · {{reason}}",
+            ),
+        ),
+        timeseries(
+            "Samples of a scrape",
+            "Samples that Prometheus takes from each exporter.",
+            "short",
+            Query(f"scrape_samples_scraped{{{TARGET}}}", "{{instance}}"),
+        ),
+        timeseries(
+            "CPU",
+            "CPU cores that the exporter keeps busy.",
+            "none",
+            Query(f"rate(process_cpu_seconds_total{{{TARGET}}}[$__rate_interval])", "{{instance}}"),
+            width=8,
+        ),
+        timeseries(
+            "Memory",
+            "Resident memory of the exporter.",
+            "bytes",
+            Query(f"process_resident_memory_bytes{{{TARGET}}}", "{{instance}}"),
+            width=8,
+        ),
+        timeseries(
+            "Open files",
+            "Open file descriptors of the exporter as a share of what it may have.",
+            "percentunit",
+            Query(f"process_open_fds{{{TARGET}}}\n/ process_max_fds{{{TARGET}}}", "{{instance}}"),
+            limits=(0, 1),
+            width=8,
+        ),
+    ]
+
+
+CALLS = _calls()
+PROCESS = _process()

@@ -1,0 +1,297 @@
+"""Fleet overview: what runs, waits and fails over all clouds, and what of the held accelerators is used."""
+
+from __future__ import annotations
+
+from deploy.generator.dashboards.dashboard import dashboard
+from deploy.generator.dashboards.panels import (
+    BAD_ABOVE_ZERO,
+    IDLE_TO_BUSY,
+    STATUS_COLORS,
+    Panel,
+    Query,
+    Scale,
+    row,
+    stat,
+    states,
+    timeseries,
+)
+from deploy.generator.dashboards.promql import (
+    LIVE,
+    ON_JOB,
+    P,
+    job_info,
+    jobs,
+    of_job,
+    of_job_by,
+    once,
+    with_pool,
+    with_workspace,
+)
+from deploy.generator.dashboards.tables import Column, table
+from deploy.generator.dashboards.variables import PROVIDER, datasource
+
+UID = "trainfleet-fleet"
+JOB_LINK = (
+    '/d/trainfleet-job?${datasource:queryparam}&${__url_time_range}&var-job_id=${__data.fields["Job id"]}'
+    '&var-provider=${__data.fields["Provider"]}'
+)
+"""To the job that a table's row is about."""
+
+_FINISHED = f"workspace:trainfleet_jobs_finished:increase1h{{{P}}}"
+_SHARES = {"used": "green", "wasted": "red", "unmeasured": "gray"}
+
+
+def provider_sum(what: str) -> str:
+    """Accelerators of the chosen providers' jobs."""
+    return f"sum(provider:trainfleet_{what}_accelerators:sum{{{P}}})"
+
+
+def _now() -> list[Panel]:
+    queued = jobs("queued")
+    return [
+        row("Now"),
+        stat(
+            "Running jobs",
+            "Jobs that run, over the chosen providers.",
+            "short",
+            Query(f"sum({jobs('running')})", "running"),
+            scale=Scale("green"),
+        ),
+        stat(
+            "Queued jobs",
+            "Jobs that wait for room.",
+            "short",
+            Query(f"sum({queued})", "queued"),
+            scale=Scale("text", ((1, "yellow"),)),
+        ),
+        stat(
+            "Longest wait",
+            "How long the oldest queued job has waited. 0 only if it is known that none is queued.",
+            "s",
+            Query(f"max(pool:trainfleet_queue_age:max{{{P}}})\nor sum({queued}) == 0", "wait"),
+            scale=Scale("text", ((1800, "yellow"), (3600, "red"))),
+        ),
+        stat(
+            "Failed within the hour",
+            "Jobs that the exporter saw to fail within the last hour.",
+            "short",
+            Query(f'sum(workspace:trainfleet_jobs_finished:increase1h{{{P}, status="failed"}})', "failed"),
+            scale=Scale("text", ((1, "orange"), (10, "red"))),
+            decimals=0,
+        ),
+        stat(
+            "Providers down",
+            "Providers of which no collector's latest poll succeeded.",
+            "none",
+            Query(f"sum({once('provider', f'trainfleet_provider_up{{{P}}}')} == bool 0)", "down"),
+            scale=BAD_ABOVE_ZERO,
+        ),
+        stat(
+            "Free accelerators",
+            "Accelerators of pools that nothing is placed on; nested pools are counted once.",
+            "short",
+            Query(f"sum(provider:trainfleet_accelerators_free:sum{{{P}}})", "free"),
+        ),
+        stat(
+            "Held accelerators",
+            "Accelerators that jobs hold: running, starting, restarting, stopping, or kept after the end.",
+            "short",
+            Query(provider_sum("held"), "held"),
+        ),
+        stat(
+            "Utilization",
+            "Of the held accelerators of which it is known, each job weighing as much as it holds.",
+            "percentunit",
+            Query(f"{provider_sum('used')}\n/ ({provider_sum('used')} + {provider_sum('wasted')})", "utilization"),
+            scale=IDLE_TO_BUSY,
+        ),
+        stat(
+            "Held but idle",
+            "Accelerators of jobs that use less than the idle threshold of the rules (5 % as shipped).",
+            "short",
+            Query(provider_sum("idle"), "idle"),
+            scale=Scale("green", ((1, "orange"), (16, "red"))),
+        ),
+        stat(
+            "Held but unmeasured",
+            "Accelerators of jobs of which no utilization is known: neither used nor idle here.",
+            "short",
+            Query(provider_sum("unmeasured"), "unmeasured"),
+        ),
+        stat(
+            "Cost in an hour",
+            "What the held accelerators cost by the rules' table of prices; models without a price are left out.",
+            "none",
+            Query(f"sum by (currency) (provider:trainfleet_held_cost:per_hour{{{P}}})", "{{currency}}"),
+            text="value_and_name",
+            decimals=0,
+        ),
+        stat(
+            "Of it idle",
+            "What the accelerators of idle jobs cost in an hour.",
+            "none",
+            Query(f"sum by (currency) (provider:trainfleet_idle_cost:per_hour{{{P}}})", "{{currency}}"),
+            scale=Scale("green", ((1, "orange"),)),
+            text="value_and_name",
+            decimals=0,
+        ),
+    ]
+
+
+def _over_time() -> list[Panel]:
+    by = "by (provider, accelerator)"
+    used, wasted = (f"sum {by} (provider:trainfleet_{what}_accelerators:sum{{{P}}})" for what in ("used", "wasted"))
+    return [
+        row("Over time"),
+        timeseries(
+            "Live jobs by status",
+            "Jobs that have not finished. A provider that cannot be asked is missing here after a while, and in every "
+            "sum: see below which one.",
+            "short",
+            Query(f"sum by (status) ({jobs(LIVE)})", "{{status}}"),
+            stacked=True,
+            colors=STATUS_COLORS,
+        ),
+        timeseries(
+            "Jobs finished within the hour",
+            "Jobs that the exporter saw to finish within the last hour, by how they ended.",
+            "short",
+            Query(f"sum by (status) ({_FINISHED})", "{{status}}"),
+            colors=STATUS_COLORS,
+        ),
+        timeseries(
+            "What is done with held accelerators",
+            "Held accelerators: used (held times utilization), wasted (the rest of them), and those of jobs whose "
+            "utilization is not known. Together they are what is held.",
+            "short",
+            *(Query(provider_sum(what), what) for what in _SHARES),
+            stacked=True,
+            colors=_SHARES,
+        ),
+        timeseries(
+            "Utilization of held accelerators",
+            "Of measured jobs, each weighing as much as it holds.",
+            "percentunit",
+            Query(f"{used}\n/ ({used} + {wasted})", "{{provider}} · {{accelerator}}"),
+            limits=(0, 1),
+        ),
+        timeseries(
+            "Idle accelerators by workspace",
+            "Accelerators of jobs that use less than the idle threshold.",
+            "short",
+            Query(
+                with_workspace(f"sum by (provider, workspace_id) (workspace:trainfleet_idle_accelerators:sum{{{P}}})"),
+                "{{provider}} · {{workspace_name}}",
+            ),
+            stacked=True,
+        ),
+        timeseries(
+            "Failed jobs, share",
+            "Of the jobs of a workspace that finished within the last hour, those left out that somebody stopped. A "
+            "gap where none finished.",
+            "percentunit",
+            Query(
+                with_workspace(f"workspace:trainfleet_jobs_failed:ratio1h{{{P}}}"),
+                "{{provider}} · {{workspace_name}}",
+            ),
+            limits=(0, 1),
+        ),
+        states(
+            "Providers",
+            "Whether some collector's latest poll succeeded.",
+            Query(once("provider", f"trainfleet_provider_up{{{P}}}"), "{{provider}}"),
+            words={0: ("down", "red"), 1: ("up", "green")},
+            height=5,
+        ),
+    ]
+
+
+def _attention() -> list[Panel]:
+    labels = {
+        "provider": Column("Provider"),
+        "job_name": Column("Job", link=JOB_LINK),
+        "job_id": Column("Job id"),
+        "user_name": Column("User"),
+        "pool_name": Column("Pool"),
+    }
+    by_job = "provider, job_id, user_name, pool_id"
+    idle = f"sum by ({by_job}) (job:trainfleet_idle_accelerators:sum{{{P}}}) > 0"
+    failed = of_job("status", f'{P}, status="failed"')
+    ended, started = of_job("finished_timestamp_seconds"), of_job("started_timestamp_seconds")
+    reason = of_job_by("reason", "status_reason")
+    return [
+        row("What wants attention"),
+        table(
+            "Idle jobs",
+            "Jobs that hold accelerators and use less than the idle threshold of them now. A click on a name opens it.",
+            labels,
+            [
+                Column(
+                    "Idle accelerators",
+                    f"({with_pool(idle)})\n* {ON_JOB} group_left (job_name)\n{job_info('job_name')}",
+                    "short",
+                    Scale("orange", ((8, "red"),)),
+                ),
+                Column(
+                    "Cost in an hour",
+                    f"sum by (provider, job_id) (job:trainfleet_idle_cost:per_hour{{{P}}}) > 0",
+                    decimals=0,
+                ),
+                Column("Running for", f"time() - {started}\nand {ON_JOB} ({idle})", "s"),
+            ],
+            sort="Idle accelerators",
+        ),
+        table(
+            "Failed jobs",
+            "Failed jobs that the exporter still shows (for an hour as shipped), with the platform's reason code.",
+            {
+                "provider": Column("Provider"),
+                "job_name": Column("Job", link=JOB_LINK),
+                "job_id": Column("Job id"),
+                "user_name": Column("User"),
+                "reason": Column("Reason"),
+            },
+            [
+                Column(
+                    "Ended",
+                    f"(1000 * {ended} and {ON_JOB} {failed})\n"
+                    f"* {ON_JOB} group_left (job_name, user_name)\n{job_info('job_name, user_name')}",
+                    "dateTimeAsIso",
+                ),
+                Column("", f"{reason}\nand {ON_JOB} {failed}"),
+            ],
+            sort="Ended",
+            width=12,
+        ),
+        table(
+            "Alerts",
+            "Alerts of the shipped rules that are pending or firing. Alerts know no choice of provider where they are "
+            "about none.",
+            {
+                "alertname": Column("Alert"),
+                "severity": Column("Severity"),
+                "alertstate": Column("State"),
+                "provider": Column("Provider"),
+            },
+            [
+                Column(
+                    "Number",
+                    f'count by (alertname, severity, alertstate, provider) (ALERTS{{alertname=~"Trainfleet.+", {P}}})',
+                )
+            ],
+            sort="Severity",
+            descending=False,
+            width=12,
+        ),
+    ]
+
+
+def build() -> str:
+    """The dashboard's JSON."""
+    return dashboard(
+        UID,
+        "Trainfleet / Fleet overview",
+        "Training jobs over all clouds: what runs, waits and fails, and what of the held accelerators is used.",
+        [datasource(), PROVIDER],
+        [*_now(), *_over_time(), *_attention()],
+    )

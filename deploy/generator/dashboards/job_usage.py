@@ -1,0 +1,237 @@
+"""The lower half of the job dashboard: what the chosen job, its pods and their devices use."""
+
+from __future__ import annotations
+
+from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.promql import P, info, of_job, once
+from deploy.generator.dashboards.tables import Column, table
+
+_ONE = f'{P}, job_id="$job_id"'
+_PODS = f'{_ONE}, pod_id=~"$pod"'
+_ON_POD = "on (provider, job_id, pod_id)"
+
+
+def _job(family: str, legend: str, by: str = "") -> Query:
+    labels = f"provider, job_id, {by}" if by else "provider, job_id"
+    return Query(once(labels, f"trainfleet_job_{family}{{{_ONE}}}"), legend)
+
+
+def _pod(family: str, legend: str = "{{pod_id}}", by: str = "pod_id") -> Query:
+    return Query(once(by, f"trainfleet_pod_{family}{{{_PODS}}}"), legend)
+
+
+def _device(family: str) -> Query:
+    return Query(once("pod_id, device", f"trainfleet_device_{family}{{{_PODS}}}"), "{{pod_id}} · {{device}}")
+
+
+def _of_pod(family: str) -> str:
+    return once("provider, job_id, pod_id", f"trainfleet_pod_{family}{{{_PODS}}}")
+
+
+def _word_of_pod(label: str, family: str) -> str:
+    return info("provider, job_id, pod_id", label, f"trainfleet_pod_{family}{{{_PODS}}}")
+
+
+USAGE: list[Panel] = [
+    row("What the job uses"),
+    timeseries(
+        "Utilization",
+        "Shares of what the platform takes as 100 %, mean over the job's devices or pods. A gap was not measured.",
+        "percentunit",
+        _job("accelerator_utilization_ratio", "{{accelerator}}", "accelerator"),
+        _job("accelerator_memory_utilization_ratio", "{{accelerator}} memory", "accelerator"),
+        _job("cpu_utilization_ratio", "CPU"),
+        _job("memory_utilization_ratio", "memory"),
+        limits=(0, 1),
+    ),
+    timeseries(
+        "CPU cores",
+        "CPU cores that are kept busy, and those that the job asked for. Not every source tells.",
+        "short",
+        _job("cpu_usage_cores", "used"),
+        _job("requested_cpu_cores", "asked for"),
+        width=6,
+    ),
+    timeseries(
+        "Memory",
+        "Memory that is used, and what the job asked for. Not every source tells.",
+        "bytes",
+        _job("memory_usage_bytes", "used"),
+        _job("requested_memory_bytes", "asked for"),
+        width=6,
+    ),
+    timeseries(
+        "Network",
+        "Bytes that the job's pods receive and send in a second.",
+        "Bps",
+        _job("network_receive_bytes_per_second", "received"),
+        _job("network_transmit_bytes_per_second", "sent"),
+        width=8,
+    ),
+    timeseries(
+        "Disk",
+        "Bytes that the job's pods read and write in a second.",
+        "Bps",
+        _job("disk_read_bytes_per_second", "read"),
+        _job("disk_write_bytes_per_second", "written"),
+        width=8,
+    ),
+    timeseries(
+        "Accelerator memory",
+        "Accelerator memory that is used, and what the devices have. Not every source tells.",
+        "bytes",
+        _job("accelerator_memory_usage_bytes", "used"),
+        _job("accelerator_memory_capacity_bytes", "of the devices"),
+        width=8,
+    ),
+    stat(
+        "Source of the usage",
+        "Which API served the readings.",
+        "none",
+        Query(info("provider, job_id", "source", f"trainfleet_job_usage_info{{{_ONE}}}"), "{{source}}"),
+        text="name",
+        width=6,
+    ),
+    stat(
+        "Age of the newest reading",
+        "Where the source dates its readings. Clouds serve them some minutes late.",
+        "s",
+        Query(f"time() - {of_job('usage_timestamp_seconds', _ONE)}", "age"),
+        scale=Scale("green", ((600, "yellow"), (900, "red"))),
+        width=6,
+    ),
+    stat(
+        "Power",
+        "What the job's accelerators draw, where the source tells.",
+        "watt",
+        Query(of_job("accelerator_power_watts", _ONE), "power"),
+        width=6,
+    ),
+    stat(
+        "Replaced pods",
+        "Earlier incarnations of the job's pods, by role.",
+        "short",
+        _job("replaced_pods", "{{role}}", "role"),
+        text="value_and_name",
+        width=6,
+    ),
+]
+
+PODS: list[Panel] = [
+    row("Pods"),
+    table(
+        "Pods",
+        "The job's pods (tasks on ModelArts) and where they are placed. An empty cell is what the cloud does not tell.",
+        {
+            "pod_id": Column("Pod"),
+            "role": Column("Role"),
+            "status": Column("Status"),
+            "node_name": Column("Node"),
+            "pod_ip": Column("Address"),
+        },
+        [
+            Column("", _word_of_pod("role, node_name, pod_ip", "info")),
+            Column("", f"{_word_of_pod('status', 'status')} == 1"),
+            Column("Started", f"1000 * {_of_pod('started_timestamp_seconds')}", "dateTimeAsIso"),
+            Column(
+                "Evicted",
+                _of_pod("evicted"),
+                words={0: ("no", "green"), 1: ("yes", "red")},
+            ),
+            Column("Utilization", _of_pod("accelerator_utilization_ratio"), "percentunit", IDLE_TO_BUSY, gauge=True),
+            Column(
+                "Against the job's mean",
+                f"{_of_pod('accelerator_utilization_ratio')}\n- on (provider, job_id) group_left ()\n"
+                f"avg by (provider, job_id) ({_of_pod('accelerator_utilization_ratio')})",
+                "percentunit",
+                Scale("red", ((-0.3, "yellow"), (-0.1, "text"))),
+            ),
+        ],
+        sort="Pod",
+        descending=False,
+        width=16,
+        height=8,
+    ),
+    timeseries(
+        "Pods by status",
+        "Present pods of the job, by role and status.",
+        "short",
+        _job("pods", "{{role}} · {{status}}", "role, status"),
+        stacked=True,
+        width=8,
+    ),
+    timeseries(
+        "Accelerator utilization by pod",
+        "A pod far below the others is a straggler that they all wait for.",
+        "percentunit",
+        _pod("accelerator_utilization_ratio"),
+        limits=(0, 1),
+    ),
+    timeseries(
+        "Accelerator memory by pod",
+        "Share of the memory of a pod's accelerators that is used.",
+        "percentunit",
+        _pod("accelerator_memory_utilization_ratio"),
+        limits=(0, 1),
+    ),
+    timeseries(
+        "CPU utilization by pod",
+        "Share of what the platform takes as 100 %.",
+        "percentunit",
+        _pod("cpu_utilization_ratio"),
+        limits=(0, 1),
+        width=8,
+    ),
+    timeseries(
+        "Memory utilization by pod",
+        "Share of what the platform takes as 100 %.",
+        "percentunit",
+        _pod("memory_utilization_ratio"),
+        limits=(0, 1),
+        width=8,
+    ),
+    timeseries(
+        "Network by pod",
+        "Bytes that each pod receives and sends in a second.",
+        "Bps",
+        _pod("network_receive_bytes_per_second", "{{pod_id}} received"),
+        _pod("network_transmit_bytes_per_second", "{{pod_id}} sent"),
+        width=8,
+    ),
+]
+
+DEVICES: list[Panel] = [
+    row("Devices"),
+    bars(
+        "Devices now",
+        "Use of each accelerator of the chosen pods.",
+        "percentunit",
+        _device("utilization_ratio"),
+        scale=IDLE_TO_BUSY,
+        limits=(0, 1),
+        width=8,
+        height=9,
+    ),
+    timeseries(
+        "Device utilization",
+        "Use of each accelerator of the chosen pods, where the source tells it by device.",
+        "percentunit",
+        _device("utilization_ratio"),
+        limits=(0, 1),
+        width=16,
+        height=9,
+    ),
+    timeseries(
+        "Device memory",
+        "Share of each accelerator's memory that is used.",
+        "percentunit",
+        _device("memory_utilization_ratio"),
+        limits=(0, 1),
+    ),
+    timeseries(
+        "Device power",
+        "What each accelerator draws, where the source tells.",
+        "watt",
+        _device("power_watts"),
+    ),
+]

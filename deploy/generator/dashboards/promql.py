@@ -1,0 +1,74 @@
+"""Pieces of queries that more than one dashboard asks with."""
+
+from __future__ import annotations
+
+P = 'provider=~"$provider"'
+"""The matcher that every series has to pass, which is of some provider."""
+
+ON_JOB = "on (provider, job_id)"
+ON_POOL = "on (provider, pool_id)"
+ON_WORKSPACE = "on (provider, workspace_id)"
+
+LIVE = "creating|queued|starting|running|restarting|stopping"
+
+
+def once(labels: str, series: str) -> str:
+    """Each series once, where two exporters poll one provider."""
+    return f"max by ({labels}) ({series})"
+
+
+def jobs(status: str) -> str:
+    """Numbers of jobs whose status matches."""
+    return once("provider, workspace_id, status, platform_status", f'trainfleet_jobs{{{P}, status=~"{status}"}}')
+
+
+def of_job(family: str, matchers: str = P) -> str:
+    """A family of jobs that has no further labels."""
+    return once("provider, job_id", f"trainfleet_job_{family}{{{matchers}}}")
+
+
+def of_job_by(label: str, family: str, matchers: str = P) -> str:
+    """A family of jobs that has one series a job, with a word as a label: one series a job also while it changes."""
+    return info("provider, job_id", label, f"trainfleet_job_{family}{{{matchers}}}")
+
+
+def info(keys: str, labels: str, series: str) -> str:
+    """One info series for each object, so that a join on `keys` never finds two while a label changes."""
+    return f"topk by ({keys}) (1, {once(f'{keys}, {labels}', series)})"
+
+
+def job_info(labels: str, matchers: str = P) -> str:
+    """Labels of jobs by provider and job_id."""
+    return info("provider, job_id", labels, f"trainfleet_job_info{{{matchers}}}")
+
+
+# Records outlive what they were made from by some minutes; so must the names.
+POOL_NAMES = info("provider, pool_id", "pool_name", f"last_over_time(trainfleet_pool_info{{{P}}}[10m])")
+WORKSPACE_NAMES = info(
+    "provider, workspace_id", "workspace_name", f"last_over_time(trainfleet_workspace_info{{{P}}}[10m])"
+)
+
+
+def with_pool(expr: str) -> str:
+    """Adds pool_name to series by provider and pool_id: the id where no pool is listed under it. Jobs without a pool
+    run on public resources."""
+    named = f"({expr})\n* {ON_POOL} group_left (pool_name)\n{POOL_NAMES}"
+    by_id = f'label_replace({expr}, "pool_name", "$1", "pool_id", "(.*)")'
+    return f'{named}\nor {ON_POOL}\nlabel_replace({by_id}, "pool_name", "public resources", "pool_id", "")'
+
+
+def with_workspace(expr: str) -> str:
+    """Adds workspace_name to series by provider and workspace_id: the id where no workspace is listed under it."""
+    named = f"({expr})\n* {ON_WORKSPACE} group_left (workspace_name)\n{WORKSPACE_NAMES}"
+    return f'{named}\nor {ON_WORKSPACE}\nlabel_replace({expr}, "workspace_name", "$1", "workspace_id", "(.*)")'
+
+
+def with_user(expr: str) -> str:
+    """Says so where the cloud does not tell whose something is, for an empty name is no legend."""
+    return f'label_replace({expr}, "user_name", "(not told)", "user_name", "")'
+
+
+def hours(series: str, by: str) -> str:
+    """Accelerator-hours over the chosen time: the records are made once a minute."""
+    over = f"sum_over_time({series}[$__range])"
+    return f"sum by ({by}) ({over}) / 60" if by else f"sum({over}) / 60"

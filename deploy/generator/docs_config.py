@@ -1,0 +1,251 @@
+"""The reference of the config file, from its models: keys, kinds, defaults, and the text beneath each field.
+
+What a field means is the string literal that follows it in its class, which Python itself forgets: it is read from the
+source, so that the models need not carry texts at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic.fields import FieldInfo
+
+from deploy.generator.docs_tables import code, table
+from trainfleet_exporter.config import Collector, Global, Http, JobFilter, JobsScope, Limits, Metrics, ProviderConfig
+from trainfleet_exporter.config import kinds as kind
+from trainfleet_exporter.config.durations import format_duration
+from trainfleet_exporter.config.schema import Section, is_secret
+from trainfleet_exporter.providers.alibaba_pai import config as pai
+from trainfleet_exporter.providers.alibaba_pai import credentials_config as pai_credentials
+from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
+from trainfleet_exporter.providers.alibaba_pai import units as cloudmonitor_units
+from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import credentials_config as modelarts_credentials
+from trainfleet_exporter.providers.huawei_modelarts import metric_map as aom
+from trainfleet_exporter.providers.registry import installed_platforms
+
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (kind.Duration, "duration above 0"),
+    (kind.DurationOrZero, "duration"),
+    (kind.Flag, "`true` or `false`"),
+    (kind.CountFrom0, "whole number from 0"),
+    (kind.CountFrom1, "whole number from 1"),
+    (kind.Rate, "number above 0"),
+    (kind.Name, "text of at most 64 characters"),
+    (kind.Region, "region id"),
+    (kind.ProjectId, "project id"),
+    (kind.Text, "text"),
+    (kind.SecretText, "secret"),
+    (kind.Endpoint, "`scheme://host[:port]`"),
+    (kind.Proxy, "`http://[user:password@]host[:port]`"),
+    (kind.CaFile, "path"),
+    (kind.StateFile, "path"),
+    (kind.MonthlyCalls, "calls by API"),
+    (kind.AllOrList, "`all`, or list of ids"),
+    (kind.Glob, "pattern"),
+    (kind.Regex, "regular expression"),
+    (pai_credentials.RoleArn, "ARN"),
+    (pai_credentials.ProviderArn, "ARN"),
+    (pai_credentials.RamRole, "`true`, or a role's name"),
+    (pai_credentials.ProfileName, "name of a profile"),
+)
+_LISTS = {"text": "texts", "pattern": "patterns", "regular expression": "regular expressions"}
+_HEADS = ("key", "kind", "default", "meaning")
+
+
+def meanings(section: type[Section]) -> dict[str, str]:
+    """What each field of a section means, those of its bases included."""
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        if base is not Section and issubclass(base, Section):
+            found |= _written(base)
+    return found
+
+
+def _written(section: type[Section]) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for statement, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else None
+            if isinstance(text, str):
+                found[statement.target.id] = " ".join(text.split())
+    return found
+
+
+def reference() -> str:
+    """All tables of the page."""
+    common = set(ProviderConfig.model_fields)
+    return "\n\n".join(
+        (
+            "## `global`\n\n" + _table(Global, without=("metrics",)),
+            "### `global.metrics`\n\n" + _table(Metrics),
+            "## `providers[]`\n\nOf every platform:\n\n" + _table(ProviderConfig, without=("http", "jobs", "limits")),
+            "### `providers[].http`\n\n" + _table(Http),
+            "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nEach of the two takes:\n\n" + _table(JobFilter),
+            "### `providers[].limits`\n\n" + _table(Limits),
+            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_credentials.Credentials, pai_credentials.Oidc, common),
+            _cloudmonitor_metrics(),
+            *_platform(
+                "huawei_modelarts",
+                modelarts.HuaweiModelArtsConfig,
+                modelarts_credentials.Credentials,
+                modelarts_credentials.Oidc,
+                common,
+            ),
+            _aom_metrics(),
+        )
+    )
+
+
+def _section_of(hint: Any) -> type[Section] | None:
+    for part in (hint, *get_args(hint)):
+        if isinstance(part, type) and issubclass(part, Section):
+            return part
+    return None
+
+
+def _platform(
+    name: str, config: type[ProviderConfig], credentials: type[Section], oidc: type[Section], common: set[str]
+) -> Iterator[str]:
+    at = f"providers[] of {name}"
+    own = set(config.model_fields) - common - {"credentials", "endpoints", "collectors"}
+    yield f"## Platform `{name}`\n\n`limits.monthly_calls` knows the APIs {', '.join(map(code, config.apis))}."
+    if own:
+        yield _table(config, without=tuple(set(config.model_fields) - own))
+    yield f"### `credentials` ({name})\n\n" + _table(credentials, nested=oidc, without_default=True)
+    endpoints = config.model_fields["endpoints"].default
+    yield f"### `endpoints` ({name})\n\n" + _endpoints(config, type(endpoints), at)
+    yield f"### `collectors` ({name})\n\n" + _collectors(type(config.model_fields["collectors"].default))
+
+
+def _endpoints(config: type[ProviderConfig], endpoints: type[Section], at: str) -> str:
+    """Their defaults are made from the region."""
+    example: Any = config.model_construct(region="REGION", endpoints=endpoints())
+    said = meanings(endpoints)
+    assert said.keys() >= endpoints.model_fields.keys(), at
+    return table(
+        ("key", "default", "meaning"),
+        ((code(key), code(example.endpoint(key)), said[key]) for key in endpoints.model_fields),
+    )
+
+
+def _collectors(collectors: type[Section]) -> str:
+    said = meanings(collectors)
+    rows, further = [], []
+    for name, field in collectors.model_fields.items():
+        collector = field.default
+        rows.append((code(name), code(_shown(collector.enabled)), _interval(collector), said[name]))
+        more = _rows(type(collector), prefix=f"{name}.", without=tuple(Collector.model_fields))
+        further += list(more)
+    heads = ("key", "`enabled`", "`interval`", "meaning")
+    return f"{table(heads, rows)}\n\nBeside `enabled` and `interval`:\n\n{table(_HEADS, further)}"
+
+
+def _interval(collector: Collector) -> str:
+    return "`global.poll_interval`" if collector.interval is None else code(format_duration(collector.interval))
+
+
+def _table(
+    section: type[Section],
+    *,
+    without: tuple[str, ...] = (),
+    nested: type[Section] | None = None,
+    without_default: bool = False,
+) -> str:
+    rows = list(_rows(section, without=without))
+    if nested is not None:
+        for name, hint in get_type_hints(section, include_extras=True).items():
+            if name in section.model_fields and _section_of(hint) is nested:
+                rows += _rows(nested, prefix=f"{name}.")
+    if without_default:
+        return table(("key", "kind", "meaning"), ((key, words, said) for key, words, _, said in rows))
+    return table(_HEADS, rows)
+
+
+def _rows(
+    section: type[Section], *, prefix: str = "", without: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, str, str]]:
+    hints = get_type_hints(section, include_extras=True)
+    said = meanings(section)
+    for name, field in section.model_fields.items():
+        if name not in without:
+            key = code(prefix + (field.alias or name))
+            if is_secret(field):
+                key += f" or {code(f'{prefix}{name}_file')}"
+            words = ", ".join(map(code, sorted(installed_platforms()))) if key == "`platform`" else _kind(hints[name])
+            yield key, words, _default(field), said[name]
+
+
+def _kind(hint: Any) -> str:
+    """In words, what may stand there."""
+    for known, words in _KINDS:
+        if hint == known:
+            return words
+    if _section_of(hint) is not None:
+        return "section"
+    parts = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(hint) is tuple:
+        return f"list of {_LISTS[_kind(parts[0])]}"
+    if get_origin(hint) is Literal:
+        return ", ".join(map(code, parts))
+    return _kind(parts[0])  # optional, or annotated
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is None or isinstance(field.default, Section):
+        return ""
+    duration = field.metadata in _DURATIONS
+    return code(format_duration(field.default) if duration else _shown(field.default))
+
+
+_DURATIONS = [list(get_args(duration)[1:]) for duration in (kind.Duration, kind.DurationOrZero)]
+
+
+def _shown(value: Any) -> str:
+    """A default as it is written in the file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[]" if not value else str(list(value))
+    if isinstance(value, str) and value.isdigit():
+        return f'"{value}"'
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cloudmonitor_metrics() -> str:
+    by_quantity: dict[str, list[str]] = {}
+    for suffix, family in cloudmonitor.FAMILIES.items():
+        by_quantity.setdefault(family.quantity, []).append(suffix + ("" if family.names else " (no default)"))
+    rows: dict[str, list[str]] = {}
+    for quantity, suffixes in by_quantity.items():
+        allowed = cloudmonitor_units.UNITS[quantity]  # type: ignore[index]  # the keys are quantities
+        rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
+    return (
+        "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name after `trainfleet_`; its value has "
+        "`name` (the metric at CloudMonitor; required where there is no default), `unit` and `statistic`, each of "
+        "which takes the place of what the catalogue says.\n\n"
+        + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
+    )
+
+
+def _aom_metrics() -> str:
+    rows: dict[str, list[str]] = {}
+    for suffix, allowed in aom.UNITS.items():
+        rows.setdefault(", ".join(map(code, allowed)), []).append(suffix)
+    return (
+        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name after `trainfleet_`; its value "
+        "has `promql` (a query whose answer has the labels of AOM's series) and `unit`, both required.\n\n"
+        + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
+    )
+
+
+def _keys(keys: list[str]) -> str:
+    return ", ".join(code(key.removesuffix(" (no default)")) + (" (no default)" if " " in key else "") for key in keys)

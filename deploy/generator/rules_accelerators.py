@@ -1,0 +1,102 @@
+"""Records of accelerators that jobs hold: how many, how much of them is used, wasted or idle, and what that costs.
+
+A job without a reading of its use is unmeasured: it is held and neither used nor wasted nor idle.
+"""
+
+from __future__ import annotations
+
+from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
+
+KIND = ("accelerator", "accelerator_model")
+LEVELS = {
+    "job": ("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name"),
+    "user": ("provider", "user_id", "user_name"),
+    "workspace": ("provider", "workspace_id"),
+    "pool": ("provider", "pool_id"),
+    "provider": ("provider",),
+}
+PRICE = "accelerator_model:trainfleet_accelerator_price:per_hour"
+PRICE_MEANING = "What an accelerator of the model costs in an hour, from the table of prices."
+PRICE_LABELS = ("accelerator_model", "currency")
+
+_MEANINGS = {
+    "held": "Accelerators held by jobs, those included that start, restart, stop or are reserved after the end.",
+    "used": "Accelerators held, times their utilization; of measured jobs only.",
+    "idle": "Accelerators held by jobs whose utilization is below `idle_ratio`; 0 where none is, absent where no job "
+    "is measured.",
+    "wasted": "Accelerators held and not used: held less used; of measured jobs only.",
+    "unmeasured": "Accelerators held by jobs of which no utilization is known.",
+}
+_COSTS = ("held", "idle", "wasted")
+
+_OWNER = info(JOB, JOB_OWNERS, "trainfleet_job_info", bridged=False)
+_USE = "max by (provider, job_id, accelerator) (trainfleet_job_accelerator_utilization_ratio)"
+_ON_USE = "on (provider, job_id, accelerator)"
+_HELD = "job:trainfleet_held_accelerators:sum"
+
+# `1 *` takes the name off, which `0 *` takes off as well: a range query, such as promtool makes for the past, would
+# have two series for one otherwise.
+_OF_JOBS = {
+    "held": f"""\
+(
+  max by (provider, job_id, accelerator, accelerator_model) (trainfleet_job_requested_accelerators) > 0
+  and on (provider, job_id)
+  max by (provider, job_id) (trainfleet_job_holds_resources) == 1
+)
+* on (provider, job_id) group_left ({JOB_OWNERS})
+{_OWNER}""",
+    "used": f"{_HELD}\n* {_ON_USE} group_left ()\n{_USE}",
+    "idle": f"{_HELD}\n* {_ON_USE} group_left ()\n({_USE} < bool <idle_ratio>)",
+    "wasted": f"{_HELD}\n- job:trainfleet_used_accelerators:sum",
+    "unmeasured": f"1 * (\n  {_HELD}\n  unless {_ON_USE}\n  {_USE}\n)\nor\n0 * {_HELD}",
+}
+
+
+def _amounts(level: str) -> list[Record]:
+    labels = (*LEVELS[level], *KIND)
+    by = ", ".join(labels)
+    made = []
+    for what, meaning in _MEANINGS.items():
+        name = f"trainfleet_{what}_accelerators:sum"
+        expr = _OF_JOBS[what] if level == "job" else f"sum by ({by}) (job:{name})"
+        made.append(Record(f"{level}:{name}", expr, meaning, labels))
+    return made
+
+
+def _ratio(level: str) -> Record:
+    used, wasted = (f"{level}:trainfleet_{what}_accelerators:sum" for what in ("used", "wasted"))
+    return Record(
+        f"{level}:trainfleet_accelerator_utilization:ratio",
+        f"{used}\n/ ({used} + {wasted})",
+        "Utilization of the accelerators of measured jobs, each job weighing as much as it holds.",
+        (*LEVELS[level], *KIND),
+    )
+
+
+def _cost(level: str, what: str) -> Record:
+    return Record(
+        f"{level}:trainfleet_{what}_cost:per_hour",
+        f"{level}:trainfleet_{what}_accelerators:sum\n* on (accelerator_model) group_left (currency)\n{PRICE}",
+        f"What the {what} accelerators cost in an hour; models without a price left out.",
+        (*LEVELS[level], *KIND, "currency"),
+    )
+
+
+_UNPRICED = Record(
+    "provider:trainfleet_unpriced_accelerators:sum",
+    "1 * (\n  provider:trainfleet_held_accelerators:sum\n  unless on (accelerator_model)\n"
+    f"  {PRICE}\n)\nor\n0 * provider:trainfleet_held_accelerators:sum",
+    "Accelerators held of models that the table of prices lacks: no cost includes them.",
+    ("provider", *KIND),
+)
+
+ACCELERATORS = Group(
+    "trainfleet-accelerators",
+    (
+        *(record for level in LEVELS for record in _amounts(level)),
+        *(_ratio(level) for level in LEVELS),
+        *(_cost(level, what) for level in LEVELS for what in _COSTS),
+        _UNPRICED,
+    ),
+    priced=True,
+)

@@ -1,0 +1,160 @@
+"""Alerts about jobs and their pods. Each carries whose job it is, so that Alertmanager can tell the owner."""
+
+from __future__ import annotations
+
+from deploy.generator.rules_model import Alert, Group, of_a_job
+
+_USE = "job:trainfleet_accelerator_utilization:ratio"
+_BY = "by (provider, job_id, accelerator)"
+_ON = "on (provider, job_id, accelerator)"
+_HELD = f"sum {_BY} (last_over_time(job:trainfleet_held_accelerators:sum[<bridge>]))"
+_POD_USE = "trainfleet_pod_accelerator_utilization_ratio"
+_POD_MEANS = (
+    f"max by (provider, job_id, pod_id, accelerator) (\n  avg_over_time({_POD_USE}[<straggler_window>])\n"
+    f"  and last_over_time({_POD_USE}[<bridge>])\n)"
+)
+_MEDIAN = f"quantile {_BY} (0.5, {_POD_MEANS})"
+
+_JOB = "{{ $labels.job_name }} ({{ $labels.job_id }})"
+_OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
+_REASON = (
+    "{{ with query (printf `trainfleet_job_status_reason{provider=%q,job_id=%q} == 1` $labels.provider $labels.job_id) "
+    "}} The reason that the cloud gives: {{ . | first | label `reason` }}.{{ end }}"
+)
+_NODE = (
+    "{{ with query (printf `trainfleet_pod_info{provider=%q,job_id=%q,pod_id=%q}` $labels.provider $labels.job_id "
+    "$labels.pod_id) }} It runs on node {{ . | first | label `node_name` }}.{{ end }}"
+)
+
+JOB_ALERTS = Group(
+    "trainfleet-job-alerts",
+    (
+        Alert(
+            "TrainfleetJobFailed",
+            of_a_job("""\
+max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<bridge>])) == 1
+unless on (provider, job_id)
+time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<bridge>]))
+> <job_failed_seconds>"""),
+            "warning",
+            "A job failed, within the last <job_failed_seconds> s.",
+            f"The job {_JOB} failed",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}",
+        ),
+        Alert(
+            "TrainfleetJobIdle",
+            of_a_job(f"""\
+{_HELD}
+and {_ON}
+max {_BY} (avg_over_time({_USE}[<idle_window>])) < <idle_ratio>
+and {_ON}
+max {_BY} (last_over_time({_USE}[<bridge>]))"""),
+            "warning",
+            "A job holds accelerators and uses less than <idle_ratio> of them, on average over <idle_window>.",
+            f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
+            "accelerators and has used less than <idle_ratio> of them, on average over <idle_window>, for <idle_for>.",
+            "<idle_for>",
+        ),
+        Alert(
+            "TrainfleetJobStuck",
+            of_a_job(f"""\
+{_HELD}
+and {_ON}
+max {_BY} (max_over_time({_USE}[<stuck_window>])) < <idle_ratio>
+and {_ON}
+max {_BY} (count_over_time({_USE}[<stuck_window>])) >= <stuck_readings>
+and {_ON}
+max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
+and on (provider, job_id)
+max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running"}}[<bridge>])) == 1"""),
+            "warning",
+            "A running job that worked before (<stuck_worked_ratio> or more within <stuck_worked_within>) has "
+            "not used its accelerators for <stuck_window>.",
+            f"The job {_JOB} runs and has stopped working",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} worked before, and its {{{{ $value }}}} "
+            "{{ $labels.accelerator }} accelerators have not been used for <stuck_window>, although the cloud says "
+            "that it runs.",
+            "<stuck_for>",
+        ),
+        Alert(
+            "TrainfleetPodStraggling",
+            of_a_job(f"""\
+{_POD_MEANS}
+< {_ON} group_left ()
+(<straggler_share> * ({_MEDIAN} > <straggler_busy_ratio>))
+and on (provider, job_id)
+max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running"}}[<bridge>])) == 1"""),
+            "warning",
+            "A pod uses less than <straggler_share> times the median of its job's pods, while the job works.",
+            "The pod {{ $labels.pod_id }} of the job {{ $labels.job_name }} falls behind the others",
+            "It used {{ $value | humanizePercentage }} of its accelerators over <straggler_window>, less than "
+            f"<straggler_share> times the median of the job's pods.{_NODE} The job is of {_OWNER} on "
+            "{{ $labels.provider }}.",
+            "<straggler_for>",
+        ),
+        Alert(
+            "TrainfleetJobRestartStorm",
+            of_a_job("""\
+max by (provider, job_id) (
+  max_over_time(trainfleet_job_restarts_total[<restarts_window>])
+  - min_over_time(trainfleet_job_restarts_total[<restarts_window>])
+) >= <restarts>"""),
+            "warning",
+            "A job restarted <restarts> times or more within <restarts_window>.",
+            f"The job {_JOB} restarts again and again",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} restarted {{{{ $value }}}} times within "
+            "<restarts_window>.",
+        ),
+        Alert(
+            "TrainfleetPodsEvicted",
+            of_a_job("""\
+count by (provider, job_id) (
+  max by (provider, job_id, pod_id) (max_over_time(trainfleet_pod_evicted[<evictions_window>])) == 1
+) >= <evictions>"""),
+            "info",
+            "Pods of a job were evicted within <evictions_window>.",
+            f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
+            f"They lost their places on {{{{ $labels.provider }}}} within <evictions_window>: the job of {_OWNER} was "
+            "preempted, or their nodes were taken away.",
+        ),
+        Alert(
+            "TrainfleetJobQueuedTooLong",
+            of_a_job(
+                "max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))\n"
+                "> <queued_seconds>"
+            ),
+            "info",
+            "A job has been queued for more than <queued_seconds> s.",
+            f"The job {_JOB} has waited for {{{{ $value | humanizeDuration }}}}",
+            f"The job of {_OWNER} waits in the queue of {{{{ with $labels.pool_id }}}}the pool {{{{ . }}}}"
+            "{{ else }}the public resources{{ end }} of {{ $labels.provider }}.",
+            "<queued_for>",
+        ),
+        Alert(
+            "TrainfleetJobFailureRateHigh",
+            """\
+max by (provider, workspace_id) (increase(trainfleet_jobs_finished_total{status="failed"}[<failure_window>]))
+/ sum by (provider, workspace_id) (
+  max by (provider, workspace_id, status) (
+    increase(trainfleet_jobs_finished_total{status=~"failed|succeeded"}[<failure_window>])
+  )
+)
+>= <failure_ratio>
+and on (provider, workspace_id)
+sum by (provider, workspace_id) (
+  max by (provider, workspace_id, status) (
+    increase(trainfleet_jobs_finished_total{status=~"failed|succeeded"}[<failure_window>])
+  )
+) >= <failure_count>""",
+            "warning",
+            "<failure_ratio> or more of a workspace's jobs failed within <failure_window>, of "
+            "<failure_count> or more that finished.",
+            "{{ $value | humanizePercentage }} of the jobs in workspace {{ $labels.workspace_id }} of "
+            "{{ $labels.provider }} fail",
+            "So many of those that finished within <failure_window> failed, those left out that somebody stopped. When "
+            "jobs of several users fail, look at what they share: image, data, storage, nodes.",
+            "<failure_for>",
+        ),
+    ),
+)

@@ -1,0 +1,48 @@
+"""Alerts about pools."""
+
+from __future__ import annotations
+
+from deploy.generator.rules_model import Alert, Group, of_a_pool
+
+_PLACE = "provider, pool_id, accelerator"
+_POOL = "{{ or $labels.pool_name $labels.pool_id }} of {{ $labels.provider }}"
+
+POOL_ALERTS = Group(
+    "trainfleet-pool-alerts",
+    (
+        Alert(
+            "TrainfleetPoolNodesAbnormal",
+            of_a_pool("""\
+(
+  max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{status="abnormal"}[<bridge>])) > 0
+  or on (provider, pool_id)
+  count by (provider, pool_id) (
+    max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_status{status="abnormal"}[<bridge>])) == 1
+  )
+)
+and on (provider, pool_id)
+last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
+            "warning",
+            "Nodes of a pool are abnormal.",
+            f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
+            "They have been so for <nodes_abnormal_for>. What is placed on them may hang or be lost, and the pool has "
+            "less room than it seems. The nodes of nested pools are counted with their parent's.",
+            "<nodes_abnormal_for>",
+        ),
+        Alert(
+            "TrainfleetPoolSaturated",
+            of_a_pool(f"""\
+sum by ({_PLACE}) (last_over_time(pool:trainfleet_allocated_accelerators:sum[<bridge>]))
+/ sum by ({_PLACE}) (last_over_time(pool:trainfleet_capacity_accelerators:sum[<bridge>]))
+>= <saturated_ratio>
+and on ({_PLACE})
+last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0"""),
+            "warning",
+            "<saturated_ratio> or more of a pool's accelerators are allocated, and something waits.",
+            f"The pool {_POOL} is full and has a queue",
+            "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated, and "
+            "workloads have been waiting for more for <saturated_for>.",
+            "<saturated_for>",
+        ),
+    ),
+)

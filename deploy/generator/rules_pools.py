@@ -1,0 +1,178 @@
+"""Records of queues, pools and how jobs end."""
+
+from __future__ import annotations
+
+from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
+
+_KIND = ("provider", "pool_id", "accelerator", "accelerator_model")
+_PLACE = ("provider", "pool_id", "accelerator")
+_TOP = "pool:trainfleet_pool_top_level:info"
+_OWNER = info(JOB, JOB_OWNERS, "trainfleet_job_info", bridged=False)
+
+
+def _by(labels: tuple[str, ...]) -> str:
+    return f"by ({', '.join(labels)})"
+
+
+def _pool(what: str, labels: tuple[str, ...], meaning: str) -> Record:
+    """What a pool's own series say, once where two exporters poll the provider."""
+    return Record(
+        f"pool:trainfleet_{what}_accelerators:sum",
+        f"max {_by(labels)} (trainfleet_pool_{what}_accelerators)",
+        f"{meaning} A parent's figures include its children's.",
+        labels,
+    )
+
+
+def _provider(name: str, labels: tuple[str, ...], meaning: str) -> Record:
+    kept = tuple(label for label in labels if label != "pool_id")
+    return Record(
+        f"provider:{name}",
+        f"sum {_by(kept)} (\n  pool:{name} and on (provider, pool_id) {_TOP}\n)",
+        f"{meaning} Nested pools are counted once.",
+        kept,
+    )
+
+
+QUEUES = Group(
+    "trainfleet-queues",
+    (
+        Record(
+            "job:trainfleet_queue_age:seconds",
+            f"""\
+(
+  time() - (
+    max by (provider, job_id) (trainfleet_job_submitted_timestamp_seconds)
+    or
+    max by (provider, job_id) (trainfleet_job_created_timestamp_seconds)
+  )
+  and on (provider, job_id)
+  max by (provider, job_id) (trainfleet_job_status{{status="queued"}}) == 1
+)
+* on (provider, job_id) group_left ({JOB_OWNERS})
+{_OWNER}""",
+            "How long a queued job has waited since it was submitted (created, where the cloud tells no more).",
+            ("provider", "job_id", *JOB_OWNERS.split(", ")),
+        ),
+        Record(
+            "pool:trainfleet_queue_age:max",
+            "max by (provider, pool_id) (job:trainfleet_queue_age:seconds)",
+            'How long the oldest queued job of a pool has waited; `pool_id=""` is public resources. Absent while '
+            "nothing waits.",
+            ("provider", "pool_id"),
+        ),
+    ),
+)
+
+POOLS = Group(
+    "trainfleet-pools",
+    (
+        Record(
+            _TOP,
+            """\
+max by (provider, pool_id) (trainfleet_pool_info{parent_pool_id=""})
+or
+max by (provider, pool_id) (
+  trainfleet_pool_info{parent_pool_id!=""}
+  unless on (provider, parent_pool_id)
+  label_replace(max by (provider, pool_id) (trainfleet_pool_info), "parent_pool_id", "$1", "pool_id", "(.+)")
+)""",
+            "Always 1: a pool that is not within another one that is shown. Sums over these count nothing twice.",
+            ("provider", "pool_id"),
+        ),
+        _pool("capacity", _KIND, "Accelerators of a pool."),
+        _pool("allocated", _KIND, "Accelerators of a pool that placed workloads hold."),
+        _pool("queued", _PLACE, "Accelerators that the workloads in a pool's queue ask for."),
+        Record(
+            "pool:trainfleet_accelerators_free:sum",
+            "clamp_min(pool:trainfleet_capacity_accelerators:sum - pool:trainfleet_allocated_accelerators:sum, 0)",
+            "Accelerators of a pool that nothing is placed on.",
+            _KIND,
+        ),
+        Record(
+            "pool:trainfleet_accelerators_fragmented:sum",
+            f"""\
+sum {_by(_PLACE)} (
+  (
+    max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
+    - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
+  )
+  * (max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators) > bool 0)
+)
+or
+clamp_min(
+  sum {_by(_PLACE)} (pool:trainfleet_accelerators_free:sum)
+  - sum {_by(_PLACE)} (pool:trainfleet_capacity_accelerators:sum)
+  * on (provider, pool_id) group_left ()
+  (
+    max by (provider, pool_id) (trainfleet_pool_empty_nodes)
+    / (
+      max by (provider, pool_id) (trainfleet_pool_empty_nodes)
+      + max by (provider, pool_id) (trainfleet_pool_allocated_nodes)
+      > 0
+    )
+  ),
+  0
+)""",
+            "Free accelerators on nodes that something is placed on already, so that no job that needs whole nodes can "
+            "have them. Exact with the collector `nodes`; without it from the pool's empty nodes, taking all nodes to "
+            "be alike; absent where neither is known.",
+            _PLACE,
+        ),
+        Record(
+            "pool:trainfleet_accelerators_fragmentation:ratio",
+            # Free ones of the nodes, where those are told: pools are polled more often, and would be of another moment.
+            f"""\
+pool:trainfleet_accelerators_fragmented:sum
+/ (
+  (
+    sum {_by(_PLACE)} (
+      max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
+      - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
+    )
+    or
+    sum {_by(_PLACE)} (pool:trainfleet_accelerators_free:sum)
+  ) > 0
+)""",
+            "Share of a pool's free accelerators that is fragmented; absent while none is free.",
+            _PLACE,
+        ),
+        Record(
+            "pool:trainfleet_node_accelerators_free:max",
+            f"""\
+max {_by(_PLACE)} (
+  max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
+  - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
+)""",
+            "The most accelerators that are free on one node of a pool: the largest pod that fits. Needs the collector "
+            "`nodes`.",
+            _PLACE,
+        ),
+        _provider("trainfleet_capacity_accelerators:sum", _KIND, "Accelerators of a provider's pools."),
+        _provider("trainfleet_allocated_accelerators:sum", _KIND, "Those that placed workloads hold."),
+        _provider("trainfleet_queued_accelerators:sum", _PLACE, "Those that queued workloads ask for."),
+        _provider("trainfleet_accelerators_free:sum", _KIND, "Those that nothing is placed on."),
+        _provider("trainfleet_accelerators_fragmented:sum", _PLACE, "Free ones on nodes that are partly taken."),
+    ),
+)
+
+ENDINGS = Group(
+    "trainfleet-endings",
+    (
+        Record(
+            "workspace:trainfleet_jobs_finished:increase1h",
+            "max by (provider, workspace_id, status) (increase(trainfleet_jobs_finished_total[1h]))",
+            "Jobs that finished within the last hour, by how they ended.",
+            ("provider", "workspace_id", "status"),
+        ),
+        Record(
+            "workspace:trainfleet_jobs_failed:ratio1h",
+            """\
+max by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status="failed"})
+/ (sum by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status=~"failed|succeeded"}) > 0)""",
+            "Share of the jobs that finished within the last hour, those left out that somebody stopped, that failed; "
+            "absent while none finished.",
+            ("provider", "workspace_id"),
+        ),
+    ),
+)

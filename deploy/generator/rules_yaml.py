@@ -1,0 +1,95 @@
+"""Rules as the YAML that Prometheus reads, and as the same within a Helm template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from deploy.generator.rules_accelerators import PRICE
+from deploy.generator.rules_model import Alert, Group, Number, Record, filled
+
+Thresholds = Mapping[str, str | Number]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Long text in blocks, lists indented, nothing folded."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dumped(content: Any) -> str:
+    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
+    return text
+
+
+def _rule(rule: Record | Alert) -> dict[str, Any]:
+    if isinstance(rule, Record):
+        return {"record": rule.name, "expr": rule.expr}
+    return {
+        "alert": rule.name,
+        "expr": rule.expr,
+        **({"for": rule.wait} if rule.wait else {}),
+        "labels": {"severity": rule.severity},
+        "annotations": {"summary": rule.summary, "description": rule.description, "runbook_url": rule.runbook},
+    }
+
+
+def _group(group: Group, interval: str, rules: str) -> str:
+    """One group as an item of `groups`, of the text of its rules."""
+    return f"  - name: {group.name}\n    interval: {interval}\n    rules:\n{rules}"
+
+
+def _rules(group: Group) -> str:
+    """A group's rules as they are written, before thresholds are filled in."""
+    return "".join(f"      {line}\n" for line in _dumped([_rule(rule) for rule in group.rules]).splitlines())
+
+
+def _price(model: str, price: str, currency: str) -> str:
+    return (
+        f"      - record: {PRICE}\n        expr: vector({price})\n"
+        f"        labels:\n          accelerator_model: {model}\n          currency: {currency}\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    """A text as a YAML scalar in double quotes, whatever is in it."""
+    found: str = yaml.dump(text, default_style='"', width=10_000, allow_unicode=True)
+    return found.rstrip("\n")
+
+
+def prometheus_yaml(
+    groups: Sequence[Group], thresholds: Thresholds, *, prices: Mapping[str, Number], currency: str, interval: str
+) -> str:
+    """A rule file. Raises KeyError for a threshold that there is not."""
+    priced = "".join(_price(_quoted(model), str(price), _quoted(currency)) for model, price in prices.items())
+    return "groups:\n" + "".join(
+        _group(group, interval, (priced if group.priced else "") + filled(_rules(group), thresholds))
+        for group in groups
+    )
+
+
+def helm_yaml(groups: Sequence[Group], *, interval: str) -> str:
+    """The same as text of a Helm template, from `groups:` on; thresholds and prices are values of the chart."""
+    values = "Values.prometheusRule"
+    priced = (
+        f"      {{{{- range $model, $price := .{values}.prices }}}}\n"
+        + _price("{{ $model | quote }}", "{{ $price }}", f"{{{{ $.{values}.currency | quote }}}}")
+        + "      {{- end }}\n"
+    )
+
+    def rules(group: Group) -> str:
+        # Prometheus's own templates must come out of Helm as they are.
+        text = _rules(group).replace("{{", '{{ "{{" }}')
+        return (priced if group.priced else "") + filled(text, lambda name: f"{{{{ .{values}.thresholds.{name} }}}}")
+
+    return "groups:\n" + "".join(_group(group, interval, rules(group)) for group in groups)

@@ -1,0 +1,202 @@
+"""The rules as Prometheus's own tools judge them, and that every one of them is under test."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deploy.generator import DEPLOY, out_of_step, rules
+from deploy.generator.docs_metrics import own_metrics
+from deploy.generator.rules_accelerators import PRICE
+from deploy.generator.rules_model import Alert, Record, names
+
+from tests.support.programs import need
+from trainfleet_exporter.exposition.families import FAMILIES
+
+PROMETHEUS = DEPLOY / "prometheus"
+RULE_FILES = sorted((PROMETHEUS / "rules").glob("*.yaml"))
+TESTS = sorted((PROMETHEUS / "tests").glob("*.yaml"))
+GROUPS = (*rules.RECORDING, *rules.ALERTING)
+JOB_LABELS = {"provider", "job_id", "job_name", "workspace_id", "pool_id", "user_id", "user_name"}
+_METRIC = re.compile(r"\btrainfleet_[a-z_]+\b")
+
+
+def _promtool(*arguments: str | Path) -> str:
+    done = subprocess.run([need("promtool"), *arguments], capture_output=True, text=True, timeout=120)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+def _families() -> set[str]:
+    """Every metric that the exporter shows, as queries name it."""
+    own = {metric.name + ("_total" if metric.type == "counter" else "") for metric in own_metrics()}
+    return {family.name for family in FAMILIES} | own
+
+
+def _metrics(text: str) -> set[str]:
+    """The exporter's metrics that a text names, records left out."""
+    return set(_METRIC.findall(re.sub(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b", "", text)))
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    tests: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]
+    return tests
+
+
+def test_the_rule_files_and_their_page_are_in_step() -> None:
+    assert sorted(out_of_step((rules.files,))) == []
+
+
+def test_promtool_takes_the_rules() -> None:
+    said = _promtool("check", "rules", *RULE_FILES)
+    assert re.findall(r"SUCCESS: (\d+) rules found", said) == [
+        str(len(rules.alerts())),
+        str(len(rules.records()) + len(rules.shipped().prices)),
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", TESTS, ids=lambda file: file.stem)
+def test_the_rules_do_what_their_tests_say(file: Path) -> None:
+    assert "SUCCESS" in _promtool("test", "rules", file)
+
+
+def test_every_rule_is_under_test() -> None:
+    """Prints the list, with -s: every record with an expectation that is not empty, every alert with both kinds."""
+    told: defaultdict[str, int] = defaultdict(int)
+    firing: defaultdict[str, int] = defaultdict(int)
+    quiet: defaultdict[str, int] = defaultdict(int)
+    bridged: set[str] = set()
+    for test in [test for file in TESTS for test in _rows(file)]:
+        for expected in test.get("promql_expr_test", []):
+            for name in re.findall(r"[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+", expected["expr"]):
+                told[name] += len(expected["exp_samples"])
+        for expected in test.get("alert_rule_test", []):
+            (firing if expected["exp_alerts"] else quiet)[expected["alertname"]] += 1
+            if any("stale" in str(series["values"]) for series in test["input_series"]):
+                bridged.add(expected["alertname"])
+    for name in sorted({PRICE, *(record.name for record in rules.records())}):
+        print(f"{name}: {told[name]} samples expected")
+    for alert in rules.alerts():
+        print(f"{alert.name}: fires {firing[alert.name]}, does not fire {quiet[alert.name]}")
+    assert set(told) == {PRICE, *(record.name for record in rules.records())}
+    assert min(told.values()) > 0
+    wanted = {alert.name for alert in rules.alerts()}
+    assert set(firing) == wanted
+    assert {name for name, times in quiet.items() if times >= 2} == wanted, (
+        "before, and after or where nothing is wrong"
+    )
+    assert bridged == wanted, "a scrape that fails must move none of them"
+
+
+def test_every_threshold_is_used_and_there_is_no_other() -> None:
+    spoken: set[str] = set()
+    for rule in (rule for group in GROUPS for rule in group.rules):
+        spoken |= names(rule.expr)
+        if isinstance(rule, Alert):
+            spoken |= names(rule.wait + rule.description)
+    assert spoken == set(rules.shipped().thresholds)
+
+
+@pytest.mark.parametrize("rule", [rule for group in GROUPS for rule in group.rules], ids=lambda rule: rule.name)
+def test_a_rule_is_well_made(rule: Record | Alert) -> None:
+    assert _metrics(rule.expr) <= _families()
+    if isinstance(rule, Record):
+        level, _, rest = rule.name.partition(":")
+        assert re.fullmatch(r"trainfleet_[a-z_]+:[a-z0-9_]+", rest)
+        assert set(rule.labels) <= {
+            *("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name"),
+            *("accelerator", "accelerator_model", "currency", "status"),
+        }
+        assert level == "provider" or "provider" in rule.labels
+        return
+    assert rule.name.startswith("Trainfleet")
+    assert rule.severity in {"critical", "warning", "info"}
+    assert all((rule.about, rule.summary, rule.description))
+
+
+def test_alerts_of_jobs_tell_whose_job_it_is() -> None:
+    expected = [
+        (test["alertname"], alert["exp_labels"])
+        for file in TESTS
+        for row in _rows(file)
+        for test in row.get("alert_rule_test", [])
+        for alert in test["exp_alerts"]
+    ]
+    about_jobs = {name for name, labels in expected if "job_id" in labels}
+    assert len(about_jobs) == 7
+    seen: defaultdict[str, set[str]] = defaultdict(set)
+    for name, labels in expected:
+        seen[name] |= set(labels)
+    assert [name for name in about_jobs if not seen[name] >= JOB_LABELS] == []
+
+
+def test_the_example_config_is_taken_with_the_rules_beside_it() -> None:
+    said = _promtool("check", "config", PROMETHEUS / "prometheus.yml")
+    assert "2 rule files found" in said
+    scrapes = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+    assert [scrape["job_name"] for scrape in scrapes] == [rules.shipped().thresholds["exporter_job"]]
+
+
+def test_other_thresholds_and_prices_make_rules_that_promtool_takes(tmp_path: Path) -> None:
+    tuning = rules.shipped()
+    file = tmp_path / "rules.yaml"
+    hostile = 'a "model": {{ $x }} # <idle_ratio>'
+    file.write_text(
+        rules.render({**tuning.thresholds, "idle_ratio": 0.125, "idle_for": "2h"}, {hostile: 1e-05}, currency="EUR"),
+        encoding="utf-8",
+    )
+    _promtool("check", "rules", file)
+    read = yaml.safe_load(file.read_text(encoding="utf-8"))
+    found: Mapping[str, Any] = {
+        rule.get("alert", rule.get("record")): rule for group in read["groups"] for rule in group["rules"]
+    }
+    assert found[PRICE] == {
+        "record": PRICE,
+        "expr": "vector(1e-05)",
+        "labels": {"accelerator_model": hostile, "currency": "EUR"},
+    }
+    assert found["TrainfleetJobIdle"]["for"] == "2h"
+    assert "< 0.125" in found["TrainfleetJobIdle"]["expr"]
+    with pytest.raises(KeyError, match="idle_ratio"):
+        rules.render({}, {})
+
+
+def test_no_price_at_all_is_no_cost(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(rules.render(rules.shipped().thresholds, {}), encoding="utf-8")
+    _promtool("check", "rules", file)
+    assert "vector(" in file.read_text(encoding="utf-8")  # the clock of budgets
+    assert f"record: {PRICE}" not in file.read_text(encoding="utf-8")
+
+
+def test_the_helm_template_has_the_same_rules() -> None:
+    """Rendered by hand: values filled in, escapes undone; what comes out are the shipped rules."""
+    tuning = rules.shipped()
+    text = rules.helm_template()
+    assert all(f"{{{{ .Values.prometheusRule.thresholds.{name} }}}}" in text for name in tuning.thresholds)
+    loop = re.compile(
+        r" *\{\{- range \$model, \$price := \.Values\.prometheusRule\.prices \}\}\n(.*?) *\{\{- end \}\}\n", re.DOTALL
+    )
+    body = loop.search(text)
+    assert body is not None
+    each = [
+        body[1]
+        .replace("{{ $model | quote }}", f'"{model}"')
+        .replace("{{ $price }}", str(price))
+        .replace("{{ $.Values.prometheusRule.currency | quote }}", f'"{tuning.currency}"')
+        for model, price in tuning.prices.items()
+    ]
+    text = loop.sub(lambda _: "".join(each), text)
+    text = re.sub(
+        r"\{\{ \.Values\.prometheusRule\.thresholds\.(\w+) \}\}", lambda found: str(tuning.thresholds[found[1]]), text
+    )
+    text = text.replace('{{ "{{" }}', "{{")
+    assert yaml.safe_load(text) == yaml.safe_load(rules.render(tuning.thresholds, tuning.prices))
