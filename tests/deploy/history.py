@@ -1,0 +1,123 @@
+"""Two hours of the demo's clouds in stepped time, as Prometheus would have kept them: scrapes with their timestamps.
+
+The exporter is scraped over HTTP by its own web server, as ever. What a dashboard is there to show happens in these
+hours: jobs come, hang, fail and wait, and for some minutes each, calls are throttled, a cloud is down, and readings
+are nonsense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.daemon import Daemon, WebSettings
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_exporter.simulator.modelarts import catalog
+
+SCRAPE_INTERVAL = 60
+DURATION = 2 * 60 * 60
+START = datetime.fromisoformat("2026-01-02T04:00:00+00:00").timestamp()
+"""A multiple of the two hours that a block of Prometheus covers, so that all samples fall into one."""
+INSTANCE = "demo.example.com:10075"
+_TARGET = f'instance="{INSTANCE}",job="trainfleet-exporter"'
+
+FAULTS = (
+    Fault({"operation": "ListJobs"}, kind="throttled", after=4000, lasts=180),
+    Fault({"api": "modelarts"}, kind="server_error", after=4800, lasts=400),
+    Fault({"operation": "DescribeMetricLast"}, kind="negative", after=5700, lasts=200),
+)
+"""What goes wrong, in seconds from the start: all of it in the second hour, and over before the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Samples in OpenMetrics with timestamps, and the Unix times of the first and the last scrape."""
+
+    samples: Path
+    start: int
+    end: int
+
+
+def record_history(folder: Path) -> History:
+    """Live through the two hours, and write down every scrape."""
+    path = folder / "history.om"
+
+    async def main() -> History:
+        simulator = Simulator(seed=1, clouds=("pai", "modelarts"))
+        for fault in FAULTS:
+            simulator.faults.add(fault)
+        async with simulator.serve() as cloud:
+            config = _config(simulator.config_yaml(cloud), folder)
+            daemon = Daemon(config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+            await daemon.start()
+            try:
+                return await _scrape(f"http://{daemon.server.addresses[0]}/metrics", path)
+            finally:
+                await daemon.stop()
+
+    return run_stepped(main, start=START)
+
+
+async def _scrape(url: str, path: Path) -> History:
+    first = int(START) + SCRAPE_INTERVAL // 2  # polls begin on the minute: between them
+    accept = {"accept": "application/openmetrics-text;version=1.0.0"}
+    with path.open("w", encoding="utf-8") as stream:
+        async with httpx.AsyncClient(trust_env=False, headers=accept) as client:
+            for number in range(DURATION // SCRAPE_INTERVAL):
+                when = first + number * SCRAPE_INTERVAL
+                await asyncio.sleep(when - time.time())
+                answer = await client.get(url)
+                answer.raise_for_status()
+                stream.writelines(_stamped(answer.text, when))
+        stream.write("# EOF\n")
+    return History(path, first, when)
+
+
+def _stamped(page: str, when: int) -> Iterator[str]:
+    """Sample lines as Prometheus keeps them, with the target's labels, and what it adds about the scrape itself."""
+    count = 0
+    for line in page.removesuffix("\n").split("\n"):
+        if line.startswith("#"):
+            continue
+        count += 1
+        name, brace, rest = line.partition("{")
+        if brace:
+            yield f"{name}{{{_TARGET},{rest} {when}\n"
+        else:
+            name, _, value = line.partition(" ")
+            yield f"{name}{{{_TARGET}}} {value} {when}\n"
+    yield f"up{{{_TARGET}}} 1 {when}\n"
+    yield f"scrape_samples_scraped{{{_TARGET}}} {count} {when}\n"
+
+
+def _config(text: str, folder: Path) -> Config:
+    """The demo's config, but polled as calmly as a real cloud, with a budget of calls, and with credentials that end:
+    what the demo never runs out of."""
+    user = (
+        f"      username: {catalog.USER_NAME}\n      password: {catalog.PASSWORD}\n"
+        f"      domain_name: {catalog.DOMAIN_NAME}\n"
+    )
+    for pattern, replacement in (
+        (r"      access_key: .*\n      secret_key: .*\n", user),
+        (r"  poll_interval: 10s\n  poll_timeout: 8s\n", "  poll_interval: 60s\n  poll_timeout: 50s\n"),
+        (r"usage: {interval: 15s}", "usage: {interval: 3m}\n      pool_workloads: {interval: 5m}"),
+        (r"interval: (15|20)s", "interval: 5m"),
+        (r"    limits:\n(?=(.*\n){2}  - )", "    limits:\n      monthly_calls: {cloudmonitor: 1000000}\n"),
+    ):
+        text, changed = re.subn(pattern, replacement, text)
+        assert changed, pattern
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    configs = {name: platform.config for name, platform in installed_platforms().items()}
+    return load_config(path, environ={}, platforms=configs)

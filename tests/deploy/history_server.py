@@ -1,0 +1,145 @@
+"""A real Prometheus on a recorded history, with the rules evaluated over all of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.deploy.history import SCRAPE_INTERVAL, History
+from tests.e2e.processes import eventually
+from tests.support.ports import held_port
+from tests.support.programs import need
+
+LATELY = 180
+"""For how long before the end alerts are known, in seconds."""
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series of an answer: its labels, and its values by Unix time."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryServer:
+    """The Prometheus that is asked."""
+
+    url: str
+    client: httpx.Client
+    history: History
+
+    def instant(self, query: str) -> list[Series]:
+        """The answer as of the last scrape. AssertionError with Prometheus' own words where it refuses the query."""
+        return self._ask("query", query=query, time=self.history.end)
+
+    def range(self, query: str, step: int = SCRAPE_INTERVAL) -> list[Series]:
+        """The answer at every step of the two hours. AssertionError as above."""
+        return self._ask("query_range", query=query, start=self.history.start, end=self.history.end, step=step)
+
+    def label_values(self, label: str, selector: str = "") -> list[str]:
+        """What a `label_values()` variable asks for."""
+        times = {"start": self.history.start, "end": self.history.end}
+        matches = {"match[]": selector} if selector else {}
+        found: list[str] = self._get(f"label/{label}/values", **times, **matches)
+        return found
+
+    def _ask(self, kind: str, **parameters: Any) -> list[Series]:
+        result = self._get(kind, **parameters)["result"]
+        return [
+            Series(row["metric"], {when: float(value) for when, value in row.get("values") or [row["value"]]})
+            for row in result
+        ]
+
+    def _get(self, path: str, **parameters: Any) -> Any:
+        answer = self.client.get(f"/api/v1/{path}", params=parameters).json()
+        assert answer["status"] == "success", f"{parameters}: {answer['error']}"
+        return answer["data"]
+
+
+@contextmanager
+def serving_history(history: History, rule_files: Iterable[Path], folder: Path) -> Iterator[HistoryServer]:
+    """Blocks made of the history, then of the rules over it, and a Prometheus that holds them."""
+    blocks = folder / "tsdb"
+    _promtool("openmetrics", "--quiet", str(history.samples), str(blocks))
+    records, alerts = _rules(rule_files)
+    turns = [(level, history.start) for level in _levels(records)]
+    turns.append((alerts, history.end - LATELY))  # over all of the time they take longer than everything else
+    # Each run of promtool asks the Prometheus that is there, which has only what earlier runs have made. The second of
+    # the minute at which a group is evaluated comes from its name and file: one for all, as if they were one group.
+    path = folder / "rules.yaml"
+    for number, (rules, start) in enumerate(turns):
+        path.write_text(yaml.safe_dump({"groups": [{"name": "rules", "interval": "1m", "rules": rules}]}), "utf-8")
+        made = folder / f"made-{number}"
+        with _prometheus(blocks, folder) as url:
+            times = (f"--start={start}", f"--end={history.end}")
+            _promtool("rules", "--quiet", f"--url={url}", *times, f"--output-dir={made}", str(path))
+        for block in made.iterdir():
+            block.rename(blocks / block.name)
+    with _prometheus(blocks, folder) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        yield HistoryServer(url, client, history)
+
+
+def _rules(rule_files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The recording rules; and the alerts, as records of the series that Prometheus has of an alert which is pending."""
+    groups = [group for path in rule_files for group in yaml.safe_load(path.read_text("utf-8"))["groups"]]
+    given = [rule for group in groups for rule in group["rules"]]
+    return [rule for rule in given if "record" in rule], [_pending(rule) for rule in given if "alert" in rule]
+
+
+def _pending(alert: dict[str, Any]) -> dict[str, Any]:
+    labels = {**alert["labels"], "alertname": alert["alert"], "alertstate": "pending"}
+    return {"record": "ALERTS", "expr": f"({alert['expr']}) * 0 + 1", "labels": labels}
+
+
+def _levels(rules: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rules in turns: those of one read only what scrapes and earlier turns have made."""
+    waiting = list(rules)
+    while waiting:
+        missing = {rule["record"] for rule in waiting}
+        ready = [rule for rule in waiting if missing.isdisjoint(_NAME.findall(rule["expr"]))]
+        assert ready, f"these records need one another: {sorted(missing)}"
+        yield ready
+        waiting = [rule for rule in waiting if rule not in ready]
+
+
+def _promtool(kind: str, *arguments: str) -> None:
+    command = [need("promtool"), "tsdb", "create-blocks-from", kind, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def _prometheus(blocks: Path, folder: Path) -> Iterator[str]:
+    """A Prometheus that scrapes nothing. It looks back just short of a scrape's interval: so is a series gone that the
+    latest scrape lacks, as scraping would have it. Files of samples have no way to say that a series has ended."""
+    config, log = folder / "prometheus.yaml", folder / "prometheus.log"
+    config.write_text("global: {}\n", "utf-8")
+    with held_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        command = [
+            need("prometheus"),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={blocks}",
+            "--storage.tsdb.retention.time=100y",
+            f"--query.lookback-delta={SCRAPE_INTERVAL - 1}s999ms",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=warn",
+        ]
+        with log.open("ab") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
+            try:
+                with httpx.Client(base_url=url, trust_env=False) as client:
+                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
+                yield url
+            finally:
+                process.terminate()

@@ -1,0 +1,184 @@
+"""What Grafana's public dashboard linter asks of dashboards, in our own words; each exception with its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.boards import Board, boards
+
+BOARDS = boards()
+each_board = pytest.mark.parametrize("board", BOARDS, ids=[board.name for board in BOARDS])
+
+BY_TARGET = {"trainfleet-exporter"}
+"""Dashboards about exporters, which are chosen by job and instance. The others are about clouds, chosen by provider:
+recording rules keep neither job nor instance, and two exporters of one provider show the same, which counts once."""
+
+OVER_THE_CHOSEN_TIME = {
+    "Collectors": "errors within the chosen time",
+    "Calls by operation": "calls within the chosen time are what is billed",
+}
+OVER_AN_HOUR = {
+    "Calls of a month at this pace against the budget": "polls come every few minutes: a pace is that of an hour",
+}
+"""Panels that take a rate or an increase over another time, with the reason."""
+
+WITHOUT_PROVIDER = {
+    "accelerator_model:trainfleet_accelerator_price:per_hour": "prices are of models, over all providers",
+    "trainfleet_exporter_build_info": "is of the exporter as a whole",
+    "trainfleet_exporter_config_last_reload_successful": "is of the exporter as a whole",
+    "trainfleet_provider_info": "lists the providers to choose from",
+}
+
+UNITS = {
+    "none", "string", "short", "percentunit", "bytes", "Bps", "s", "h", "cpm", "watt", "dateTimeAsIso",
+}  # fmt: skip
+"""Of Grafana's units those that are used here; a misspelt one would be shown as a text behind the number."""
+
+_SELECTOR = re.compile(r"([a-zA-Z_][\w:]*)\{([^}]*)\}")
+_COUNTER = re.compile(r"(?:(\w+)\()?\b([a-zA-Z_]\w*_total)\b(\{[^}]*\})?(\[[^]]+\])?")
+_RANGE = re.compile(r"\b(rate|irate|increase)\([^[]*\[([^]]+)\]")
+
+
+@each_board
+def test_the_data_source_is_a_variable(board: Board) -> None:
+    source = board.variables["datasource"]
+    assert (source["type"], source["query"], source["label"]) == ("datasource", "prometheus", "Data source")
+    assert next(iter(board.variables)) == "datasource"
+    for panel, target in board.targets():
+        for where in (panel, target):
+            assert where["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
+    for variable in board.variables.values():
+        if variable["type"] == "query":
+            assert variable["datasource"]["uid"] == "${datasource}"
+
+
+@each_board
+def test_job_and_instance_or_else_the_provider_can_be_chosen(board: Board) -> None:
+    wanted = {"job", "instance", "provider"} if board.name in BY_TARGET else {"provider"}
+    assert wanted <= board.variables.keys()
+    for name in wanted:
+        variable = board.variables[name]
+        assert (variable["type"], variable["multi"], variable["includeAll"]) == ("query", True, True)
+        # All providers: also what is of none. All jobs and instances: those found, for `up` is of every target.
+        assert variable["allValue"] == (".*" if name == "provider" else "")
+        assert variable["label"] == name.capitalize()
+
+
+@each_board
+def test_every_selector_keeps_to_the_choice(board: Board) -> None:
+    for place, metric, matchers in _selectors(board):
+        if board.name in BY_TARGET:
+            assert 'job=~"$job"' in matchers, place
+            assert 'instance=~"$instance"' in matchers, place
+        is_of_target = metric.startswith(("process_", "scrape_")) or metric in {"up", *WITHOUT_PROVIDER}
+        if not is_of_target:
+            assert 'provider=~"$provider"' in matchers, f"{place}: {metric}"
+
+
+@each_board
+def test_no_metric_is_asked_for_without_matchers(board: Board) -> None:
+    for panel, target in board.targets():
+        bare = re.findall(r"\b(?:\w+:)?trainfleet_\w+(?::\w+)?\b(?![{\w:])", re.sub(r'"[^"]*"', '""', target["expr"]))
+        assert set(bare) <= WITHOUT_PROVIDER.keys(), panel["title"]
+
+
+@each_board
+def test_variables_are_asked_for_again_when_the_time_changes(board: Board) -> None:
+    assert {v["refresh"] for v in board.variables.values() if v["type"] == "query"} == {2}
+
+
+@each_board
+def test_panels_have_titles_and_descriptions(board: Board) -> None:
+    for panel in board.json["panels"]:
+        assert panel["title"].strip()
+        if panel["type"] != "row":
+            assert panel["description"].strip().endswith("."), panel["title"]
+            assert panel["targets"], panel["title"]
+            assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+
+
+@each_board
+def test_titles_are_found_once(board: Board) -> None:
+    titles = [(panel["type"], panel["title"]) for panel in board.panels]
+    assert len(set(titles)) == len(titles)
+
+
+@each_board
+def test_units_are_known(board: Board) -> None:
+    for panel in board.panels:
+        units = [panel["fieldConfig"]["defaults"]["unit"]]
+        for override in panel["fieldConfig"]["overrides"]:
+            units += [found["value"] for found in override["properties"] if found["id"] == "unit"]
+        assert set(units) <= UNITS, panel["title"]
+
+
+@each_board
+def test_the_unit_is_that_of_the_metric(board: Board) -> None:
+    """A lone family's name says its unit."""
+    wanted = {"_ratio": "percentunit", "_bytes": "bytes", "_bytes_per_second": "Bps", "_watts": "watt"}
+    for panel in board.panels:
+        if panel["type"] == "table":
+            continue
+        for target in panel["targets"]:
+            names = {name for name, _ in _SELECTOR.findall(target["expr"]) if not name.endswith("_info")}
+            suffix = next((s for s in sorted(wanted, key=len, reverse=True) if names and min(names).endswith(s)), "")
+            if len(names) == 1 and suffix:
+                assert panel["fieldConfig"]["defaults"]["unit"] == wanted[suffix], panel["title"]
+
+
+@each_board
+def test_shares_are_drawn_from_0_to_1(board: Board) -> None:
+    for panel in board.panels:
+        defaults = panel["fieldConfig"]["defaults"]
+        if panel["type"] == "timeseries" and defaults["unit"] == "percentunit" and "pace" not in panel["title"]:
+            assert (defaults["min"], defaults["max"]) == (0, 1), panel["title"]
+
+
+@each_board
+def test_series_have_legends(board: Board) -> None:
+    for panel, target in board.targets():
+        assert bool(target["legendFormat"]) == (panel["type"] != "table"), panel["title"]
+        if panel["type"] in {"timeseries", "state-timeline"}:
+            assert panel["options"]["legend"]["showLegend"] is True
+
+
+@each_board
+def test_rates_look_back_over_the_rate_interval(board: Board) -> None:
+    for panel, target in board.targets():
+        for _, window in _RANGE.findall(target["expr"]):
+            wanted = {"$__range"} if panel["title"] in OVER_THE_CHOSEN_TIME else {"$__rate_interval"}
+            wanted |= {"1h"} if panel["title"] in OVER_AN_HOUR else set()
+            assert window in wanted, panel["title"]
+
+
+@each_board
+def test_counters_are_taken_as_rates(board: Board) -> None:
+    totals_so_far = {"trainfleet_job_restarts_total"}  # a job's own number, which the cloud counts from its beginning
+    for panel, target in board.targets():
+        for call, counter, _, window in _COUNTER.findall(target["expr"]):
+            if counter not in totals_so_far:
+                assert call in {"rate", "increase"}, f"{panel['title']}: {counter}"
+                assert window
+
+
+@each_board
+def test_histograms_keep_their_buckets(board: Board) -> None:
+    for panel, target in board.targets():
+        for labels in re.findall(r"histogram_quantile\([\d.]+, sum by \(([^)]*)\)", target["expr"]):
+            assert "le" in labels.split(", "), panel["title"]
+
+
+def test_the_selectors_are_found() -> None:
+    """The tests above would hold of nothing."""
+    found = [metric for board in BOARDS for _, metric, _ in _selectors(board)]
+    assert len(found) > 300
+    assert {"trainfleet_jobs", "user:trainfleet_held_accelerators:sum", "process_open_fds"} <= set(found)
+
+
+def _selectors(board: Board) -> Iterator[tuple[str, str, str]]:
+    for panel, target in board.targets():
+        for metric, matchers in _SELECTOR.findall(target["expr"]):
+            yield f"{board.name}: {panel['title']}", metric, matchers
