@@ -1,0 +1,52 @@
+# The exporter as an image: docker build -t trainfleet-exporter --build-arg REVISION="$(git rev-parse HEAD)" .
+#
+# Whoever needs an index of their own hands pip's settings in as a secret, which stays out of every layer:
+#   docker build --secret id=pip.conf,src="$HOME/.config/pip/pip.conf" ...
+ARG BASE=docker.io/library/python:3.13-slim-bookworm
+ARG BUILDER=${BASE}
+
+FROM ${BUILDER} AS build
+RUN python3 -m venv /opt/trainfleet-exporter
+WORKDIR /src
+COPY requirements/runtime.txt requirements/runtime.txt
+RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    /opt/trainfleet-exporter/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+    --require-hashes -r requirements/runtime.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+ARG REVISION=""
+# What only builds goes again, and pip last; tests/deploy/test_image.py holds the list to requirements/runtime.txt.
+RUN sed -i "s|^__revision__ = \"\"|__revision__ = \"${REVISION}\"|" src/trainfleet_exporter/__init__.py \
+    && pip="/opt/trainfleet-exporter/bin/python -m pip --no-cache-dir --disable-pip-version-check" \
+    && ${pip} install --no-deps --no-build-isolation --no-index . \
+    && ${pip} uninstall -q -y editables hatchling packaging pathspec pluggy tomlkit trove-classifiers \
+    && ${pip} check \
+    && ${pip} uninstall -q -y setuptools pip
+
+FROM ${BASE}
+ARG VERSION=0.1.0
+ARG REVISION=""
+LABEL org.opencontainers.image.title="trainfleet-exporter" \
+      org.opencontainers.image.description="Prometheus exporter for training jobs, pods and accelerator pools on rented clouds" \
+      org.opencontainers.image.source="https://github.com/trainfleet/trainfleet-exporter" \
+      org.opencontainers.image.documentation="https://github.com/trainfleet/trainfleet-exporter/blob/main/README.md" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# The base's pip has nothing to do here; the folders are where the config is mounted and where budgets are remembered.
+RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/ensurepip /usr/local/lib/python3*/site-packages/pip* \
+    && install -d /etc/trainfleet-exporter \
+    && install -d -o 65532 -g 65532 -m 0750 /var/lib/trainfleet-exporter
+COPY --from=build /opt/trainfleet-exporter /opt/trainfleet-exporter
+ENV PATH="/opt/trainfleet-exporter/bin:${PATH}" \
+    HOME=/var/lib/trainfleet-exporter \
+    PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+WORKDIR /var/lib/trainfleet-exporter
+EXPOSE 10075
+# With TLS, another port or address it needs to be told, or the container counts as unhealthy: --health-cmd of docker run,
+# healthcheck.test of Compose, such as: trainfleet-exporter healthcheck --url=https://127.0.0.1:8443/-/healthy
+# --tls.insecure-skip-verify. Where client certificates are wanted also --tls.cert-file.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["trainfleet-exporter", "healthcheck"]
+ENTRYPOINT ["trainfleet-exporter"]
+CMD ["--config.file=/etc/trainfleet-exporter/config.yaml"]

@@ -1,0 +1,87 @@
+{{- define "trainfleet.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "trainfleet.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "trainfleet.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "trainfleet.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "trainfleet.selector" -}}
+app.kubernetes.io/name: {{ include "trainfleet.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "trainfleet.labels" -}}
+{{ include "trainfleet.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: exporter
+app.kubernetes.io/part-of: trainfleet
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "trainfleet.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- define "trainfleet.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- .Values.serviceAccount.name | default (include "trainfleet.fullname" .) }}
+{{- else }}
+{{- .Values.serviceAccount.name | default "default" }}
+{{- end }}
+{{- end }}
+
+{{/* The config file of config.inline; nothing where it is elsewhere. Exactly one source of it may be given. */}}
+{{- define "trainfleet.config" -}}
+{{- $sources := compact (list (ternary "demo" "" .Values.demo) (ternary "config.inline" "" (not (empty .Values.config.inline))) (ternary "config.existingConfigMap" "" (not (empty .Values.config.existingConfigMap))) (ternary "config.existingSecret" "" (not (empty .Values.config.existingSecret)))) }}
+{{- if ne (len $sources) 1 }}
+{{- fail (printf "exactly one of config.inline, config.existingConfigMap, config.existingSecret and demo=true must be given; found: %s" (join ", " $sources | default "none")) }}
+{{- end }}
+{{- if .Values.config.inline }}
+{{- if kindIs "string" .Values.config.inline }}
+{{- .Values.config.inline }}
+{{- else }}
+{{- toYaml .Values.config.inline }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A probe of the page .path with the timing .timing. */}}
+{{- define "trainfleet.probe" -}}
+{{- $web := .root.Values.web }}
+{{- if eq .root.Values.probes.type "httpGet" }}
+httpGet:
+  path: {{ .path }}
+  port: http
+  scheme: {{ upper $web.scheme }}
+{{- else if eq .root.Values.probes.type "exec" }}
+exec:
+  command:
+    - trainfleet-exporter
+    - healthcheck
+    - --url={{ $web.scheme }}://127.0.0.1:{{ $web.port }}{{ .path }}
+    {{- if eq $web.scheme "https" }}
+    - --tls.insecure-skip-verify
+    {{- end }}
+{{- else }}
+tcpSocket:
+  port: http
+{{- end }}
+{{- with .timing }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

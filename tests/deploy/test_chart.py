@@ -1,0 +1,210 @@
+"""The Helm chart and the manifests made of it, as far as they can be checked without Helm; and with it, where it is."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deploy.generator import DEPLOY, kubernetes, out_of_step
+from deploy.generator.kubernetes_manifests import DIGEST
+
+import trainfleet_exporter
+from trainfleet_exporter.cli import main
+
+CHART = DEPLOY / kubernetes.CHART
+MANIFESTS = DEPLOY / kubernetes.MANIFESTS
+VALUE_FILES = sorted((CHART / "ci").glob("*-values.yaml"))
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+
+def _load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with others over them, as Helm merges them: maps key by key."""
+    result = dict(copy.deepcopy(values))
+    for key, value in over.items():
+        there = result.get(key)
+        result[key] = merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
+    return result
+
+
+def refused(folder: Path, *candidates: Mapping[str, Any]) -> dict[int, list[str]]:
+    """What the schema has against each of these values, by their number; those without a fault are left out."""
+    names = [f"values-{number}.json" for number in range(len(candidates))]
+    for name, values in zip(names, candidates, strict=True):
+        (folder / name).write_text(json.dumps(values), encoding="utf-8")
+    command = [sys.executable, "-m", "check_jsonschema", "-o", "json", "--schemafile", f"{CHART}/values.schema.json"]
+    done = subprocess.run([*command, *names], capture_output=True, text=True, cwd=folder)
+    found: dict[int, list[str]] = {}
+    for fault in json.loads(done.stdout)["errors"]:
+        found.setdefault(names.index(fault["filename"]), []).append(fault["path"])
+    return found
+
+
+def validate(*paths: Path) -> None:
+    """Hold manifests to the schemas of Kubernetes (kinds of the Prometheus operator have none there)."""
+    command = [sys.executable, "-m", "kubernetes_validate", "--strict", "--no-warn", *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_generated_is_in_step() -> None:
+    assert sorted(map(str, out_of_step((kubernetes.files,)))) == [], "run python -m deploy.generator"
+
+
+def test_the_manifests_are_of_this_chart() -> None:
+    for name in ("exporter.yaml", "servicemonitor.yaml"):
+        found = re.findall(rf"^{DIGEST}(.*)$", (MANIFESTS / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert found == [kubernetes.digest()], f"{name}: render it anew (deploy/generator/kubernetes_manifests.py)"
+
+
+def test_the_digest_is_of_everything_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chart = tmp_path / kubernetes.CHART
+    for path in [*CHART.rglob("*.yaml"), *CHART.rglob("*.tpl"), *CHART.rglob("*.txt")]:
+        target = chart / path.relative_to(CHART)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    monkeypatch.setattr(kubernetes, "DEPLOY", tmp_path)
+    before = kubernetes.digest()
+    counts = {"templates/deployment.yaml", "templates/_helpers.tpl", "Chart.yaml", "ci/manifests-values.yaml"}
+    for name in [*counts, "values.yaml", "templates/NOTES.txt", "templates/prometheusrule.yaml", "ci/tls-values.yaml"]:
+        text = (chart / name).read_text(encoding="utf-8")
+        (chart / name).write_text(text + "# changed\n", encoding="utf-8")
+        assert (kubernetes.digest() != before) == (name in counts or name == "values.yaml"), name
+        (chart / name).write_text(text, encoding="utf-8")
+    assert kubernetes.digest() == before
+
+
+def test_the_manifests_are_valid() -> None:
+    validate(*MANIFESTS.glob("*.yaml"))
+
+
+def test_the_manifests_config_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = {each["kind"]: each for each in yaml.safe_load_all((MANIFESTS / "exporter.yaml").read_text("utf-8"))}
+    pod = documents["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts.keys() == {volume["name"] for volume in pod["volumes"]}
+    (name, text), *_ = documents["ConfigMap"]["data"].items()
+    assert container["args"][0] == f"--config.file={mounts['config']}/{name}"
+    wanted = re.findall(rf"{mounts['secret-0']}/(\S+)", text)
+    assert len(wanted) == 2
+    assert all(f"--from-file={key}=" in (MANIFESTS / "exporter.yaml").read_text("utf-8") for key in wanted)
+    for key in wanted:
+        (tmp_path / key).write_text("x" * 24, encoding="utf-8")
+    config = tmp_path / "config.yaml"
+    config.write_text(text.replace(mounts["secret-0"], str(tmp_path)).replace(mounts["state"], str(tmp_path)), "utf-8")
+    assert main([f"--config.file={config}", "--config.check"]) == 0, capsys.readouterr().err
+
+
+def test_the_pod_is_as_strict_as_pods_can_be() -> None:
+    documents = {each["kind"]: each for each in yaml.safe_load_all((MANIFESTS / "exporter.yaml").read_text("utf-8"))}
+    spec = documents["Deployment"]["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    pod = spec["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (65532, 65532)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_plain_rules_are_the_shipped_ones() -> None:
+    shipped = [_load(DEPLOY / "prometheus" / "rules" / f"trainfleet-{name}.yaml") for name in ("recording", "alerts")]
+    rule = _load(MANIFESTS / "prometheusrule.yaml")
+    assert rule["spec"]["groups"] == [group for each in shipped for group in each["groups"]]
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = _load(CHART / "Chart.yaml")
+    assert chart["appVersion"] == chart["version"] == trainfleet_exporter.__version__
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "$.replicaCount": {"replicaCount": 2},
+    "$": {"replicas": 1},
+    "$.web.scheme": {"web": {"scheme": "ftp"}},
+    "$.web.telemetryPath": {"web": {"telemetryPath": "metrics"}},
+    "$.image.digest": {"image": {"digest": "abc"}},
+    "$.config.inline": {"config": {"inline": 1}},
+    "$.secrets[0]": {"secrets": [{"name": "x"}]},
+    "$.serviceAccount.tokens[0]": {"serviceAccount": {"tokens": [{"path": "x"}]}},
+    "$.prometheusRule.thresholds": {"prometheusRule": {"thresholds": {"idle_ratoi": 0.1}}},
+    "$.prometheusRule.thresholds.idle_ratio": {"prometheusRule": {"thresholds": {"idle_ratio": "a lot"}}},
+    "$.prometheusRule.prices.x": {"prometheusRule": {"prices": {"x": "free"}}},
+    "$.persistence.size": {"persistence": {"size": "big"}},
+}
+
+
+def test_the_schema_takes_the_values_that_are_meant_and_refuses_others(tmp_path: Path) -> None:
+    assert len(VALUE_FILES) >= 5
+    good = [VALUES, *(merged(VALUES, _load(path)) for path in VALUE_FILES)]
+    found = refused(tmp_path, *good, *(merged(VALUES, wrong) for wrong in WRONG.values()))
+    assert found == {number: [path] for number, path in enumerate(WRONG, len(good))}
+
+
+def _keys(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        yield f"{before}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{before}{key}.")
+
+
+def test_every_value_is_known_to_the_schema_and_back() -> None:
+    def properties(schema: Mapping[str, Any], before: str = "") -> Iterator[str]:
+        for key, value in schema.get("properties", {}).items():
+            yield f"{before}{key}"
+            yield from properties(value, f"{before}{key}.")
+
+    known = set(properties(_load(CHART / "values.schema.json")))
+    given = set(_keys(VALUES))
+    assert {key for key in known - given if not key.startswith("resources.")} == {"global"}
+    free = ("probes.", "podSecurityContext.", "securityContext.", "resources.", "dashboards.", "prometheusRule.prices.")
+    assert {key for key in given - known if not key.startswith(free)} == set()
+
+
+def test_templates_use_every_value_and_no_other() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir()))
+    used = set(re.findall(r"\.Values\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)", text))
+    given = set(_keys(VALUES))
+    assert used - given == set()
+    # Sections that templates step into by `with` are looked at as a whole.
+    entered = {"serviceMonitor", "dashboards"}
+    sections = {key.partition(".")[0] for key in used}
+    assert set(VALUES) - sections == set()
+    for key in given:
+        section, _, rest = key.partition(".")
+        if section in entered and rest:
+            assert re.search(rf"(?:\$settings|[ (])\.{rest.partition('.')[0]}\b", text), key
+    thresholds = {f"prometheusRule.thresholds.{name}" for name in VALUES["prometheusRule"]["thresholds"]}
+    assert thresholds <= used
+
+
+def test_every_flag_that_the_chart_gives_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    known = capsys.readouterr().out
+    template = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    flags = re.findall(r"^ +- (--[a-z.-]+)", template, re.MULTILINE)
+    assert len(flags) >= 6
+    assert [flag for flag in flags if flag not in known] == []
+
+
+def test_every_value_is_explained() -> None:
+    readme = (CHART / "README.md").read_text(encoding="utf-8")
+    assert [key for key in VALUES if f"`{key}" not in readme] == []

@@ -1,0 +1,136 @@
+"""The Helm chart rendered, where there is a helm.
+
+It is the one program whose tests are skipped under CI, too: Debian has no package of it, and CI installs nothing else.
+What needs no rendering is checked in test_chart.py, and the manifests there are what Helm made of the chart.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deploy.generator import DEPLOY
+from deploy.generator.kubernetes_manifests import manifests
+
+from tests.deploy.test_chart import CHART, VALUE_FILES, validate
+from tests.support.programs import need
+
+HELM = shutil.which("helm") or ""
+pytestmark = pytest.mark.skipif(not HELM, reason="helm is not installed")
+
+
+def _template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess[str]:
+    flags = [flag for path in values for flag in ("--values", str(path))]
+    command = [HELM, "template", name, str(CHART), "--namespace", "monitoring", *flags]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def _rendered(*values: Path) -> dict[str, list[dict[str, Any]]]:
+    """What comes out, by kind."""
+    done = _template(*values)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[dict[str, Any]]] = {}
+    for document in yaml.safe_load_all(done.stdout):
+        if document is not None:
+            found.setdefault(document["kind"], []).append(document)
+    return found
+
+
+def _values(name: str) -> Path:
+    return CHART / "ci" / f"{name}-values.yaml"
+
+
+@pytest.mark.parametrize("path", VALUE_FILES, ids=lambda path: path.stem)
+def test_it_renders_what_kubernetes_takes(path: Path, tmp_path: Path) -> None:
+    done = _template(path)
+    assert done.returncode == 0, done.stderr
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text(done.stdout, encoding="utf-8")
+    validate(rendered)
+    pod = _rendered(path)["Deployment"][0]["spec"]["template"]["spec"]
+    mounted = [mount["name"] for mount in pod["containers"][0]["volumeMounts"]]
+    assert sorted(mounted) == sorted(volume["name"] for volume in pod["volumes"])
+
+
+@pytest.mark.parametrize("values", [{}, {"demo": True, "config": {"existingSecret": "x"}}], ids=["none", "two"])
+def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    done = _template(path)
+    assert done.returncode == 1
+    assert "exactly one of config.inline, config.existingConfigMap" in done.stderr
+
+
+def test_a_changed_config_rolls_the_pod(tmp_path: Path) -> None:
+    def annotations(*values: Path) -> Any:
+        return _rendered(*values)["Deployment"][0]["spec"]["template"]["metadata"]["annotations"]
+
+    change = tmp_path / "change.yaml"
+    change.write_text("config: {inline: {global: {poll_interval: 2m}}}", encoding="utf-8")
+    before, after = annotations(_values("default")), annotations(_values("default"), change)
+    assert before.keys() == after.keys()
+    assert before["checksum/config"] != after["checksum/config"]
+
+
+def test_numbers_of_the_config_stay_what_they_are() -> None:
+    (config,) = _rendered(_values("everything"))["ConfigMap"][:1]
+    given = yaml.safe_load(_values("everything").read_text(encoding="utf-8"))["config"]
+    assert yaml.safe_load(config["data"][given["key"]]) == given["inline"]
+
+
+def _ordered(groups: list[dict[str, Any]]) -> list[Any]:
+    """The groups with prices, which Helm sorts, in one order."""
+
+    def place(rule: dict[str, Any]) -> str:
+        return str(rule["labels"]["accelerator_model"]) if rule["expr"].startswith("vector(") else "~"
+
+    return [{**group, "rules": sorted(group["rules"], key=place)} for group in groups]
+
+
+def test_the_rules_are_the_shipped_ones_and_can_be_tuned(tmp_path: Path) -> None:
+    promtool = need("promtool")
+    shipped = [
+        group
+        for name in ("recording", "alerts")
+        for group in yaml.safe_load(
+            (DEPLOY / "prometheus" / "rules" / f"trainfleet-{name}.yaml").read_text(encoding="utf-8")
+        )["groups"]
+    ]
+    path = tmp_path / "rules.yaml"
+    for name in ("demo", "everything"):
+        (rule,) = _rendered(_values(name))["PrometheusRule"]
+        path.write_text(yaml.safe_dump(rule["spec"]), encoding="utf-8")
+        assert subprocess.run([promtool, "check", "rules", path], capture_output=True).returncode == 0
+        for group in rule["spec"]["groups"]:
+            for each in group["rules"]:
+                if each["expr"].startswith("vector("):  # Helm writes 52.0 as 52
+                    each["expr"] = f"vector({float(each['expr'][7:-1])})"
+        assert (_ordered(rule["spec"]["groups"]) == _ordered(shipped)) == (name == "demo")
+    text = path.read_text(encoding="utf-8")
+    assert 'a "quoted" model' in text
+    assert "7200" in text
+
+
+def test_the_job_of_the_scrapes_is_the_one_that_the_rules_know() -> None:
+    (monitor,) = _rendered(_values("everything"))["ServiceMonitor"]
+    first = monitor["spec"]["endpoints"][0]["relabelings"][0]
+    assert first == {"targetLabel": "job", "replacement": "trainfleet-exporter"}
+
+
+def test_dashboards_come_as_they_are() -> None:
+    found = {name: text for each in _rendered(_values("demo"))["ConfigMap"] for name, text in each["data"].items()}
+    folder = DEPLOY / "grafana" / "dashboards"
+    assert found.keys() == {path.name for path in folder.glob("*.json")}
+    for name, text in found.items():
+        assert text.strip() == (folder / name).read_text(encoding="utf-8").strip()
+
+
+def test_the_plain_manifests_are_what_the_chart_gives() -> None:
+    done = _template(_values("manifests"), name="trainfleet-exporter")
+    for path, text in manifests(done.stdout).items():
+        committed = (DEPLOY / path).read_text(encoding="utf-8")
+        assert list(yaml.safe_load_all(committed)) == list(yaml.safe_load_all(text)), path

@@ -1,0 +1,129 @@
+"""deploy/compose: everything that it mounts is there, and everything points at each other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from deploy.compose import receiver
+
+from tests.support.programs import need
+from trainfleet_exporter.cli import _demo_parser
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FOLDER = DEPLOY / "compose"
+
+
+def _load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+COMPOSE = _load(FOLDER / "compose.yaml")
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def _mounts(service: str) -> dict[str, str]:
+    """What is mounted, by where."""
+    return {target: source for source, target, *_ in (each.split(":") for each in SERVICES[service].get("volumes", []))}
+
+
+def test_it_is_a_compose_file() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, FOLDER / "compose.yaml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_what_is_mounted_is_there(service: str) -> None:
+    for source in _mounts(service).values():
+        assert (FOLDER / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], source
+
+
+def test_the_mounts_are_those_of_this_repository() -> None:
+    mounted = {
+        (FOLDER / source).resolve() for name in SERVICES for source in _mounts(name).values() if source[0] == "."
+    }
+    grafana = {DEPLOY / "grafana" / name for name in ("provisioning", "dashboards")}
+    rules = {DEPLOY / "prometheus" / "rules", DEPLOY / "alertmanager" / "alertmanager.yml"}
+    assert grafana | rules <= mounted
+
+
+def test_images_are_pinned_and_ports_are_on_loopback() -> None:
+    for name, service in SERVICES.items():
+        assert "build" in service or re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+
+
+def test_the_exporter_takes_its_command() -> None:
+    command, *flags = SERVICES["exporter"]["command"]
+    assert command == "demo"
+    assert _demo_parser().parse_args(flags).web_listen_address == [":10075"]
+
+
+def test_prometheus_is_as_the_example_but_for_addresses() -> None:
+    example, ours = (_load(folder / "prometheus.yml") for folder in (DEPLOY / "prometheus", FOLDER))
+    (alertmanager,) = ours["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    (exporter,) = ours["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert alertmanager.partition(":")[0] in SERVICES
+    assert exporter.partition(":")[0] in SERVICES
+    text = json.dumps(ours).replace(alertmanager, "localhost:9093").replace(exporter, "localhost:10075")
+    assert json.loads(text) == example
+
+
+def test_prometheus_takes_its_config(tmp_path: Path) -> None:
+    promtool = need("promtool")
+    for target, source in _mounts("prometheus").items():
+        if target.startswith("/etc/prometheus/"):
+            there = FOLDER / source
+            copy = shutil.copytree if there.is_dir() else shutil.copy
+            copy(there, tmp_path / Path(target).name)
+    done = subprocess.run([promtool, "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "2 rule files found" in done.stdout
+
+
+def test_grafana_finds_its_dashboards_and_its_prometheus() -> None:
+    mounts, environment = _mounts("grafana"), SERVICES["grafana"]["environment"]
+    (provider,) = (_load(path) for path in (DEPLOY / "grafana" / "provisioning" / "dashboards").glob("*.yaml"))
+    folder = provider["providers"][0]["options"]["path"]
+    dashboards = FOLDER / mounts[folder]
+    home = Path(environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == folder
+    assert (dashboards / home.name).exists()
+    (source,) = (_load(path) for path in (DEPLOY / "grafana" / "provisioning" / "datasources").glob("*.yaml"))
+    variable = re.fullmatch(r"\$\{(\w+)\}", source["datasources"][0]["url"])
+    assert variable
+    assert environment[variable[1]].removeprefix("http://").partition(":")[0] in SERVICES
+
+
+def test_notifications_are_received_where_alertmanager_sends_them(capsys: pytest.CaptureFixture[str]) -> None:
+    config = _load(DEPLOY / "alertmanager" / "alertmanager.yml")
+    urls = [hook["url"] for each in config["receivers"] for hook in each.get("webhook_configs", [])]
+    assert urls
+    service = SERVICES["notifications"]
+    assert service["network_mode"] == "service:alertmanager"
+    assert {httpx.URL(url).netloc.decode() for url in urls} == {f"localhost:{service['command'][0]}"}
+
+    alert = {"status": "firing", "labels": {"alertname": "A", "severity": "info"}, "annotations": {"summary": "it is"}}
+    with ThreadingHTTPServer(("127.0.0.1", 0), receiver.Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}{httpx.URL(urls[0]).path}"
+            with httpx.Client(trust_env=False) as client:
+                answers = [client.post(url, json={"alerts": [alert]}), client.post(url, json={}), client.post(url)]
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [answer.status_code for answer in answers] == [200, 400, 413]
+    assert capsys.readouterr().out == f"{httpx.URL(urls[0]).path[1:]}: FIRING info A: it is\n"

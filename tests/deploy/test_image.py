@@ -1,0 +1,105 @@
+"""The Dockerfile, as far as it can be told without building it; deploy/image/check.sh builds and runs the image."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import trainfleet_exporter
+from tests.support.programs import need
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+LOCK = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8")
+
+
+def _last(instruction: str) -> str:
+    """The arguments of the last instruction of that name: those of the final stage."""
+    *_, last = re.finditer(rf"^{instruction} +(.*)$", DOCKERFILE, re.MULTILINE)
+    return last[1]
+
+
+def _locked() -> dict[str, set[str]]:
+    """Every distribution of the lock file, with those that need it."""
+    found: dict[str, set[str]] = {}
+    for entry in re.split(r"^(?=[a-z])", LOCK, flags=re.MULTILINE):
+        if entry:
+            needed_by = re.findall(r"^ *(?:#  )? *([^#\n ].*)$", entry.partition("# via")[2], re.MULTILINE)
+            found[entry.partition("==")[0].partition("[")[0]] = set(needed_by)
+    return found
+
+
+def test_what_only_builds_is_not_in_the_image() -> None:
+    locked = _locked()
+    kept: set[str] = set()
+    before = -1
+    while len(kept) != before:
+        before = len(kept)
+        kept |= {name for name, via in locked.items() if via & (kept | {"trainfleet-exporter (pyproject.toml)"})}
+    removed = re.findall(r"uninstall -q -y ([a-z -]+)", DOCKERFILE)
+    assert len(kept) > 20
+    assert set(removed[0].split()) == locked.keys() - kept
+    assert {"pip", "setuptools"} == set(removed[1].split())
+
+
+def test_hashes_are_required_and_nothing_else_is_fetched() -> None:
+    installs = re.findall(r"\binstall (.*?)(?:&&|$)", DOCKERFILE.replace("install -d", ""), re.MULTILINE)
+    assert len(installs) == 2
+    assert "--require-hashes -r requirements/runtime.txt" in installs[0]
+    assert "--no-index" in installs[1]
+    assert not re.search(r"\b(apt-get|curl|wget|ADD)\b", DOCKERFILE)
+
+
+def test_it_runs_as_nobody_in_particular_and_is_asked_by_our_own_command() -> None:
+    assert _last("USER") == "65532:65532"
+    health = _last("HEALTHCHECK")
+    assert json.loads(health[health.index("[") :]) == ["trainfleet-exporter", "healthcheck"]
+    assert json.loads(_last("ENTRYPOINT")) == ["trainfleet-exporter"]
+    assert _last("EXPOSE") == "10075"
+
+
+def test_its_labels_are_true() -> None:
+    labels = dict(re.findall(r"org\.opencontainers\.image\.(\w+)=\"([^\"]*)\"", _last("LABEL")))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert labels["version"] == "${VERSION}"
+    assert f"ARG VERSION={trainfleet_exporter.__version__}\n" in DOCKERFILE
+    assert f'license = "{labels["licenses"]}"' in project
+    assert labels["revision"] == "${REVISION}"
+
+
+def test_the_revision_is_stamped_where_the_exporter_looks_for_it(tmp_path: Path) -> None:
+    script = re.search(r"sed -i (\"s\|.*?\|\") (src/\S+)", DOCKERFILE)
+    assert script
+    copy = tmp_path / "__init__.py"
+    copy.write_text((ROOT / script[2]).read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run(
+        ["sh", "-c", f"sed -i {script[1]} {copy}"], env={"REVISION": "abc123", "PATH": "/usr/bin:/bin"}, check=True
+    )
+    found: dict[str, object] = {}
+    exec(copy.read_text(encoding="utf-8"), found)
+    assert found["__revision__"] == "abc123"
+
+
+def test_a_build_sees_only_what_the_image_is_made_of() -> None:
+    lines = [line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    assert lines[0] == "*"
+    admitted = {line[1:] for line in lines if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
+    assert {name for names in copied for name in names.split()} == admitted
+    assert all((ROOT / name).exists() for name in admitted)
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    beside = Path(sys.executable).parent / "hadolint"
+    program = str(beside) if beside.exists() else need("hadolint")
+    done = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_script_that_builds_and_runs_it_is_sound() -> None:
+    script = ROOT / "deploy" / "image" / "check.sh"
+    assert subprocess.run([need("bash"), "-n", script], capture_output=True).returncode == 0
+    assert script.stat().st_mode & 0o111
