@@ -76,7 +76,7 @@ class Metrics(Section):
     """What is exposed of what is known."""
 
     deny: tuple[Glob, ...] = ()
-    """Families that are not exposed: `fnmatch` patterns on their names."""
+    """Families that are not exposed, by their names: patterns with `*`, `?` and `[...]`."""
     job_labels: tuple[Text, ...] = ()
     """Tags of the platform that become labels of `trainfleet_job_labels`."""
 
@@ -85,32 +85,44 @@ class Global(Section):
     """Settings of the whole exporter. All times are seconds."""
 
     poll_interval: Duration = 60.0
+    """How often a collector without an interval of its own polls."""
     poll_timeout: Duration = 50.0
+    """The time that one sweep of one collector has; it must be below the collector's interval."""
     max_data_age: Duration = 900.0
+    """A dated reading that is older than this, or than two intervals of its collector if those are longer, is not
+    shown."""
     keep_last_good_polls: CountFrom0 = 3
+    """A part (a workspace, a pool, a list) whose polls fail shows its last good answer for so many intervals."""
     finished_job_retention: DurationOrZero = 3600.0
+    """How long a finished job keeps series of its own, counted from when it holds nothing any more."""
     metrics: Metrics = Metrics()
+    """What is exposed of what is known."""
     state_file: StateFile | None = None
-    """Where spent monthly budgets survive a restart."""
+    """A file where spent monthly budgets survive a restart; its folder must be writable. One process keeps it."""
 
 
 class Http(Section):
     """How the cloud is reached. All times are seconds."""
 
     proxy_url: Proxy | None = None
-    """Takes the place of the environment's proxies."""
+    """A proxy in place of those of the environment; a user and password in it are secrets."""
     ca_file: CaFile | None = None
+    """PEM certificates of the authorities to trust in place of the system's."""
     connect_timeout: Duration = 5.0
+    """The time that a connection has to be opened in."""
     request_timeout: Duration = 20.0
+    """The time that one attempt has to be answered in."""
     allow_plain_http: Flag = False
+    """Whether endpoints may be `http://` beyond loopback."""
 
 
 class Limits(Section):
     """How much may be asked of the cloud, shared by the providers of one account."""
 
     requests_per_second: Rate = 5.0
-    """Per API host."""
+    """For each API; less while the cloud throttles."""
     concurrency: CountFrom1 = 4
+    """How many calls of one API may be under way at once."""
     monthly_calls: MonthlyCalls = {}
     """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
 
@@ -119,25 +131,31 @@ class JobFilter(Section):
     """Jobs that match one entry of every list that is not empty; a filter without entries says nothing."""
 
     name: tuple[Regex, ...] = ()
-    """To be matched whole."""
+    """Regular expressions, one of which matches the whole name."""
     user_id: tuple[Text, ...] = ()
+    """Ids of users, as in the label `user_id`."""
     job_type: tuple[Text, ...] = ()
+    """Types, as in the label `job_type`."""
     pool_id: tuple[Text, ...] = ()
+    """Ids of pools, as in the label `pool_id`."""
 
 
 class JobsScope(Section):
     """Which jobs have series of their own. Counts are taken before this."""
 
     include: JobFilter = JobFilter()
+    """Jobs that match an entry of every list given here; all jobs where none is given."""
     exclude: JobFilter = JobFilter()
+    """Jobs that match an entry of any list given here are left out."""
 
 
 class Collector(Section):
     """What every collector has."""
 
     enabled: Flag = True
+    """Whether it runs."""
     interval: Duration | None = None
-    """Seconds; None stands for `global.poll_interval`."""
+    """How often it polls; left out, every `global.poll_interval`."""
 
     def effective_interval(self, poll_interval: float) -> float:
         """Seconds between two polls, given the global interval."""
@@ -151,16 +169,24 @@ class ProviderConfig(Section):
     """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
 
     name: Name
+    """The label `provider` of all its series; each provider has one of its own."""
     platform: Text
+    """Which cloud it is."""
     region: Region
+    """The cloud's id of the region, from which the addresses of its APIs are made."""
     account: Text | None = None
-    """Providers of one account share its API budgets and `limits`; None stands for an account of its own."""
+    """Providers of one account share its API budgets and `limits`, which are stated in one of them, or equally in all;
+    left out, the provider has an account to itself."""
     http: Http = Http()
+    """How the cloud is reached."""
     workspaces: AllOrList = "all"
+    """The workspaces that are polled: all that the credentials can see, or those with these ids."""
     jobs: JobsScope = JobsScope()
+    """Which jobs have series of their own. Counts are taken before this."""
     job_window: Duration = 2592000.0
-    """Seconds; finished jobs are counted if created within it."""
+    """Finished jobs are counted in `trainfleet_jobs` if they were created within it."""
     limits: Limits = Limits()
+    """How much may be asked of the cloud."""
 
     def given_endpoints(self) -> Mapping[str, str]:
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
@@ -179,4 +205,6 @@ class Config(Section):
     """A whole config without faults."""
 
     global_: Global = Field(default=Global(), alias="global")
+    """Settings of the whole exporter."""
     providers: tuple[SerializeAsAny[ProviderConfig], ...]
+    """What is polled: accounts and regions of clouds, one at least."""

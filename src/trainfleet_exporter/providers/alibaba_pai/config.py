@@ -29,10 +29,15 @@ class Endpoints(Section):
     """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
 
     dlc: Endpoint | None = None
+    """PAI DLC: jobs, pods, usage of single jobs."""
     paistudio: Endpoint | None = None
+    """PAI Studio: quotas (pools), their workloads and nodes."""
     aiworkspace: Endpoint | None = None
+    """PAI AIWorkSpace: workspaces."""
     cloudmonitor: Endpoint | None = None
+    """CloudMonitor: usage of jobs, pods, cards and pools."""
     sts: Endpoint | None = None
+    """STS, where a role is assumed."""
     metadata: Endpoint | None = None
     """The machine's own metadata service, which is plain HTTP by nature."""
 
@@ -56,6 +61,8 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
+    """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
+    `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
     metrics: UsageMetrics = UsageMetrics()
     """What feeds which family, in place of or beyond the table of this platform."""
     max_jobs: CountFrom0 = 500
@@ -78,12 +85,19 @@ class Collectors(Section):
     """Which collectors run, and how often."""
 
     job_counts: JobCounts = JobCounts()
+    """Finished jobs by status; live ones are counted from `jobs`."""
     jobs: Collector = Collector()
+    """Live jobs, and how they end. `pods` and `usage` need it."""
     pods: Pods = Pods()
+    """Pods of live jobs: one call a job."""
     usage: Usage = Usage()
+    """How much jobs, pods, their accelerators and pools use of what they have."""
     pools: Collector = Collector()
+    """Resource quotas. `pool_workloads` and `nodes` need it."""
     pool_workloads: Collector = Collector()
+    """What runs and waits in each pool, and each job's place in the queue."""
     nodes: Nodes = Nodes()
+    """The nodes of each pool."""
 
 
 class AlibabaPaiConfig(ProviderConfig):
@@ -92,8 +106,11 @@ class AlibabaPaiConfig(ProviderConfig):
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
 
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
+    """Who asks; left out, what the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()
+    """Addresses in place of the public ones of the region."""
     collectors: Collectors = Collectors()
+    """Which collectors run, and how often."""
 
     def endpoint(self, api: str) -> str:
         """The base URL of one API: the configured one, or the public one of the region."""

@@ -104,7 +104,9 @@ class Oidc(Section):
     """A role that trusts the tokens of an identity provider, a Kubernetes cluster's as a rule (RRSA)."""
 
     provider_arn: ProviderArn
+    """The identity provider, as RAM names it."""
     role_arn: RoleArn
+    """The role to assume."""
     token: SecretText
     """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
 
@@ -113,15 +115,21 @@ class Credentials(Section):
     """Who asks, in one of several ways."""
 
     access_key_id: SecretText | None = None
+    """Of a RAM user."""
     access_key_secret: SecretText | None = None
+    """Goes with `access_key_id`."""
     security_token: SecretText | None = None
+    """Goes with the two before, where they are temporary keys."""
     role_arn: RoleArn | None = None
     """A role to assume, with the access key or else with what the default chain finds."""
     external_id: SecretText | None = None
+    """What the role asks for beside, if it does."""
     oidc: Oidc | None = None
+    """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
     ecs_ram_role: RamRole | None = None
     """The RAM role of the machine that this runs on: its name, or true for whatever it has."""
     profile: ProfileName | None = None
+    """A profile of `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
 
     _source: Source | None = PrivateAttr(None)
     _by_default: bool = PrivateAttr(False)

@@ -32,10 +32,15 @@ class Endpoints(Section):
     """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
 
     modelarts: Endpoint | None = None
+    """ModelArts: jobs, tasks, pools."""
     iam: Endpoint | None = None
+    """IAM: tokens of a user, and the id of a project."""
     sts: Endpoint | None = None
+    """STS, where an agency is assumed."""
     metadata: Endpoint | None = None
+    """The cloud server's own metadata service, which is plain HTTP by nature."""
     aom: Endpoint | None = None
+    """AOM: usage of jobs, tasks and cards."""
 
 
 class JobCounts(Collector):
@@ -55,13 +60,21 @@ class Collectors(Section):
     """Which collectors run, and how often."""
 
     job_counts: JobCounts = JobCounts()
+    """Finished jobs by phase, and the quota of jobs; live ones are counted from `jobs`."""
     jobs: Collector = Collector()
+    """Live jobs with their tasks, and how they end. `usage` needs it."""
     usage: Usage = Usage()
+    """How much jobs and their tasks use of what they have."""
     pools: Collector = Collector()
+    """Dedicated pools. `pool_workloads`, `pool_usage` and `nodes` need it."""
     pool_workloads: Collector = Collector()
+    """What runs and waits in each pool, and each job's place in the queue."""
     jobs_v1: OptionalCollector = OptionalCollector()
+    """Jobs of the old v1 training API, with their pods and cards."""
     pool_usage: Collector = Collector()
+    """How much pools use of what they have, and their disks."""
     nodes: OptionalCollector = OptionalCollector()
+    """The nodes of each pool."""
 
 
 class HuaweiModelArtsConfig(ProviderConfig):
@@ -70,10 +83,13 @@ class HuaweiModelArtsConfig(ProviderConfig):
     apis = ("modelarts", "iam", "aom")
 
     project_id: ProjectId | None = None
-    """None: the project that is named like the region."""
+    """The project; left out, the one that the source of the credentials names, else the one named like the region."""
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
+    """Who asks; left out, what the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()
+    """Addresses in place of the public ones of the region."""
     collectors: Collectors = Collectors()
+    """Which collectors run, and how often."""
 
     def endpoint(self, api: str) -> str:
         """The base URL of one API: the configured one, or the public one of the region."""

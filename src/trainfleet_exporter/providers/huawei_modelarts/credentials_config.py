@@ -29,7 +29,9 @@ class Oidc(Section):
     """An agency that trusts the ID tokens of a provider, a Kubernetes cluster's as a rule."""
 
     provider_urn: Text
+    """The identity provider, as IAM names it."""
     agency_urn: Text
+    """The agency to assume."""
     token: SecretText
     """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
 
@@ -38,12 +40,19 @@ class Credentials(Section):
     """Who asks, in one of several ways."""
 
     access_key: SecretText | None = None
+    """The AK of an IAM user."""
     secret_key: SecretText | None = None
+    """The SK that goes with `access_key`."""
     security_token: SecretText | None = None
+    """Goes with the two before, where they are temporary keys."""
     username: Text | None = None
+    """The name of an IAM user, who gets tokens by `password`."""
     password: SecretText | None = None
+    """Goes with `username`."""
     domain_name: Text | None = None
+    """The name of the account that the user `username` belongs to."""
     oidc: Oidc | None = None
+    """An agency that trusts an identity provider's tokens, such as those of a Kubernetes cluster."""
     ecs_agency: Flag = False
     """The agency of the cloud server that this runs on."""
     profile: Text | None = None

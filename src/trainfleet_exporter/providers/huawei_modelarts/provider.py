@@ -120,6 +120,7 @@ PLATFORM = Platform(
     config=HuaweiModelArtsConfig,
     build=HuaweiModelArts,
     permissions={
+        "ListWorkspaces": "modelarts:workspace:list",
         "ListTrainingJobs": _SEARCH,
         "ShowTrainingJobMetrics": _DETAILS,
         "ShowTrainingQuotas": "modelarts:trainJob:getQuotas",

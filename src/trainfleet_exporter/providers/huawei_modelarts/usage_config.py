@@ -59,10 +59,14 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
+    """`aom` asks for all jobs together, `task_metrics` for each task of each; `auto` is AOM, and task metrics for the
+    jobs that it lacks."""
     metrics: Metrics = Metrics()
+    """What feeds which family, in place of or beyond the table of this platform."""
     aom_instance: Text = DEFAULT_INSTANCE
+    """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
-    """Of those that are asked for by task metrics."""
+    """How many jobs at most are asked for by task metrics, newest first."""
 
     @property
     def asks_aom(self) -> bool:

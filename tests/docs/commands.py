@@ -1,0 +1,107 @@
+"""The commands of a page: what each is, and what is expected of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.pages import Block, blocks
+
+NOT_HERE = {
+    "docker": "no container engine runs in the tests; the compose file and the image have tests of their own",
+    "podman": "no container engine runs in the tests; the image has tests of its own",
+    "helm": "needs a cluster; what the chart renders has tests of its own",
+    "kubectl": "needs a cluster; the manifests have tests of their own",
+    "systemctl": "needs a machine whose init is systemd; the unit has tests of its own",
+    "journalctl": "needs a machine whose init is systemd",
+    "sudo": "changes the machine",
+}
+"""Programs whose commands are not run, and why."""
+_RUN = frozenset(
+    {
+        "amtool",
+        "cat",
+        "cd",
+        "chmod",
+        "cp",
+        "curl",
+        "echo",
+        "export",
+        "mkdir",
+        "openssl",
+        "promtool",
+        "python",
+        "trainfleet-exporter",
+    }
+)
+_ENDS = frozenset({"--config.check", "--help", "-h", "--version"})
+"""Flags with which the daemon does not go on."""
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a page, and the output that the page shows for it."""
+
+    block: Block
+    text: str
+    shown: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The words of its first line, without what it sets for itself and without the folder of its program."""
+        words = shlex.split(self.text.partition("\n")[0], comments=True)
+        while words and re.fullmatch(r"\w+=.*", words[0]):
+            words.pop(0)
+        return [Path(words[0]).name, *words[1:]] if words else []
+
+    @property
+    def kind(self) -> str:
+        """`run`, `daemon` (goes on until it is ended), `make`, `not here`; empty for what nobody has thought of."""
+        words = self.words
+        if not words:
+            return ""
+        if words[0] == "make":
+            return "make"
+        if words[0] in NOT_HERE:
+            return "not here"
+        if words[0] == "trainfleet-exporter":
+            subcommand = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+            return "daemon" if subcommand in ("", "demo", "simulate") and not _ENDS & set(words) else "run"
+        return "run" if words[0] in _RUN else ""
+
+
+def commands(page: Path) -> list[Command]:
+    """Every command of a page, in its order."""
+    return [command for block in blocks(page, "sh", "console") for command in _commands(block)]
+
+
+def _commands(block: Block) -> Iterator[Command]:
+    if block.language == "sh":
+        for text in _joined(block.text.splitlines()):
+            yield Command(block, text)
+        return
+    # Of a console, `$ ` begins a command, and all else is what it prints.
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        text, *shown = part.rstrip("\n").split("\n")
+        while text.endswith("\\"):
+            text = text[:-1] + shown.pop(0).removeprefix("> ")
+        yield Command(block, text, tuple(shown))
+
+
+def _joined(lines: list[str]) -> Iterator[str]:
+    """Lines as commands: those that go on, and here-documents, are one."""
+    rest = list(lines)
+    while rest:
+        line = rest.pop(0)
+        while line.endswith("\\"):
+            line = f"{line[:-1].rstrip()} {rest.pop(0).strip()}"
+        if match := _HEREDOC.search(line):
+            while (more := rest.pop(0)) != match[1]:
+                line += f"\n{more}"
+            line += f"\n{match[1]}"
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line

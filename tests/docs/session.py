@@ -1,0 +1,195 @@
+"""A reader at a terminal, who types what a page says; only addresses are others, since tests share a machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import yaml
+
+from tests.docs.commands import Command
+from tests.docs.pages import ROOT
+from tests.e2e.processes import PATIENCE, eventually
+from tests.support.ports import held_port
+from tests.support.programs import need
+from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+
+_PROGRAMS = ("amtool", "curl", "openssl", "promtool")
+_SIMULATED = {
+    "alibaba_pai": (
+        {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET},
+        ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
+    ),
+    "huawei_modelarts": (
+        {"access_key": catalog.ACCESS_KEY, "secret_key": catalog.SECRET_KEY},
+        ("modelarts", "iam", "aom"),
+    ),
+}
+
+
+class Session:
+    """A folder that looks like a checkout, an environment that lasts from command to command, and what runs beside."""
+
+    def __init__(self, folder: Path, *, exporter: int, simulator: int) -> None:
+        """`exporter` and `simulator` are ports to use in place of those that the pages name."""
+        self._exporter, self._simulator = exporter, simulator
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._logs = folder
+        checkout, home = folder / "checkout", folder / "home"
+        checkout.mkdir()
+        home.mkdir()
+        for path in ROOT.iterdir():
+            (checkout / path.name).symlink_to(path)
+        self._state, self._place = folder / "environment", folder / "place"
+        self._state.write_text("")
+        self._place.write_text(f"{checkout}\n")
+        # Nothing of the machine's own accounts, nor of its proxies.
+        self._environ = {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def type(self, command: Command) -> None:
+        """Type a command, and compare what it prints with what the page shows."""
+        if "--config.file=config.yaml" in command.text:
+            self._have_config()
+        match command.kind:
+            case "make":
+                self._make(command)
+            case "daemon":
+                self._start(command)
+            case "run":
+                self._run(command)
+            case "not here":
+                pass
+            case _:
+                raise AssertionError(f"{command.block}: what is {command.text!r}?")
+
+    def close(self) -> None:
+        """End what runs, as Ctrl-C does."""
+        for port in list(self._running):
+            self._end(port)
+
+    def _make(self, command: Command) -> None:
+        """What make would do; of the demo, do it. (All else is this very test, or takes minutes.)"""
+        target = command.words[1]
+        answer = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
+        assert answer.returncode == 0, f"{command.block}: {answer.stderr}"
+        last = answer.stdout.strip().splitlines()[-1]
+        if target == "demo":
+            self._start(Command(command.block, last))
+
+    def _run(self, command: Command) -> None:
+        program = command.words[0]
+        if program in _PROGRAMS:
+            need(program)
+        if program == "python":  # that writes into the checkout, which is no place for a test to write
+            assert command.words[1:] == ["-m", "deploy.generator"], f"{command.block}: {command.text}"
+            command = Command(command.block, f"{command.text} --check", command.shown)
+        if program == "curl" and self._exporter not in self._running:
+            self._start(Command(command.block, "trainfleet-exporter demo"))
+        after = f"status=$?\nexport -p > {self._state}\npwd > {self._place}\nexit $status"
+        answer = subprocess.run(
+            self._shell(f"{self._readdressed(command.text)}\n{after}"),
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert answer.returncode == 0, f"{command.block}: {command.text}\n{answer.stdout}{answer.stderr}"
+        compare(command, answer.stdout)
+        if command.words[:2] == ["cp", "config.example.yaml"]:
+            self._fill_in(self._here / command.words[2])
+
+    @property
+    def _here(self) -> Path:
+        return Path(self._place.read_text().strip())
+
+    def _have_config(self) -> None:
+        """Of a page that does not say what its config.yaml is, the reader has one."""
+        path = self._here / "config.yaml"
+        if not path.exists():
+            path.write_text((ROOT / "config.example.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+            self._fill_in(path)
+
+    def _fill_in(self, path: Path) -> None:
+        """Put region and keys in, as a page says to: those of the simulated clouds."""
+        if self._simulator not in self._running:  # with an account there is no need to start a cloud
+            self._serve(self._simulator, f"trainfleet-exporter simulate --listen=127.0.0.1:{self._simulator}", "/truth")
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for provider in config["providers"]:
+            keys, apis = _SIMULATED[provider["platform"]]
+            provider["credentials"] = keys
+            provider["endpoints"] = dict.fromkeys(apis, f"http://127.0.0.1:{self._simulator}")
+            provider["limits"] = {"requests_per_second": 1000, "concurrency": 32}
+            if "project_id" in provider:
+                provider["project_id"] = catalog.PROJECT_ID
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def _start(self, command: Command) -> None:
+        """Start what goes on until it is ended, and wait until it answers."""
+        text = command.text.partition(" #")[0]
+        if "simulate" in command.words:
+            self._serve(self._simulator, self._readdressed(text), "/truth")
+        else:
+            text = re.sub(r" --web\.listen-address=\S+", "", text)
+            self._serve(self._exporter, f"{text} --web.listen-address=127.0.0.1:{self._exporter}", "/-/ready")
+
+    def _serve(self, port: int, text: str, page: str) -> None:
+        self._end(port)
+        log = self._logs / f"{port}.log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(self._shell(f"exec {text}"), env=self._environ, stdout=stream, stderr=stream)
+        self._running[port] = process
+
+        scheme, ready = ("https", 401) if "--web.config.file" in text else ("http", 200)
+
+        def answers() -> bool:
+            assert process.poll() is None, log.read_text()
+            answer = httpx.get(f"{scheme}://127.0.0.1:{port}{page}", trust_env=False, verify=False)
+            return answer.status_code == ready
+
+        eventually(answers, what=text)
+
+    def _shell(self, script: str) -> list[str]:
+        return ["bash", "-c", f'. {self._state}\ncd "$(cat {self._place})"\n{script}']
+
+    def _end(self, port: int) -> None:
+        process = self._running.pop(port, None)
+        if process is not None:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+
+    def _readdressed(self, text: str) -> str:
+        text = text.replace("localhost:10075", f"127.0.0.1:{self._exporter}")
+        return text.replace("127.0.0.1:10076", f"127.0.0.1:{self._simulator}")
+
+
+@contextlib.contextmanager
+def session(folder: Path) -> Iterator[Session]:
+    """A session with ports of its own, ended well."""
+    with held_port() as exporter, held_port() as simulator:
+        found = Session(folder, exporter=exporter, simulator=simulator)
+        with contextlib.closing(found):
+            yield found
+
+
+_VARYING = re.compile(r"[\w.,:/-]*\d[\w.,:/-]*")
+_ANY_OF_THEM = r"\S*\d\S*"
+
+
+def compare(command: Command, printed: str) -> None:
+    """Each line that the page shows was printed. `...` stands for anything, a word with a digit for any such word:
+    figures, ids and times vary, and so does the order of what polls publish."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    for shown in command.shown:
+        if shown == "...":
+            continue
+        parts = [re.escape(part) for part in _VARYING.split(shown)]
+        pattern = _ANY_OF_THEM.join(re.sub(r"(\\ )+", r"\\s+", part) for part in parts).replace(r"\.\.\.", ".*")
+        found = any(re.fullmatch(pattern, line) for line in lines)
+        assert found, f"{command.block}: no line like {shown!r} in\n{printed}"

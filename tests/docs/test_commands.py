@@ -1,0 +1,71 @@
+"""Every command of every page is typed, or it is told why it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.commands import NOT_HERE, Command, commands
+from tests.docs.pages import PAGES, ROOT, Block, all_blocks, name_of
+from tests.docs.session import compare, session
+
+_WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+def test_pages_have_commands() -> None:
+    assert {"README.md", "docs/quickstart-alibaba.md", "docs/quickstart-huawei.md"} <= {
+        name_of(page) for page in _WITH_COMMANDS
+    }
+
+
+@pytest.mark.parametrize("page", _WITH_COMMANDS, ids=name_of)
+def test_no_command_is_of_an_unknown_kind(page: Path) -> None:
+    assert [f"{command.block}: {command.text}" for command in commands(page) if not command.kind] == []
+
+
+def test_no_block_is_of_an_unknown_language() -> None:
+    known = {"sh", "console", "yaml", "json", "promql", "python", "toml", "text"}
+    assert [f"{block}: {block.language}" for block in all_blocks() if block.language not in known] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", _WITH_COMMANDS, ids=name_of)
+def test_a_reader_who_types_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    with session(tmp_path) as reader:
+        for command in commands(page):
+            reader.type(command)
+
+
+@pytest.mark.parametrize("program", NOT_HERE)
+def test_what_is_not_typed_has_a_reason(program: str) -> None:
+    assert _command(f"{program} run it").kind == "not here"
+    assert len(NOT_HERE[program]) > 15
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("trainfleet-exporter --config.file=x --config.check", "run"),
+        (".venv/bin/trainfleet-exporter --config.file=x  # the daemon", "daemon"),
+        ("trainfleet-exporter demo", "daemon"),
+        ("trainfleet-exporter once --config.file=x", "run"),
+        ("A=b curl -s localhost:10075/metrics", "run"),
+        ("make demo", "make"),
+        ("rm -rf x", ""),
+    ],
+)
+def test_kinds(text: str, kind: str) -> None:
+    assert _command(text).kind == kind
+
+
+def test_what_a_page_shows_is_compared_but_for_figures() -> None:
+    shown = _command("x", "a 12 b", "...", "last")
+    compare(shown, "first\na 345 b\nmore\nlast\n")
+    for printed in ("a x b\nlast\n", "a 1 b\n", "a 1 b c\nlast\n"):
+        with pytest.raises(AssertionError, match="no line like"):
+            compare(shown, printed)
+
+
+def _command(text: str, *shown: str) -> Command:
+    return Command(Block(ROOT / "README.md", 1, "sh", text), text, shown)

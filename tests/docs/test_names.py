@@ -1,0 +1,177 @@
+"""Every metric, record, alert, flag, config key, file and heading that a page names is there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import yaml
+from deploy.generator import docs_metrics
+
+from tests.docs.pages import DOCUMENTS, ROOT, name_of, prose, spans
+from trainfleet_exporter import cli, healthcheck
+from trainfleet_exporter.config.schema import Config, Section, is_secret
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.providers.registry import installed_platforms
+
+_RULES = [
+    rule
+    for path in (ROOT / "deploy" / "prometheus" / "rules").glob("*.yaml")
+    for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+]
+RECORDS = {rule["record"] for rule in _RULES if "record" in rule}
+ALERTS = {rule["alert"] for rule in _RULES if "alert" in rule}
+METRICS = {family.name for family in FAMILIES} | {
+    name for metric in docs_metrics.own_metrics() for name in (metric.name, *(sample.name for sample in metric.samples))
+}
+_FILES = re.compile(r"(?:docs|deploy|tests|src|benchmarks|requirements)/[\w./*-]+")
+_ON_PAGE = pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+
+
+def _whole(pattern: str) -> re.Pattern[str]:
+    """A name, in which `*` stands for some of it."""
+    return re.compile(re.escape(pattern).replace(r"\*", "[a-z_]+"))
+
+
+def _unknown(named: set[str], known: set[str]) -> list[str]:
+    return sorted(name for name in named if not any(_whole(name).fullmatch(one) for one in known))
+
+
+@_ON_PAGE
+def test_metrics(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w:./-])trainfleet_[a-z_*]+", text))
+    named -= {"trainfleet_exporter", "trainfleet_"}  # the package, and what all names begin with
+    assert _unknown(named, METRICS) == []
+
+
+@_ON_PAGE
+def test_records(page: Path) -> None:
+    named = set(re.findall(r"(?<![\w:])[a-z_]+:trainfleet_[a-z_]+:[a-z_0-9]+", page.read_text(encoding="utf-8")))
+    assert _unknown(named, RECORDS) == []
+
+
+@_ON_PAGE
+def test_alerts(page: Path) -> None:
+    named = set(re.findall(r"(?<![\w/])Trainfleet[A-Z]\w+", page.read_text(encoding="utf-8")))
+    assert _unknown(named, ALERTS) == []
+
+
+def test_the_examples_of_a_severity_have_it() -> None:
+    rows = re.findall(r"^\| `(critical|warning|info)` .*", prose(ROOT / "docs" / "alerts.md"), re.MULTILINE)
+    assert sorted(rows) == ["critical", "info", "warning"]
+    severity = {rule["alert"]: rule["labels"]["severity"] for rule in _RULES if "alert" in rule}
+    for line in prose(ROOT / "docs" / "alerts.md").splitlines():
+        if match := re.match(r"\| `(critical|warning|info)` ", line):
+            examples = re.findall(r"Trainfleet\w+", line)
+            assert examples
+            assert {severity[alert] for alert in examples} == {match[1]}
+
+
+def _help(main: Callable[[list[str]], object], *arguments: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        main([*arguments, "--help"])
+    return printed.getvalue()
+
+
+_HELP = [_help(cli.main), *(_help(cli.main, command) for command in ("demo", "once", "diagnose", "simulate"))]
+FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join([*_HELP, _help(healthcheck.main)])))
+
+
+@_ON_PAGE
+def test_flags(page: Path) -> None:
+    """Flags with a dot are ours wherever they stand; others, in a command of ours."""
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w-])--(?:config|web|log)\.[a-z.-]+[a-z]", text))
+    for command in re.findall(r"trainfleet-exporter((?: [\w./=:-]+)*)", text):
+        named |= set(re.findall(r"--[a-z][a-z.-]+", command))
+    assert named <= FLAGS, named - FLAGS
+
+
+@_ON_PAGE
+def test_make_targets(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`make ([a-z]+)", page.read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def _keys(section: type[Section], above: str) -> Iterator[str]:
+    """Every key of the config by its path, and by each end of it that names a section: `limits.concurrency`."""
+    hints = get_type_hints(section, include_extras=True)
+    for name, field in section.model_fields.items():
+        key = above + (field.alias or name)
+        yield key
+        if is_secret(field):
+            yield f"{key}_file"
+        for inner in _sections_in(hints[name]):
+            yield from _keys(inner, f"{key}.")
+
+
+def _sections_in(hint: Any) -> Iterator[type[Section]]:
+    if isinstance(hint, type) and issubclass(hint, Section):
+        yield hint
+    for part in get_args(hint):
+        yield from _sections_in(part)
+
+
+_MODELS: tuple[type[Section], ...] = (Config, *(platform.config for platform in installed_platforms().values()))
+_PATHS = {path for model in _MODELS for path in _keys(model, "")}
+KEYS = {path.split(".", start)[-1] for path in _PATHS for start in range(path.count(".") + 1)}
+KEYS |= {f"limits.monthly_calls.{api}" for platform in installed_platforms().values() for api in platform.config.apis}
+_BEGINNINGS = sorted({key.split(".")[0] for key in KEYS if "." in key})
+
+
+@_ON_PAGE
+def test_config_keys(page: Path) -> None:
+    """What is written as code, has a dot in it, and begins as a section of the config does."""
+    form = re.compile(rf"(?:{'|'.join(_BEGINNINGS)})(?:\.\w+)+")
+    named = {span for span in spans(page) if form.fullmatch(span) and not span.endswith((".py", ".md", ".yaml"))}
+    assert sorted(named - KEYS) == []
+
+
+@_ON_PAGE
+def test_files(page: Path) -> None:
+    for span in spans(page):
+        if _FILES.fullmatch(span):
+            assert list(ROOT.glob(span.rstrip("/"))), span
+
+
+@_ON_PAGE
+def test_links_and_their_headings(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        path, _, anchor = target.partition("#")
+        if "://" in path:
+            continue
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in _anchors(found), target
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as they are linked to: lower case, without punctuation, hyphens for spaces."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+def test_what_is_not_there_is_found() -> None:
+    assert _unknown({"trainfleet_jobs", "trainfleet_job_*_ratio", "trainfleet_job_nonsense"}, METRICS) == [
+        "trainfleet_job_nonsense"
+    ]
+    assert "limits.requests_per_second" in KEYS
+    assert "global.poll_interval" in KEYS
+    assert "collectors.usage.max_jobs" in KEYS
+    assert "limits.calls" not in KEYS
+    assert {"--config.file", "--listen", "--json"} <= FLAGS

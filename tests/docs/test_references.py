@@ -1,0 +1,122 @@
+"""The references that are made from the code are in step with it, and leave nothing out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from deploy.generator import docs, docs_config, docs_metrics
+
+from tests.docs.pages import prose
+from trainfleet_exporter.config.schema import Config, Section
+from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.model import PoolStatus, Status
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.telemetry import DROP_REASONS
+
+
+@pytest.mark.parametrize("path", docs.files(), ids=lambda path: path.name)
+def test_the_page_is_in_step_with_the_code(path: Path) -> None:
+    page = docs.DOCS / path.name
+    assert page.read_text(encoding="utf-8") == docs.files()[path], f"run python -m deploy.generator for {page.name}"
+
+
+def test_a_page_without_its_marks_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs, "DOCS", tmp_path)
+    for text in ("nothing", docs.BEGIN, f"{docs.END}{docs.BEGIN}", f"{docs.BEGIN * 2}{docs.END}"):
+        (tmp_path / "configuration.md").write_text(text)
+        with pytest.raises(ValueError, match=r"configuration\.md must hold"):
+            docs.files()
+
+
+def _sections(section: type[Section]) -> Iterator[type[Section]]:
+    """A section and those within, but for what feeds which family, which is a section for each family."""
+    yield section
+    for name, hint in get_type_hints(section, include_extras=True).items():
+        for part in _parts(hint) if (section.__name__, name) != ("Usage", "metrics") else ():
+            if isinstance(part, type) and issubclass(part, Section):
+                yield from _sections(part)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
+
+
+_MODELS: tuple[type[Section], ...] = (Config, *(platform.config for platform in installed_platforms().values()))
+_SECTIONS = sorted({found for model in _MODELS for found in _sections(model)}, key=str)
+
+
+@pytest.mark.parametrize("section", _SECTIONS, ids=lambda section: f"{section.__module__}.{section.__name__}")
+def test_every_key_of_the_config_says_what_it_means_and_is_on_the_page(section: type[Section]) -> None:
+    page = docs_config.reference()
+    said = docs_config.meanings(section)
+    for key, field in section.model_fields.items():
+        assert said.get(key, "").endswith("."), f"{section.__name__}.{key}"
+        names = rf"`(?:[a-z_0-9.]+\.)?{field.alias or key}(?:`|\[|\.)|#* `providers\[\]\.{key}`"
+        assert re.search(names, page), f"{section.__name__}.{key} is not on the page"
+
+
+def test_every_key_that_feeds_a_family_is_on_the_page() -> None:
+    page = docs_config.reference()
+    for platform in installed_platforms().values():
+        metrics = platform.config.model_fields["collectors"].default.usage.metrics
+        for key in type(metrics).model_fields:
+            assert f"`{key}`" in page
+
+
+def test_every_family_is_on_the_page_once_with_its_source() -> None:
+    page = docs_metrics.reference()
+    for name in [family.name for family in FAMILIES]:
+        assert len(re.findall(rf"^\| `{name}`", page, re.MULTILINE)) == 1, name
+    for family in FAMILIES:
+        said = docs_metrics.parts(family.help)
+        assert said.pai or said.modelarts, family.name
+        assert ("**E**" in _row(page, family.name)) is ("Experimental" in family.help)
+
+
+def _row(page: str, name: str) -> str:
+    return next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+
+
+@pytest.mark.parametrize(
+    "text", ["No source at all.", "A thing. Source: Azure, x; cached between polls.", "A. Source: PAI, x."]
+)
+def test_help_that_is_not_made_like_all_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"HELP|cloud"):
+        docs_metrics.parts(text)
+
+
+def test_the_parts_of_a_help_text() -> None:
+    said = docs_metrics.parts(
+        "What it is. Experimental: nobody knows. "
+        "Source: PAI-DLC A, x; or ModelArts b, y; or none by default; PAI C, z; cached between polls."
+    )
+    assert said == docs_metrics.Said("What it is.", "nobody knows", ("PAI-DLC A, x", "PAI C, z"), ("ModelArts b, y",))
+
+
+def test_the_words_that_labels_have_are_all_on_the_page() -> None:
+    page = prose(docs.DOCS / "metrics.md").partition(docs.BEGIN)[0]
+    outcomes = {getattr(error, "outcome", "ok") for error in _leaves(CloudError)} | {"no_data"}
+    outcomes -= {"circuit_open", "budget"}  # of calls that are not made
+    for word in (*Status, *PoolStatus, *DROP_REASONS, *outcomes):
+        assert f"`{word}`" in page, word
+
+
+def _leaves(error: type[CloudError]) -> Iterator[type[CloudError]]:
+    yield error
+    for kind in error.__subclasses__():
+        yield from _leaves(kind)
+
+
+def test_the_exporter_s_own_families_all_have_their_labels() -> None:
+    names = {metric.name: docs_metrics.labels_of(metric) for metric in docs_metrics.own_metrics()}
+    assert names["trainfleet_exporter_collector_success"] == ["provider", "collector"]
+    assert names["trainfleet_exporter_api_request_duration_seconds"] == ["provider", "api"]
+    assert names["trainfleet_exporter_credentials_expiry_timestamp_seconds"] == ["provider"]
+    assert {"process_cpu_seconds", "python_info", "trainfleet_provider_up"} <= names.keys()
