@@ -1,13 +1,14 @@
 """What the Helm chart has of other folders, since a chart reads its own files only: rules, thresholds, dashboards.
 
-And the rules as a plain manifest. The other manifests are what Helm makes of the chart: deploy/kubernetes/render.sh
-writes them, with the digest of what they were made of, to which a test holds them.
+And the rules as a plain manifest. The other manifests are what Helm makes of the chart: kubernetes_manifests.py writes
+them, with the digest of what they were made of, to which a test holds them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ CHART = Path("kubernetes/chart")
 MANIFESTS = Path("kubernetes/manifests")
 _BEGIN = "  # From here on: made by python -m deploy.generator of deploy/prometheus/thresholds.yaml.\n"
 _END = "  # Up to here.\n"
+_DURATION = "^([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+"""As Prometheus has it: greater units first."""
 _MADE = "Made by python -m deploy.generator of the table in deploy/generator and deploy/prometheus/thresholds.yaml"
 _RULE_HEAD = """\
 {{- /* %s. */}}
@@ -105,10 +108,16 @@ def _schema() -> str:
     schema: dict[str, Any] = json.loads((DEPLOY / CHART / "values.schema.json").read_text(encoding="utf-8"))
     section = schema["properties"]["prometheusRule"]["properties"]
     section["thresholds"]["properties"] = {
-        name: {"type": "string"} if isinstance(value, str) else {"type": "number", "minimum": 0}
-        for name, value in rules.shipped().thresholds.items()
+        name: _threshold(value) for name, value in rules.shipped().thresholds.items()
     }
     return json.dumps(schema, indent=2) + "\n"
+
+
+def _threshold(value: str | float) -> dict[str, Any]:
+    """What may take the place of a threshold: what is a duration stays one, or the operator refuses all the rules."""
+    if not isinstance(value, str):
+        return {"type": "number", "minimum": 0}
+    return {"type": "string", "pattern": _DURATION if re.match(_DURATION, value) else "."}
 
 
 def _indented(text: str) -> str:

@@ -91,7 +91,7 @@ def serving_history(history: History, rule_files: Iterable[Path], folder: Path) 
 
 
 def _rules(rule_files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The recording rules; and the alerts, as records of the series that Prometheus has of an alert which is pending."""
+    """The recording rules; and the alerts, as records of what Prometheus has of an alert which is pending."""
     groups = [group for path in rule_files for group in yaml.safe_load(path.read_text("utf-8"))["groups"]]
     given = [rule for group in groups for rule in group["rules"]]
     return [rule for rule in given if "record" in rule], [_pending(rule) for rule in given if "alert" in rule]

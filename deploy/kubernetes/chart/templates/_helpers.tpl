@@ -51,6 +51,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if ne (len $sources) 1 }}
 {{- fail (printf "exactly one of config.inline, config.existingConfigMap, config.existingSecret and demo=true must be given; found: %s" (join ", " $sources | default "none")) }}
 {{- end }}
+{{- if and .Values.demo (or .Values.web.config.existingSecret (eq .Values.web.scheme "https")) }}
+{{- fail "the demo has neither TLS nor users: with demo=true leave web.config.existingSecret empty and web.scheme at http" }}
+{{- end }}
+{{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
+{{- fail "web.scheme is https, and no web config has a tls_server_config: give web.config.existingSecret" }}
+{{- end }}
 {{- if .Values.config.inline }}
 {{- if kindIs "string" .Values.config.inline }}
 {{- .Values.config.inline }}
