@@ -34,9 +34,10 @@ LABEL org.opencontainers.image.title="trainfleet-exporter" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # The base's pip has nothing to do here; the folders are where the config is mounted and where budgets are remembered.
+# The latter is where the process starts, so any user that the image is run as may enter it.
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/ensurepip /usr/local/lib/python3*/site-packages/pip* \
     && install -d /etc/trainfleet-exporter \
-    && install -d -o 65532 -g 65532 -m 0750 /var/lib/trainfleet-exporter
+    && install -d -o 65532 -g 65532 -m 0755 /var/lib/trainfleet-exporter
 COPY --from=build /opt/trainfleet-exporter /opt/trainfleet-exporter
 ENV PATH="/opt/trainfleet-exporter/bin:${PATH}" \
     HOME=/var/lib/trainfleet-exporter \
@@ -44,9 +45,9 @@ ENV PATH="/opt/trainfleet-exporter/bin:${PATH}" \
 USER 65532:65532
 WORKDIR /var/lib/trainfleet-exporter
 EXPOSE 10075
-# With TLS, another port or address it needs to be told, or the container counts as unhealthy: --health-cmd of docker run,
-# healthcheck.test of Compose, such as: trainfleet-exporter healthcheck --url=https://127.0.0.1:8443/-/healthy
-# --tls.insecure-skip-verify. Where client certificates are wanted also --tls.cert-file.
+# With TLS or on another port it has to be told (docker run --health-cmd, healthcheck.test of Compose), or a container
+# that is well counts as unhealthy, such as:
+#   trainfleet-exporter healthcheck --tls.insecure-skip-verify --url=https://127.0.0.1:10443/-/healthy
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["trainfleet-exporter", "healthcheck"]
 ENTRYPOINT ["trainfleet-exporter"]
 CMD ["--config.file=/etc/trainfleet-exporter/config.yaml"]

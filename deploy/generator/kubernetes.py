@@ -19,8 +19,7 @@ CHART = Path("kubernetes/chart")
 MANIFESTS = Path("kubernetes/manifests")
 _BEGIN = "  # From here on: made by python -m deploy.generator of deploy/prometheus/thresholds.yaml.\n"
 _END = "  # Up to here.\n"
-_DURATION = "^([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
-"""As Prometheus has it: greater units first."""
+_DURATION = "^([0-9]+(ms|[smhdwy]))+$"
 _MADE = "Made by python -m deploy.generator of the table in deploy/generator and deploy/prometheus/thresholds.yaml"
 _RULE_HEAD = """\
 {{- /* %s. */}}

@@ -33,6 +33,7 @@ base() { # base NAME PACKAGES
 base check-builder python3,python3-venv,ca-certificates
 base check-base python3,ca-certificates
 
+! there trainfleet-exporter:check || buildah rmi "$IMAGE" >/dev/null  # or each run leaves one without a name
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 buildah build -q --format docker -t "$IMAGE" --build-arg BUILDER=localhost/check-builder --build-arg BASE=localhost/check-base \
   --build-arg REVISION="$revision" "$@" . >/dev/null
@@ -84,6 +85,11 @@ inside() { env -i "${environment[@]}" chroot --userspec=65532:65532 "$WORK/run" 
 if inside python3 -c 'open("/var/lib/trainfleet-exporter/x", "w")' 2>/dev/null; then fail "the root can be written to"; fi
 version=$(inside trainfleet-exporter --version)
 told "$version, as uid $(inside python3 -c 'import os; print(os.getuid())'), with a read-only root"
+
+other=$(env -i "${environment[@]}" chroot --userspec=4711:4711 "$WORK/run" \
+  sh -c 'cd /var/lib/trainfleet-exporter && exec trainfleet-exporter --version') || fail "another user cannot run it"
+[[ $other == "$version" ]] || fail "another user gets: $other"
+told "any other uid can run it, too"
 
 env -i "${environment[@]}" chroot --userspec=65532:65532 "$WORK/run" trainfleet-exporter demo --web.listen-address=127.0.0.1:10075 \
   >"$WORK/demo.log" 2>&1 &

@@ -146,6 +146,10 @@ WRONG: dict[str, dict[str, Any]] = {
     "$.serviceAccount.tokens[0]": {"serviceAccount": {"tokens": [{"path": "x"}]}},
     "$.prometheusRule.thresholds": {"prometheusRule": {"thresholds": {"idle_ratoi": 0.1}}},
     "$.prometheusRule.thresholds.idle_ratio": {"prometheusRule": {"thresholds": {"idle_ratio": "a lot"}}},
+    "$.prometheusRule.thresholds.idle_for": {"prometheusRule": {"thresholds": {"idle_for": "1 hour"}}},
+    "$.prometheusRule.thresholds.exporter_job": {"prometheusRule": {"thresholds": {"exporter_job": ""}}},
+    "$.probes.liveness": {"probes": {"liveness": {"timeoutSecond": 1}}},
+    "$.probes.startup.successThreshold": {"probes": {"startup": {"successThreshold": 2}}},
     "$.prometheusRule.prices.x": {"prometheusRule": {"prices": {"x": "free"}}},
     "$.persistence.size": {"persistence": {"size": "big"}},
 }
@@ -173,8 +177,8 @@ def test_every_value_is_known_to_the_schema_and_back() -> None:
 
     known = set(properties(_load(CHART / "values.schema.json")))
     given = set(_keys(VALUES))
-    assert {key for key in known - given if not key.startswith("resources.")} == {"global"}
-    free = ("probes.", "podSecurityContext.", "securityContext.", "resources.", "dashboards.", "prometheusRule.prices.")
+    assert {key for key in known - given if not key.startswith(("resources.", "probes."))} == {"global"}
+    free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", "prometheusRule.prices.")
     assert {key for key in given - known if not key.startswith(free)} == set()
 
 
@@ -193,6 +197,12 @@ def test_templates_use_every_value_and_no_other() -> None:
             assert re.search(rf"(?:\$settings|[ (])\.{rest.partition('.')[0]}\b", text), key
     thresholds = {f"prometheusRule.thresholds.{name}" for name in VALUES["prometheusRule"]["thresholds"]}
     assert thresholds <= used
+
+
+def test_the_scrapes_of_the_manifest_are_of_the_job_that_the_rules_know() -> None:
+    relabelings = _load(MANIFESTS / "servicemonitor.yaml")["spec"]["endpoints"][0]["relabelings"]
+    wanted = VALUES["prometheusRule"]["thresholds"]["exporter_job"]
+    assert relabelings == [{"targetLabel": "job", "replacement": wanted}]
 
 
 def test_every_flag_that_the_chart_gives_is_one(capsys: pytest.CaptureFixture[str]) -> None:

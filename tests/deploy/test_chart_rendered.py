@@ -56,13 +56,44 @@ def test_it_renders_what_kubernetes_takes(path: Path, tmp_path: Path) -> None:
     assert sorted(mounted) == sorted(volume["name"] for volume in pod["volumes"])
 
 
-@pytest.mark.parametrize("values", [{}, {"demo": True, "config": {"existingSecret": "x"}}], ids=["none", "two"])
+DEMO: dict[str, Any] = {"demo": True}
+
+
+@pytest.mark.parametrize("values", [{}, {**DEMO, "config": {"existingSecret": "x"}}], ids=["none", "two"])
 def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     done = _template(path)
     assert done.returncode == 1
     assert "exactly one of config.inline, config.existingConfigMap" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({**DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has neither TLS nor users"),
+        ({**DEMO, "web": {"scheme": "https"}}, "the demo has neither TLS nor users"),
+        ({"config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "no web config has a tls_server_config"),
+    ],
+    ids=["users of a demo", "TLS of a demo", "TLS of nothing"],
+)
+def test_what_would_not_be_protected_or_not_be_reached_is_refused(
+    values: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    done = _template(path)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_names_differ_however_long_the_release_is_called() -> None:
+    done = _template(_values("demo"), name="a-release-with-the-longest-name-that-helm-allows-for-one")
+    assert done.returncode == 0, done.stderr
+    found = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout) if each]
+    assert len(found) == len(set(found))
+    assert max(len(name) for kind, name in found if kind != "ConfigMap") <= 63
+    assert all(len(name) <= 253 for _, name in found)
 
 
 def test_a_changed_config_rolls_the_pod(tmp_path: Path) -> None:

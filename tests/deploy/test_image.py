@@ -61,6 +61,12 @@ def test_it_runs_as_nobody_in_particular_and_is_asked_by_our_own_command() -> No
     assert _last("EXPOSE") == "10075"
 
 
+def test_the_folder_that_it_starts_in_is_open_to_any_user_that_it_is_run_as() -> None:
+    install = re.search(rf"install -d ([^&\n]*) {_last('WORKDIR')}$", DOCKERFILE, re.MULTILINE)
+    assert install
+    assert install[1].split() == ["-o", "65532", "-g", "65532", "-m", "0755"]
+
+
 def test_its_labels_are_true() -> None:
     labels = dict(re.findall(r"org\.opencontainers\.image\.(\w+)=\"([^\"]*)\"", _last("LABEL")))
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
