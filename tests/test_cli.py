@@ -46,6 +46,7 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
         ["--config.fil=x"],
         ["--config.file=x", "--log.level=loud"],
         ["--config.file=x", "--web.telemetry-path=metrics"],
+        ["--config.file=x", "--web.telemetry-path=//elsewhere/metrics"],
         ["--config.file=x", "--web.telemetry-path=/config"],
         ["--config.file=x", "--web.listen-address=nonsense"],
         ["--config.file=x", "--web.listen-address=:99999"],

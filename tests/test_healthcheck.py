@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import ssl
 import subprocess
@@ -108,6 +109,23 @@ def test_certificates_are_verified_unless_they_need_not_be(tmp_path: Path, capsy
         assert (code, said) == (0, "healthy\n") if not fault else (code == 1 and fault in said), (host, flags, said)
 
 
+def test_an_authority_that_openssl_made_is_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ssl.create_default_context
+
+    def strict(*, cafile: str) -> ssl.SSLContext:  # as it is from Python 3.13 on
+        context = real(cafile=cafile)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    authority = Authority(tmp_path, bare=True)
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    with _answering(b"HTTP/1.1 200 OK\r\n\r\n", tls=authority.server()) as (port, _):
+        url = f"--url=https://127.0.0.1:{port}/-/healthy"
+        assert _check(capsys, url, f"--tls.ca-file={authority.file}") == (0, "healthy\n")
+
+
 def test_mutual_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     authority = Authority(tmp_path)
     context = authority.server()
@@ -147,6 +165,15 @@ def test_files_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with _answering(b"") as (port, _):
         code, said = _check(capsys, f"--url=https://127.0.0.1:{port}/", "--tls.ca-file=/nowhere")
     assert (code, said) == (1, "not healthy: No such file or directory\n")
+
+
+@pytest.mark.parametrize("away", [">&-", ">/dev/full", "| true"])
+def test_the_exit_code_is_the_answer_whoever_reads_the_words(away: str) -> None:
+    with _answering(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _):
+        asking = shlex.join([*COMMAND, "healthcheck", f"--url=http://127.0.0.1:{port}/"])
+        script = f"{{ {asking}; echo $? >&3; }} {away}"
+        done = subprocess.run(["sh", "-c", f"exec 3>&1; {script}"], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_the_command_on_a_running_daemon(tmp_path: Path) -> None:

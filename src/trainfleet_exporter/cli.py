@@ -239,7 +239,8 @@ def _listen_address(value: str) -> str:
 
 
 def _telemetry_path(value: str) -> str:
-    if not value.startswith("/") or value == "/" or any(char in value for char in "{}?# "):
+    # With two strokes in front it would be another host in the links of pages.
+    if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
         raise argparse.ArgumentTypeError(f"{value!r}: a path such as /metrics is allowed")
     if value == "/config" or value.startswith("/-/"):
         raise argparse.ArgumentTypeError(f"{value!r} is taken by another page")

@@ -16,13 +16,16 @@ _DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """A certificate authority of its own; `file` holds its certificate."""
+    """A certificate authority of its own; `file` holds its certificate.
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    One that is `bare` does not say what its key is for, as those that `openssl req -x509` makes.
+    """
+
+    def __init__(self, folder: Path, name: str = "authority", *, bare: bool = False) -> None:
         self._folder = folder
         self._name = name
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = _build(name, self._key, name, self._key, ca=True)
+        self._certificate = _build(name, self._key, name, self._key, ca=True, bare=bare)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -68,6 +71,7 @@ def _build(
     by: ec.EllipticCurvePrivateKey,
     *,
     ca: bool = False,
+    bare: bool = False,
     host: str = "",
     expired: bool = False,
 ) -> x509.Certificate:
@@ -84,7 +88,7 @@ def _build(
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
     )
-    if ca:
+    if ca and not bare:
         builder = builder.add_extension(_signs_certificates(), critical=True)
     if host:
         builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(host)]), critical=False)

@@ -74,7 +74,7 @@ class Seen:
             card for card in self.all("div", "card") if card.find("dl") is not None and card.find("h3") is not None
         ]
         return {
-            text_of(card.find("h3")): {text_of(cell[0]): text_of(cell[1]) for cell in card.find("dl") or ()}
+            text_of(card.find("h3")): {text_of(cell[0]): text_of(cell[1]) for cell in card.findall("./dl/div")}
             for card in cards
         }
 

@@ -41,6 +41,10 @@ def _remove(path: Path) -> None:
     path.unlink()
 
 
+def _move(path: Path, name: str) -> None:
+    path.rename(path.with_name(name))
+
+
 def _visit(path: Path, visit: Visit) -> None:
     async def main() -> None:
         async with serving(path) as served:
@@ -136,6 +140,20 @@ def test_a_fault_keeps_everybody_out_until_it_is_mended(path: Path, caplog: pyte
         "web config read again",
     ]
     assert "hunter2" not in "".join(told)
+
+
+def test_the_very_same_file_put_back_opens_the_door_again(path: Path) -> None:
+    async def visit(served: Served) -> None:
+        assert (await served.get()).status == 200
+        _move(path, "away")
+        await _later()
+        assert (await served.get()).status == 500
+        _move(path.with_name("away"), path.name)  # which has no other time, size and inode than before
+        await _later()
+        assert (await served.get()).status == 200
+
+    _write(path, "{}\n")
+    _visit(path, visit)
 
 
 def test_a_file_that_is_emptied_opens_no_door(path: Path) -> None:

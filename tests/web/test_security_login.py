@@ -131,7 +131,10 @@ def test_a_changed_hash_ends_what_is_remembered(counted: Counted) -> None:
     changed = {b"anna": bcrypt.hashpw(b"another-secret", bcrypt.gensalt(4))}
     assert judge(logins, b"anna", b"annas-secret", changed) is Verdict.REFUSED
     assert judge(logins, b"anna", b"another-secret", changed) is Verdict.ADMITTED
-    assert judge(logins, b"anna", b"annas-secret", {b"bert": USERS[b"bert"]}) is Verdict.REFUSED
+    only_bert = {b"bert": USERS[b"bert"]}
+    assert judge(logins, b"anna", b"annas-secret", only_bert) is Verdict.REFUSED
+    assert judge(logins, b"bert", b"berts-secret", only_bert) is Verdict.ADMITTED
+    assert logins._verified.keys() == {b"bert"}  # nothing is kept of who is no user any more
 
 
 def test_nothing_that_is_remembered_is_a_password() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.web.secured import Served, serving, trusting
-from trainfleet_exporter.web.tls import _CIPHERS, names_of
+from trainfleet_exporter.web.tls import _CIPHERS, make_context, names_of, read_pair
+from trainfleet_exporter.web.web_config import read_web_config
 
 REFUSED = (ssl.SSLError, ConnectionError, EOFError)
 
@@ -120,6 +122,45 @@ def test_only_the_allowed_names_come_in(site: Site) -> None:
     assert site.let_in(*map(site.client, allowed)) == [True] * 5
     assert site.let_in(*map(site.client, others)) == [False] * 5
     assert site.let_in(site.stranger("prometheus.test"), site.nobody()) == [False, False]
+
+
+def test_a_session_is_not_taken_up_again_with_a_certificate_that_has_expired(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem")
+    settings = read_web_config(site.path).tls
+    assert settings is not None
+    server, problems = make_context(settings, read_pair(settings)[0])
+    assert not problems
+    client = site.client("prometheus")
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    session = _agree(client, server, None)
+    assert session is not None
+    assert not session.has_ticket  # which would outlive the context
+    assert _agree(client, server, session) == session
+    later = time.time() + 2 * 86400  # the certificate is good for a day; OpenSSL does not look at it again
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+        _agree(client, server, session)
+    client.maximum_version = ssl.TLSVersion.TLSv1_3
+    assert _agree(client, server, None) is None
+
+
+def _agree(client: ssl.SSLContext, server: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+    """Agree on TLS, take leave, and return what may be taken up again; whatever goes wrong at the server is raised."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(up, down, server_side=True)
+    theirs = client.wrap_bio(down, up, server_hostname="127.0.0.1", session=session)
+    for step in ("do_handshake", "unwrap"):
+        ends = [theirs, ours]
+        while ends:
+            end = ends.pop(0)
+            try:
+                getattr(end, step)()
+            except ssl.SSLWantReadError:
+                ends.append(end)
+    kept = theirs.session
+    return kept if kept is not None and (kept.has_ticket or kept.id) else None
 
 
 def test_the_log_tells_why_somebody_was_refused_to_who_asks_for_that(

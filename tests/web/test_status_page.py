@@ -106,7 +106,10 @@ def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     assert [state for state, _ in page.providers()] == ["is-failing", "is-ok"]
     assert "1 of 3 collectors failed in the latest poll." in page.providers()[0][1]
     assert page.rows("providers")[0][0] == "pools"  # before those of the same provider that are well
-    assert "! Not all collectors are ok" in page.section("jobs")
+    doubt = "! Not all collectors are ok"
+    assert f"ma{doubt}" in page.section("jobs")
+    assert f"All 2 providers together{doubt}" in page.section("jobs")  # a sum is no surer than what it is made of
+    assert f"pai{doubt}" not in page.section("jobs")
     assert "! Not all collectors of ma are ok" in page.section("held")
 
 
@@ -121,6 +124,16 @@ def test_where_a_collector_of_jobs_has_lost_all_it_is_at_least_what_the_others_s
     assert (ma["running"], ma["queued"], ma["restarting"]) == ("≥ 1", "not known", "–")
     assert page.counts()["pai"]["running"] == "5"
     assert "7 s ago, 3 parts failed: no answer" in page.section("providers")
+
+
+def test_a_provider_in_trouble_whose_jobs_are_known_to_hold_nothing_lacks_nothing() -> None:
+    rig = Rig()
+    rig.collector("well", "jobs")
+    rig.publish("jobs", "well", holder("busy", 8))
+    rig.collector("cpu", "jobs")
+    rig.publish("counts", "cpu", *counts({Status.RUNNING: 1}))
+    rig.failing("cpu", "pools", "no answer", parts=0)
+    assert rig.see().tiles()["Accelerators held"][0] == "8"
 
 
 def test_an_error_that_is_over_is_told_for_an_hour() -> None:
@@ -165,6 +178,29 @@ def test_where_no_usage_is_known_nothing_is_called_idle() -> None:
     page = rig.see()
     assert page.tiles()["Held and idle"][0] == "not known"
     assert page.rows("held") == [["p GPU", "8", "not known", "8", "not known"]]
+
+
+def test_where_nobody_says_whether_jobs_hold_their_accelerators_it_is_not_zero() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("jobs", "p", holder("untold", 5, status=Status.UNKNOWN, holds_resources=None))
+    page = rig.see()
+    assert page.tiles()["Accelerators held"] == ("not known", "none that is known of")
+    assert page.tiles()["Held and idle"][0] == "not known"
+    assert page.rows("held") == [["p GPU", "not known", "not known", "0", "not known"]]
+
+
+def test_idle_is_at_least_what_is_known_where_jobs_are_lacking() -> None:
+    rig = healthy()
+    rig.failing("down", "jobs", "no answer", parts=0)
+    assert rig.see().tiles()["Held and idle"][0] == "≥ 10"
+    rig = Rig()
+    rig.collector("well", "jobs")
+    rig.publish("jobs", "well", holder("busy", 8))
+    rig.publish("usage", "well", usage("busy", 0.9))
+    assert rig.see().tiles()["Held and idle"][0] == "0"
+    rig.failing("down", "jobs", "no answer", parts=0)
+    assert rig.see().tiles()["Held and idle"][0] == "not known"
 
 
 def test_a_poll_that_never_ends_is_stale() -> None:

@@ -17,6 +17,7 @@ from trainfleet_exporter.exposition import Snapshot
 from trainfleet_exporter.model import Pod, Status, Workspace
 from trainfleet_exporter.web.status_page import Sources, StatusPage, endpoint, samples
 from trainfleet_exporter.web.status_page.fleet import IDLE_ROWS, read_fleet
+from trainfleet_exporter.web.status_page.own import read_own
 
 JOBS, PODS = 2_000, 8_000
 PROVIDERS = 80
@@ -105,7 +106,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     return counted
 
 
-def test_a_page_is_made_once_a_second_and_a_snapshot_read_once(reads: Mock) -> None:
+def test_a_page_is_made_once_a_second_and_a_snapshot_read_once(reads: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "SLICE_SECONDS", 0.0)  # others ask while it is being read
     rig = healthy()
 
     async def main() -> list[bytes]:
@@ -155,6 +157,28 @@ def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
 
     run_stepped(main)
     assert reads.call_count == 2
+
+
+def test_a_reload_may_add_a_provider_while_the_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "SLICE_SECONDS", 0.0)  # whoever waits gets a turn between any two families
+
+    async def main(turns: int) -> bool:
+        rig = healthy()
+        reading = asyncio.create_task(read_own(rig.telemetry, rig.errors))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        was_reading = not reading.done()
+        rig.collector("new", "jobs")
+        rig.telemetry.watch_budget("new", "dlc", Mock(calls=10, remaining=5))
+        rig.telemetry.watch_credentials("new", lambda: NOW + 60)
+        own = await reading
+        assert [name for name in own.providers if name != "new"] == ["pai", "ma"]
+        return was_reading
+
+    assert asyncio.run(main(5))
+    turns = 0
+    while asyncio.run(main(turns)):
+        turns += 1
 
 
 def test_an_old_snapshot_is_let_go() -> None:

@@ -46,6 +46,37 @@ def test_an_open_circuit_is_no_news(failures: Failures) -> None:
     assert failures.last.text == "no route"
 
 
+def test_an_open_circuit_is_news_when_what_went_wrong_before_is_over(failures: Failures) -> None:
+    failures.begin()
+    failures.add("w1", Throttled("slow down"))
+    failures.begin()  # all is well again
+    failures.end()
+    failures.begin()
+    failures.add("w1", CircuitOpen("left alone"))  # which another collector's calls have opened
+    assert failures.last is not None
+    assert failures.last.text == "left alone"
+    failures.add("w2", Unreachable("no route"))
+    assert failures.last.text == "no route"
+
+
+def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failures) -> None:
+    failures.begin()
+    failures.tell("machine types", Throttled("slow down"))
+    failures.add("w1", Unreachable("no route"))
+    failures.tell("resource types", Throttled("slow down"))
+    assert failures.last is not None
+    assert (failures.last.part, failures.last.text) == ("w1", "no route")
+
+
+def test_an_open_circuit_is_no_news_of_what_is_done_without(failures: Failures) -> None:
+    for error in (Throttled("slow down"), CircuitOpen("left alone")):
+        failures.begin()
+        failures.tell("machine types", error)
+        failures.end()
+    assert failures.last is not None
+    assert failures.last.text == "slow down"
+
+
 def test_a_fault_of_our_own_is_not_told_in_its_own_words(failures: Failures) -> None:
     failures.begin()
     failures.add("w1", ValueError("token=hunter2"))

@@ -76,7 +76,7 @@ def test_no_text_becomes_markup(name: str) -> None:
     # Nothing that is not printed, nor what turns the direction of what follows.
     harmful = {char for char in shown if unicodedata.category(char) in ("Cc", "Cs") and char != "\n"}
     assert not harmful
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\u2028\u2029]", shown)
+    assert not re.search("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029]", shown)
     assert len(page.answer.content) < 60_000
 
 

@@ -94,13 +94,17 @@ class Failures:
         self._loses = False
         self.count = 0
         self.last: LastError | None = None
-        """The first error of the latest poll that had any: those after it mostly follow from it."""
+        """The first of the weightiest errors of the latest poll that had any: those after it mostly follow from it."""
+        self._weight = 0
+        """What an error has to weigh more than to be the last one from now on."""
         self.latest: list[Exception] = []
         """The first few errors of the latest poll, for whoever asks what went wrong; without their traces, which would
         keep all that was in use when they were raised."""
 
     def begin(self) -> None:
         """A new poll begins."""
+        # That a circuit is open follows from what opened it, which says more; but not from what is long over.
+        self._weight = _weight(failed=True, rests=True) if self.count else _weight(rests=True) if self.latest else 0
         self.count = 0
         self.latest = []
         self._told = set()
@@ -115,13 +119,14 @@ class Failures:
         """A part failed."""
         self.count += 1
         self._state.success = False
-        self.tell(part, error)
+        self.tell(part, error, failed=True)
 
-    def tell(self, part: str, error: Exception) -> None:
+    def tell(self, part: str, error: Exception, *, failed: bool = False) -> None:
         """Count and log an error, whether or not a part failed by it."""
         reason = error.reason if isinstance(error, TrainfleetError) else "internal"
-        # That a circuit is open follows from what opened it, which says more.
-        if not self.latest and not (self.last is not None and isinstance(error, CircuitOpen)):
+        weight = _weight(failed=failed, rests=isinstance(error, CircuitOpen))
+        if weight > self._weight:
+            self._weight = weight
             self.last = LastError(time.time(), part, _in_words(error))
         if len(self.latest) < _LATEST:
             self.latest.append(error)
@@ -160,6 +165,12 @@ class Failures:
             self._known -= over
             fields = {"provider": self._state.provider, "collector": self._state.collector}
             log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
+
+
+def _weight(*, failed: bool = False, rests: bool) -> int:
+    """How much an error says to people: that a part failed says more than what was done without, and most errors say
+    more than that a target `rests`, its circuit being open."""
+    return 1 + 2 * failed + (not rests)
 
 
 def _in_words(error: Exception) -> str:

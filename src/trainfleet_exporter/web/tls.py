@@ -11,6 +11,7 @@ import ipaddress
 import os
 import ssl
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,11 +270,11 @@ def _verify_clients(context: ssl.SSLContext, settings: TlsSettings) -> list[Prob
     context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     # An authority in the file is believed, also one that another authority has signed.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # A session that is taken up again would not be looked at anew.
+    # A session that is taken up again is not verified anew: there is none by ticket. Those of TLS 1.2 that the server
+    # keeps cannot be switched off; they end with the context, which is another one when the files change.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    if settings.allowed_sans is not None:
-        context.sslobject_class = _checking(settings.allowed_sans)
+    context.sslobject_class = _checking(settings.allowed_sans)
     pem, problems = settings.client_ca.read()
     if not problems and not _load_authorities(context, pem):
         message = "found no certificate that can be used; allowed: those of the clients' authorities, in PEM"
@@ -344,6 +345,10 @@ def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
     return frozenset(_same(value.strip()) if kind == "IP Address" else value for kind, value in names if kind in kinds)
 
 
+def _has_expired(certificate: dict[str, Any]) -> bool:
+    return ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time()
+
+
 def _same(name: str) -> str:
     """A name, in the one way that it is written if it is an address."""
     try:
@@ -352,13 +357,17 @@ def _same(name: str) -> str:
         return name
 
 
-def _checking(allowed: frozenset[str]) -> type[ssl.SSLObject]:
-    """What a connection's TLS is done by, so that the handshake fails for a client that bears none of the names."""
+def _checking(allowed: frozenset[str] | None) -> type[ssl.SSLObject]:
+    """What a connection's TLS is done by, so that the handshake fails for a client that bears none of the names, and
+    for one whose certificate has expired since its session began."""
 
     class Checking(ssl.SSLObject):
         def do_handshake(self) -> None:
             super().do_handshake()
-            if not names_of(self.getpeercert()) & allowed:
+            certificate = self.getpeercert()
+            if self.session_reused and certificate and _has_expired(certificate):
+                raise ssl.SSLCertVerificationError(1, "the client's certificate has expired")
+            if allowed is not None and not names_of(certificate) & allowed:
                 raise ssl.SSLCertVerificationError(1, "the client's certificate bears none of the allowed names")
 
     return Checking

@@ -36,7 +36,8 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "X-XSS-Protection": (),
 }
 """The headers that may be set, and their values where these are a closed list."""
-_HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
+_HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+"""The last character of the salt has two bits only; with more of them bcrypt takes the hash for none."""
 _TLS = "tls_server_config"
 _COSTS = range(4, 19)
 """Of bcrypt; each step doubles the time, and 18 takes some ten seconds."""

@@ -52,7 +52,7 @@ def _held(held: Held) -> Html:
     return element(
         "tr",
         element("th", name(held.provider), f" {_kind(held.kind)}", _bar(held), scope="row"),
-        element("td", amount(held.held), class_="n"),
+        element("td", amount(held.held) if held.held else unknown(), class_="n"),
         element("td", idle, class_="n"),
         element("td", amount(held.unmeasured), class_="n"),
         element("td", unknown() if ratio is None else percent(ratio), class_="n"),

@@ -26,7 +26,7 @@ def jobs_section(fleet: Fleet, providers: Sequence[str], trust: Trust) -> Html:
 def _cards(fleet: Fleet, providers: Sequence[str], trust: Trust) -> Iterator[Child]:
     if len(providers) > 1 and fleet.jobs:
         together = {status: total_jobs(fleet, status, providers, trust) for status in Status}
-        yield _card(f"All {len(providers)} providers together", together)
+        yield _card(f"All {len(providers)} providers together", together, doubted() if trust.doubtful else None)
     for provider in providers[:ROWS]:
         if provider in fleet.jobs:
             cells = {status: total_jobs(fleet, status, [provider], trust) for status in Status}

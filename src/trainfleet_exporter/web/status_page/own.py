@@ -147,10 +147,12 @@ async def read_own(telemetry: Telemetry, errors: Mapping[tuple[str, str], LastEr
             if outcome not in _GOOD and count:
                 found.failures[outcome] = found.failures.get(outcome, 0) + count
     for (name, api), budget in figures[f"{_API}budget_calls"].items():
-        found = own.providers[name].apis.setdefault(api, ApiFigures(api))
-        found.budget, found.remaining = budget, figures[f"{_API}budget_remaining_calls"].get((name, api))
+        if name in own.providers:  # one that a reload adds meanwhile is on the next page
+            found = own.providers[name].apis.setdefault(api, ApiFigures(api))
+            found.budget, found.remaining = budget, figures[f"{_API}budget_remaining_calls"].get((name, api))
     for (name, _), expires in figures["trainfleet_exporter_credentials_expiry_timestamp_seconds"].items():
-        own.providers[name].expires = expires
+        if name in own.providers:
+            own.providers[name].expires = expires
     own.started = figures["process_start_time_seconds"].get(_NOBODY)
     own.reload_failed = figures["trainfleet_exporter_config_last_reload_successful"].get(_NOBODY) == 0
     own.config_read = figures["trainfleet_exporter_config_last_reload_success_timestamp_seconds"].get(_NOBODY)

@@ -150,13 +150,15 @@ class Page:
             f"{amount(count)} {cut(kind, 20).upper()}" for kind, count in sorted(kinds.items()) if count
         )
         whole = sum(kinds.values())
-        yield _tile(
-            "held", "Accelerators held", at_least(whole, complete=not trust.lacking), f"{by_kind or 'none'}{old}"
-        )
+        # Where of all jobs nobody says whether they hold theirs, it is not 0.
+        complete = not trust.lacking and (whole > 0 or not any(each.untold for each in held))
+        nothing = "none" if complete else "none that is known of"
+        yield _tile("held", "Accelerators held", at_least(whole, complete=complete), f"{by_kind or nothing}{old}")
         idle, unmeasured = sum(each.idle for each in held), sum(each.unmeasured for each in held)
         detail = f"used below {percent(IDLE_RATIO)}" + (f"; {amount(unmeasured)} not known" if unmeasured else "")
         untold = self.fleet.hides_idle or 0 < whole == unmeasured
-        yield _tile("idle", "Held and idle", unknown() if untold else amount(idle), detail, "bad" if idle else None)
+        figure = unknown() if untold else at_least(idle, complete=complete)
+        yield _tile("idle", "Held and idle", figure, detail, "bad" if idle else None)
 
     def _footer(self) -> Html:
         up = None if self.own.started is None else f"up {span(max(self.now - self.own.started, 0))}"
