@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from deploy.generator.rules_model import Alert, Group
 
 _UP = 'up{job="<exporter_job>"} == 0'
+_UNWATCHED = """\
+(
+  max by (provider, instance, job) (last_over_time(trainfleet_provider_info{job="<exporter_job>"}[1d]))
+  unless on (provider)
+  max by (provider) (trainfleet_provider_up)
+)"""
 # The rest of the calendar month in UTC+8, by which both clouds bill; in seconds.
 _BEIJING = "vector(time() + 28800)"
 _MONTH_LEFT = f"(86400 * (days_in_month({_BEIJING}) - day_of_month({_BEIJING}) + 1) - (time() + 28800) % 86400)"
@@ -16,23 +24,30 @@ EXPORTER_ALERTS = Group(
         Alert(
             "TrainfleetExporterDown",
             # By provider, so that it can silence what is said about those that nobody polls now, and only about them.
+            # The second part is of exporters that are no target any more, such as a pod that Kubernetes cannot place.
             f"""\
-(
-  max by (provider, instance, job) (last_over_time(trainfleet_provider_info{{job="<exporter_job>"}}[1d]))
-  unless on (provider)
-  max by (provider) (trainfleet_provider_up)
-)
+{_UNWATCHED}
 and on (instance, job)
 {_UP}
+or on (provider, job)
+(
+  max by (provider, job) (
+{indent(_UNWATCHED, " " * 4)}
+    unless on (instance, job)
+    up{{job="<exporter_job>"}}
+  )
+  and on (job)
+  ({_UP} or absent(up{{job="<exporter_job>"}}))
+)
 or on (instance, job)
 {_UP}
-or
+or on (job)
 absent(up{{job="<exporter_job>"}})""",
             "critical",
             "Prometheus cannot scrape the exporter, or has none to scrape; one alert for each provider that nobody "
             "watches meanwhile.",
-            "{{ with $labels.instance }}The exporter {{ . }} does not answer{{ else }}Prometheus scrapes no exporter"
-            "{{ end }}",
+            "{{ if $labels.instance }}The exporter {{ $labels.instance }} does not answer{{ else if $labels.provider }}"
+            "No exporter that polls {{ $labels.provider }} answers{{ else }}Prometheus scrapes no exporter{{ end }}",
             "Prometheus has not been able to scrape {{ with $labels.instance }}it{{ else }}any{{ end }} for "
             "<exporter_down_for>. {{ with $labels.provider }}Nobody watches the jobs and pools of {{ . }} meanwhile."
             "{{ else }}What it watches may have gone unseen since.{{ end }}",
@@ -50,12 +65,19 @@ absent(up{{job="<exporter_job>"}})""",
         ),
         Alert(
             "TrainfleetCollectorStale",
+            # The last `unless` is about a first cycle over many jobs, after a start, that has not ended yet.
             """\
 min by (provider, collector) (
   time() - last_over_time(trainfleet_exporter_collector_last_success_timestamp_seconds[<bridge>])
 )
 > <stale_intervals> * max by (provider, collector) (
   last_over_time(trainfleet_exporter_collector_interval_seconds[<bridge>])
+)
+unless on (provider, collector)
+(
+  max by (provider, collector) (trainfleet_exporter_collector_last_success_timestamp_seconds) == 0
+  unless on (provider, collector)
+  max by (provider, collector) (trainfleet_exporter_collector_success)
 )""",
             "warning",
             "A collector has not polled with full success for <stale_intervals> of its intervals.",

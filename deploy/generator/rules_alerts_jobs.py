@@ -7,7 +7,11 @@ from deploy.generator.rules_model import Alert, Group, of_a_job
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
 _ON = "on (provider, job_id, accelerator)"
-_HELD = f"sum {_BY} (last_over_time(job:trainfleet_held_accelerators:sum[<bridge>]))"
+# `max`: a job whose user got another name has two series for the time that is bridged, and holds no more than before.
+_HELD = (
+    f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
+    "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
+)
 _POD_USE = "trainfleet_pod_accelerator_utilization_ratio"
 _POD_MEANS = (
     f"max by (provider, job_id, pod_id, accelerator) (\n  avg_over_time({_POD_USE}[<straggler_window>])\n"
@@ -15,7 +19,15 @@ _POD_MEANS = (
 )
 _MEDIAN = f"quantile {_BY} (0.5, {_POD_MEANS})"
 
-_JOB = "{{ $labels.job_name }} ({{ $labels.job_id }})"
+# What is bridged ends at once when the cloud says something else: a job that starts no longer waits, one that ends is
+# not stuck. Without this, `for` would be as good as nothing wherever it is shorter than what is bridged.
+_RUNNING = """\
+and on (provider, job_id)
+max by (provider, job_id) (last_over_time(trainfleet_job_status{status="running"}[<bridge>])) == 1
+unless on (provider, job_id)
+trainfleet_job_status{status!="running"} == 1"""
+
+_JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
     "{{ with query (printf `trainfleet_job_status_reason{provider=%q,job_id=%q} == 1` $labels.provider $labels.job_id) "
@@ -35,7 +47,11 @@ JOB_ALERTS = Group(
 max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<bridge>])) == 1
 unless on (provider, job_id)
 time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<bridge>]))
-> <job_failed_seconds>"""),
+> <job_failed_seconds>
+unless on (provider, job_id)
+max by (provider, job_id) (
+  last_over_time(trainfleet_job_status{status="failed"}[<bridge>] offset <job_failed_seconds>s)
+) == 1"""),
             "warning",
             "A job failed, within the last <job_failed_seconds> s.",
             f"The job {_JOB} failed",
@@ -48,7 +64,9 @@ time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_times
 and {_ON}
 max {_BY} (avg_over_time({_USE}[<idle_window>])) < <idle_ratio>
 and {_ON}
-max {_BY} (last_over_time({_USE}[<bridge>]))"""),
+max {_BY} (last_over_time({_USE}[<bridge>]))
+unless on (provider, job_id)
+max by (provider, job_id) (trainfleet_job_holds_resources) == 0"""),
             "warning",
             "A job holds accelerators and uses less than <idle_ratio> of them, on average over <idle_window>.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
@@ -66,8 +84,7 @@ and {_ON}
 max {_BY} (count_over_time({_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
 max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
-and on (provider, job_id)
-max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running"}}[<bridge>])) == 1"""),
+{_RUNNING}"""),
             "warning",
             "A running job that worked before (<stuck_worked_ratio> or more within <stuck_worked_within>) has "
             "not used its accelerators for <stuck_window>.",
@@ -83,11 +100,12 @@ max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running
 {_POD_MEANS}
 < {_ON} group_left ()
 (<straggler_share> * ({_MEDIAN} > <straggler_busy_ratio>))
-and on (provider, job_id)
-max by (provider, job_id) (last_over_time(trainfleet_job_status{{status="running"}}[<bridge>])) == 1"""),
+unless on (provider, job_id, pod_id)
+trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
+{_RUNNING}"""),
             "warning",
             "A pod uses less than <straggler_share> times the median of its job's pods, while the job works.",
-            "The pod {{ $labels.pod_id }} of the job {{ $labels.job_name }} falls behind the others",
+            f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} falls behind the others",
             "It used {{ $value | humanizePercentage }} of its accelerators over <straggler_window>, less than "
             f"<straggler_share> times the median of the job's pods.{_NODE} The job is of {_OWNER} on "
             "{{ $labels.provider }}.",
@@ -111,6 +129,10 @@ max by (provider, job_id) (
             of_a_job("""\
 count by (provider, job_id) (
   max by (provider, job_id, pod_id) (max_over_time(trainfleet_pod_evicted[<evictions_window>])) == 1
+  unless on (provider, job_id, pod_id)
+  max by (provider, job_id, pod_id) (
+    last_over_time(trainfleet_pod_evicted[<bridge>] offset <evictions_window>)
+  ) == 1
 ) >= <evictions>"""),
             "info",
             "Pods of a job were evicted within <evictions_window>.",
@@ -122,7 +144,8 @@ count by (provider, job_id) (
             "TrainfleetJobQueuedTooLong",
             of_a_job(
                 "max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))\n"
-                "> <queued_seconds>"
+                "> <queued_seconds>\nunless on (provider, job_id)\n"
+                'trainfleet_job_status{status!="queued"} == 1'
             ),
             "info",
             "A job has been queued for more than <queued_seconds> s.",

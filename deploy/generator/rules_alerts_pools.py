@@ -18,6 +18,8 @@ POOL_ALERTS = Group(
   or on (provider, pool_id)
   count by (provider, pool_id) (
     max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_status{status="abnormal"}[<bridge>])) == 1
+    unless on (provider, pool_id, node_name)
+    trainfleet_node_status{status!="abnormal"} == 1
   )
 )
 and on (provider, pool_id)

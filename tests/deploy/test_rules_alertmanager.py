@@ -83,7 +83,6 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             ],
             [
                 _of("TrainfleetJobIdle", **{**JOB, "provider": "other"}),
-                _of("TrainfleetCredentialsExpiring", provider="p"),
                 _of("TrainfleetApiThrottled", provider="p", api="dlc"),
             ],
             id="a provider is down",
@@ -107,6 +106,12 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [],
             [_of("TrainfleetJobStuck", **JOB), _of("TrainfleetCollectorStale", provider="p")],
             id="an exporter is down whose providers another one polls",
+        ),
+        pytest.param(
+            _of("TrainfleetCredentialsExpiring", provider="p"),
+            [_of("TrainfleetProviderDown", provider="p"), _of("TrainfleetCollectorStale", provider="p", collector="x")],
+            [_of("TrainfleetProviderDown", provider="other"), _of("TrainfleetApiThrottled", provider="p", api="dlc")],
+            id="credentials have ended",
         ),
         pytest.param(
             _of("TrainfleetJobStuck", **JOB),

@@ -232,7 +232,7 @@ def _facts() -> list[Panel]:
             "Restarts",
             "Restarts of the job within each interval of the graph.",
             "short",
-            Query(f"sum(increase(trainfleet_job_restarts_total{{{_ONE}}}[$__rate_interval]))", "restarts"),
+            Query(f"max(increase(trainfleet_job_restarts_total{{{_ONE}}}[$__rate_interval]))", "restarts"),
             width=6,
             height=7,
         ),
