@@ -77,7 +77,8 @@ class Session:
     def _make(self, command: Command) -> None:
         """What make would do; of the demo, do it. (All else is this very test, or takes minutes.)"""
         target = command.words[1]
-        answer = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
+        # In an environment of its own: these tests may run below `make test`, of which it would take itself for a part.
+        answer = subprocess.run(["make", "-n", target], cwd=ROOT, env=self._environ, capture_output=True, text=True)
         assert answer.returncode == 0, f"{command.block}: {answer.stderr}"
         last = answer.stdout.strip().splitlines()[-1]
         if target == "demo":

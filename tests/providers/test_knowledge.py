@@ -27,24 +27,41 @@ from trainfleet_exporter.providers.knowledge import Groundwork
 def test_a_poll_that_others_build_on_is_waited_for(
     good: bool | None, whole: bool | None, needed: bool, takes: float, waits: float
 ) -> None:
-    async def main() -> float:
-        groundwork = Groundwork()
-        if good is not None:
-            groundwork.begin()
-            groundwork.done(good=good, whole=whole)
-        loop = asyncio.get_running_loop()
+    groundwork = Groundwork()
+    if good is not None:
+        groundwork.begin()
+        groundwork.done(good=good, whole=whole)
+    assert run_stepped(lambda: _waited(groundwork, needed=needed, takes=takes)) == waits
 
-        async def poll() -> None:
-            groundwork.begin()
-            await asyncio.sleep(takes)
-            groundwork.done(good=True)
 
-        async def build() -> float:
-            await groundwork.wait(5.0, needed=needed)
-            return loop.time()
+@pytest.mark.parametrize("late", [0.0001, 0.9])
+def test_what_is_due_together_may_begin_last(late: float) -> None:
+    groundwork = Groundwork()
+    groundwork.begin()
+    groundwork.done(good=False)
+    assert run_stepped(lambda: _waited(groundwork, takes=30.0, late=late)) == pytest.approx(30.0 + late)
 
-        # They are due together, and the one that is built on happens to begin last.
-        waited, _ = await asyncio.gather(build(), poll())
-        return waited
 
-    assert run_stepped(main) == waits
+def test_who_is_not_due_with_it_is_held_up_for_a_moment_only() -> None:
+    groundwork = Groundwork()
+    groundwork.begin()
+    groundwork.done(good=False)
+    assert run_stepped(lambda: _waited(groundwork, takes=30.0, late=600.0)) == 1.0
+
+
+async def _waited(groundwork: Groundwork, *, takes: float, needed: bool = True, late: float = 0.0) -> float:
+    """For how long somebody waits who is due together with a poll, which begins `late` and takes that long."""
+
+    async def poll() -> None:
+        await asyncio.sleep(late)
+        groundwork.begin()
+        await asyncio.sleep(takes)
+        groundwork.done(good=True)
+
+    async def build() -> float:
+        await groundwork.wait(5.0, needed=needed)
+        return asyncio.get_running_loop().time()
+
+    # The one that is built on happens to begin last.
+    waited, _ = await asyncio.gather(build(), poll())
+    return waited

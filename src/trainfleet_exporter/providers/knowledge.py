@@ -15,6 +15,10 @@ _PATIENCE = 0.25
 """The part of its time that a poll waits for a list that lacked something; the rest is for what can do without."""
 
 
+_TOGETHER = 1.0
+"""Seconds within which polls that are due together have begun, in an order that nobody promises."""
+
+
 class Groundwork:
     """Lets collectors wait for the one that they build on: for its first poll, and after a bad one for the next.
 
@@ -23,6 +27,7 @@ class Groundwork:
     """
 
     def __init__(self) -> None:
+        self._begun = asyncio.Event()
         self._ended = asyncio.Event()
         self._was_polled = False
         self._is_good = False
@@ -30,11 +35,13 @@ class Groundwork:
 
     def begin(self) -> None:
         """A poll begins."""
+        self._begun.set()
         if not self._is_whole:
             self._ended.clear()
 
     def done(self, *, good: bool, whole: bool | None = None) -> None:
         """It ended, and what is built on it is known, or not; and if so, all of it, or not."""
+        self._begun.clear()
         self._was_polled = True
         self._is_good = good
         self._is_whole = good if whole is None else whole
@@ -45,8 +52,10 @@ class Groundwork:
 
         Where the last one only lacked something, or is not `needed` for everything, wait `patience` seconds at most.
         """
-        if not self._is_whole:
-            await asyncio.sleep(0)  # what is due together begins in an order that nobody promises
+        if self._was_polled and not self._is_whole:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TOGETHER):
+                    await self._begun.wait()
         with contextlib.suppress(TimeoutError):
             is_patient = self._is_good or (self._was_polled and not needed)
             async with asyncio.timeout(patience if is_patient else None):
