@@ -111,6 +111,10 @@ class World:
         """A figure of a pool as the API tells it: its children's included."""
         return sum((what(pool) for pool in self.family(pool_id)), Amount())
 
+    def stop(self, job: Job) -> None:
+        """Somebody stops a running job, as in the console: the cloud is about it from the next second on."""
+        self._at(self.now + 1, lambda: self._stop(job) if job.status == "Running" else None)
+
     def _at(self, at: int, happen: Callable[[], None]) -> None:
         self._scheduled += 1
         heapq.heappush(self._events, (at, self._scheduled, happen))
@@ -178,9 +182,7 @@ class World:
     def _given_up(self, job: Job) -> None:
         pool = self.pools[job.draft.pool_id]
         pool.leave(job)
-        job.reason = STOPPED_BY_USER
-        self._become(job, "Stopping")
-        self._after(job, job.draft.plan.stopping, self._stopped)
+        self._stop(job)
         self._place(pool)  # somebody may have waited behind it
 
     # How a job runs.
@@ -268,6 +270,11 @@ class World:
     def _end_pod(self, pod: Pod, outcome: str) -> None:
         if pod.finished is None:
             pod.status, pod.finished = outcome, self.now
+
+    def _stop(self, job: Job) -> None:
+        job.reason = STOPPED_BY_USER
+        self._become(job, "Stopping")
+        self._after(job, job.draft.plan.stopping, self._stopped)
 
     def _stopped(self, job: Job) -> None:
         job.stopped = self.now
