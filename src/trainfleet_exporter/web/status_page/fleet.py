@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from trainfleet_exporter.exposition import Snapshot
+from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.model import FINISHED, Status
 from trainfleet_exporter.web.status_page.samples import Slices, row, rows, unescape
 
@@ -30,16 +31,7 @@ _INFO = "trainfleet_job_info"
 _STATUS = "trainfleet_job_status"
 _STARTED = "trainfleet_job_started_timestamp_seconds"
 _PROVIDER = "trainfleet_provider_info"
-_INFO_LABELS = (
-    "job_name",
-    "job_type",
-    "workspace_id",
-    "pool_id",
-    "user_id",
-    "user_name",
-    "resource_type",
-    "payment_type",
-)
+_INFO_LABELS = next(family.labels or () for family in FAMILIES if family.name == _INFO)
 READ = (_JOBS, _HOLDS, _REQUESTED, _UTILIZATION, _INFO, _STATUS, _STARTED, _PROVIDER)
 
 
