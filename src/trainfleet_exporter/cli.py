@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import trainfleet_exporter
+from trainfleet_exporter import memory
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.descriptors import check_descriptors
@@ -99,6 +100,7 @@ def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
 
     async def run(stopped: asyncio.Event) -> None:
         daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options))
+        memory.settle()
         try:
             await daemon.start()
             hangup.listen(daemon.request_reload)

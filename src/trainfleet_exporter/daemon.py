@@ -77,11 +77,13 @@ class Daemon:
         sockets = listen_on_each(web.addresses)
         self._gate = web.gate
         self.server = _server(make_app(pages), sockets, web.gate)
+        self._ready_pages: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll: a scrape is answered from the first moment on."""
         await self.server.start()
+        self._ready_pages = asyncio.create_task(self.exporter.board.keep_ready())
         self._schedule.start()
         self._manager.ready()
         if self._gate is not None:
@@ -119,6 +121,8 @@ class Daemon:
                     await self._reloader.stop()
                 await self._schedule.stop()
                 await self.server.stop()
+                if self._ready_pages is not None:
+                    self._ready_pages.cancel()
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("stopped without waiting any longer for connections to close")

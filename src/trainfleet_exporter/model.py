@@ -7,9 +7,12 @@ Prometheus label is an empty one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+import msgspec
 
 
 class Status(StrEnum):
@@ -324,3 +327,36 @@ class DeviceUsage:
     utilization: float | None = None
     memory_utilization: float | None = None
     power_watts: float | None = None
+
+
+class Subject(msgspec.Struct, gc=False, eq=False):
+    """What readings are of (a job, a pod, one of its devices, a pool): one and the same object while it is there.
+
+    A bulk source tells of the same things in every answer, in one for each metric. That each of them is one object
+    keeps a reading as small as a number, and lets the labels that name it be written once in its life. It belongs to
+    one provider and one class of the model. There may be hundreds of thousands: the collector of garbage passes them
+    by.
+    """
+
+    keys: tuple[str, ...]
+    """The values of the labels that name it, of whose job (or pool) it is first."""
+    labels: str = ""
+    """All of its labels as they stand on the page; empty until they are first written (exposition.Renderer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """One reading of many things at once, as bulk sources tell it: a column of a table.
+
+    It shows the same as an object of the class `of` for each subject, with `field` alone given.
+    """
+
+    of: type
+    """JobUsage, PodUsage, DeviceUsage or PoolUsage."""
+    field: str
+    """What is read, as a path from an object of that class: `values.cpu`, or `utilization` of a device."""
+    subjects: Sequence[Subject]
+    values: Sequence[float]
+    """In the order of the subjects, each of which has one."""
+    accelerator: Accelerator = "gpu"
+    """The kind that ratios of accelerators are of."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.transport.test_budget import JANUARY, Clock
-from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
+from trainfleet_exporter.exposition import Basis, Board, Renderer, RenderSettings, Update
 from trainfleet_exporter.polling import Pacing, PartStore, Poll, Schedule, Sweep
 from trainfleet_exporter.telemetry import CollectorState
 from trainfleet_exporter.transport import Budget
@@ -69,9 +69,9 @@ def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> 
 
 
 class _SlowRenderer(Renderer):
-    async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
+    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
         await asyncio.sleep(5)
-        return self.render(provider, objects)
+        return await super().update(provider, objects, basis)
 
 
 def _store(board: Board) -> PartStore:
@@ -99,7 +99,7 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
     class Watched(Board):
         puts = 0
 
-        def put(self, part: object, rendered: Mapping[str, Sequence[bytes]]) -> None:
+        def put(self, part: object, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
             self.puts += bool(rendered)
             super().put(part, rendered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
@@ -110,6 +111,35 @@ def test_watchers_see_the_filtered_live_jobs() -> None:
     _settle(book.workspace("w"), RUNNING, replace(RUNNING, job_id="b"), now=2000)
     book.changed()
     assert seen == [["b"]]
+
+
+def test_watchers_are_told_of_workspaces_that_go_and_not_of_those_that_stay() -> None:
+    book = JobBook(lambda job: True)
+    _settle(book.workspace("w"), RUNNING, now=2000)
+    _settle(book.workspace("x"), replace(RUNNING, job_id="b"), now=2000)
+    book.changed()
+    seen: list[list[str]] = []
+    book.watch(lambda: seen.append(sorted(book.live())))
+    book.keep_only(["w", "x", "y"])
+    assert seen == []
+    book.keep_only(["x"])
+    assert seen == [["b"]]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(Status)), st.sampled_from(["Running", "Strange", ""])), max_size=12),
+    st.lists(st.sampled_from([(Status.RUNNING, "Running"), (Status.QUEUED, "Queuing")]), unique=True),
+)
+def test_live_jobs_are_tallied_by_both_words(pairs: list[tuple[Status, str]], known: list[tuple[Status, str]]) -> None:
+    page = WorkspaceJobs("w")
+    for number, (status, word) in enumerate(pairs):
+        page.live[str(number)] = Job(job_id=str(number), status=status, platform_status=word)
+    tally = Counter(dict.fromkeys(known, 0))
+    tally.update(pairs)
+    counts = page.live_counts(known)
+    assert {(each.status, each.platform_status): each.count for each in counts} == tally
+    assert len(counts) == len(tally)
+    assert [(each.status, each.platform_status) for each in counts][: len(known)] == known
 
 
 @given(

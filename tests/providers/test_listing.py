@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.listing import Listing, Page, packed, read_whole_list, unpacked
 
 SIZE = 3
 
@@ -70,3 +72,35 @@ def test_rows_that_go_leave_a_smaller_list_that_is_whole() -> None:
     service = Service("abcdefg", {1: lambda rows: rows.remove("g")})
     assert sorted(read(service).rows) == list("abcdef")
     assert service.answered == 2
+
+
+def test_what_is_kept_of_a_row_is_what_the_list_has() -> None:
+    service = Service("abcdefghi", {1: lambda rows: rows.append("j")})
+    listing = asyncio.run(
+        read_whole_list(
+            service.page, id_of=lambda row: str(row["id"]), operation="ListThings", keep=lambda row: row["id"].upper()
+        )
+    )
+    assert listing.rows == {row: row.upper() for row in service.rows}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(2**63, 2**65) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=5))
+def test_a_row_that_was_packed_is_the_same_again(row: dict[str, Any]) -> None:
+    assert repr(unpacked(packed(row))) == repr(row)  # as text: NaN, and 1 or 1.0 or True
+
+
+def test_a_usual_row_is_packed_to_bytes_and_one_beyond_reason_is_kept_as_it_is() -> None:
+    assert isinstance(packed({"id": "a", "nodes": [{"count": 2}]}), bytes)
+    nested: dict[str, Any] = {}
+    for _ in range(100_000):
+        nested = {"a": nested}
+    for row in ({"id": 10**30}, nested):
+        assert packed(row) is row
+        assert unpacked(row) is row

@@ -117,6 +117,59 @@ def test_json_is_decoded(value: object) -> None:
     assert decode_json(json.dumps(value).encode()) == value
 
 
+def _by_the_standard_library(body: bytes) -> object:
+    """What a body holds by Python's own decoder; each byte of half a surrogate pair becomes U+FFFD."""
+
+    def whole(value: object) -> object:
+        if isinstance(value, dict):
+            return {whole(key): whole(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [whole(inner) for inner in value]
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if isinstance(value, str) else value
+
+    try:
+        return whole(json.loads(body.decode("utf-8-sig")))
+    except ValueError:
+        return NOT_JSON
+
+
+ODD = st.sampled_from(
+    [
+        *(
+            b'"\\ud83d"',
+            b'"\\ud83d\\ude00"',
+            b'{"\\udc00": 1}',
+            b'"\xed\xa0\x80"',
+            b'"\x01"',
+            b'"\x7f"',
+            b'"\\u0000\\/"',
+        ),
+        *(b"-0", b"-0.0", b"1e400", b"NaN", b"Infinity", b"1.", b"01", b"1E5", b"0.1e-400"),
+        *(b"18446744073709551616", b"-9223372036854775809", b"9" * 400),
+        *(b'{"a":1,"a":2}', b"[1,]", b"\xef\xbb\xbf1", b"\xc2\xa0", b"\x0b", b"'a'", b"// a"),
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(
+    st.lists(VALUES.map(json.dumps).map(str.encode) | ODD, max_size=4),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=2)), max_size=2),
+)
+def test_every_body_is_decoded_as_the_standard_library_does(
+    parts: list[bytes], is_list: bool, changes: list[tuple[int, bytes]]
+) -> None:
+    body = b"[" + b", ".join(parts) + b"]" if is_list else b"".join(parts)
+    for place, put in changes:
+        body = body[:place] + put + body[place + 1 :]
+    assert repr(decode_json(body)) == repr(_by_the_standard_library(body))  # as text: NaN, and 1 or 1.0 or True
+
+
 def _failure(answer: bytes) -> CloudError:
     async def main() -> CloudError:
         async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:

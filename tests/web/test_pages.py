@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +101,17 @@ def test_head_is_get_without_a_body(pages: Pages) -> None:
     assert answer.status_code == 200
     assert answer.content == b""
     assert int(answer.headers["content-length"]) > 500
+
+
+def test_head_deflates_nothing(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    got = _ask(pages, "/metrics", accept_encoding="gzip")
+    with monkeypatch.context() as patched:
+        patched.setattr(zlib, "compressobj", None)
+        answer = _ask(pages, "/metrics", method="HEAD", accept_encoding="gzip")
+    assert answer.status_code == 200
+    assert answer.content == b""
+    assert {**answer.headers, "content-length": got.headers["content-length"]} == dict(got.headers)
+    assert "content-length" not in answer.headers
 
 
 def test_other_methods_are_refused(pages: Pages) -> None:

@@ -26,12 +26,15 @@ class CountingBoard(Board):
         super().__init__()
         self.samples: dict[Hashable, dict[str, int]] = {}
 
-    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes]]) -> None:
+    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
         """Count, and put (exposition.Board)."""
         super().put(part, rendered)
-        self.samples[part] = {
-            family: sum(text.count(b"\n") for text in texts) for family, texts in rendered.items() if texts
+        before = self.samples.get(part, {})
+        counts = {
+            family: before.get(family, 0) if texts is None else sum(text.count(b"\n") for text in texts)
+            for family, texts in rendered.items()
         }
+        self.samples[part] = {family: count for family, count in counts.items() if count}
 
 
 class Trial:

@@ -1,50 +1,80 @@
-"""What is published now: samples family by family, part by part."""
+"""What is published now: samples family by family, part by part; and the newest page of it that is ready to be sent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from time import perf_counter
 
 from trainfleet_exporter.exposition.families import FAMILIES, Family
 from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 from trainfleet_exporter.exposition.shelf import Shelf
 from trainfleet_exporter.exposition.snapshot import Snapshot
+from trainfleet_exporter.slices import give_way
+
+_SLICE_SECONDS = 0.002
+_AT_ONCE = PIECE_LIMIT // 4
+"""Bytes that a scrape itself makes ready, in a millisecond or two, so that it sends what was published this moment."""
+_REST = 9
+"""How many times as long as it took to make a page ready the next one has to wait: a tenth of the time goes into it."""
+_LONGEST_REST = 1.0
+"""Seconds."""
+_PASSES = 3
+"""How often what changed while others had their turn is joined in slices; the rest of it is then joined in one."""
+_NICENESS = 10
 
 
 class Board:
     """Holds the latest samples of every part. Belongs to one event loop and is not for threads.
 
     A part is whatever is replaced whole (a workspace's jobs, the pools, one job's pods), named by any hashable key
-    that its owner chooses. Nothing is joined or deflated before a snapshot is asked for, so that a thousand small
-    changes between two scrapes cost one joining.
+    that its owner chooses. What changed is joined and deflated when a page of it is asked for; or ahead of that, where
+    somebody runs `keep_ready`, so that a scrape finds all of it done:
+
+        put, drop ──► what is published ──snapshot()──► a page of it, as it is this moment
+                                        ──keep_ready()──► the newest page that is ready ──page()──► a scrape
     """
 
     def __init__(self, families: Sequence[Family] = FAMILIES, limit: int = PIECE_LIMIT) -> None:
         """`limit` is the size in bytes up to which small parts of a family are kept in one chunk."""
         self._shelves = {family.name: Shelf(limit) for family in families}
         self._heads = {fmt: {family.name: Piece(head(family, fmt)) for family in families} for fmt in Format}
+        self._families: dict[Hashable, tuple[str, ...]] = {}
+        """What each part has samples of."""
         self._series: dict[Hashable, int] = {}
         self._deflating = asyncio.Lock()
         self._snapshot = Snapshot((), self._heads, self._deflating)
+        self._ready: Snapshot | None = None
+        self._changed = asyncio.Event()
 
-    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes]]) -> None:
-        """Replaces the part whole by rendered samples (as `Renderer.render` gives them): families that are not in
-        `rendered` lose what the part had in them. A reader sees all of the change or nothing.
+    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
+        """Replaces the part whole by rendered samples (as a `Renderer` gives them): families that are not in `rendered`
+        lose what the part had in them, and those that are None there keep it. A reader sees all of the change or
+        nothing.
 
         Raises KeyError, and changes nothing, for a family that the board does not know.
         """
         unknown = rendered.keys() - self._shelves.keys()
         if unknown:
             raise KeyError(f"no such family: {', '.join(sorted(unknown))}")
-        for family, shelf in self._shelves.items():
-            shelf.replace(part, rendered.get(family, ()))
-        self._series[part] = sum(text.count(b"\n") for texts in rendered.values() for text in texts)
+        for family in self._families.get(part, ()):
+            if family not in rendered:
+                self._shelves[family].replace(part, ())
+        self._families[part] = tuple(rendered)
+        for family, texts in rendered.items():
+            if texts is not None:
+                self._shelves[family].replace(part, texts)
+        self._series[part] = sum([self._shelves[family].lines(part) for family in rendered])
+        self._changed.set()
 
     def drop(self, part: Hashable) -> None:
         """Takes the part off the page. A part that is not there is no error."""
         self.put(part, {})
-        del self._series[part]
+        del self._series[part], self._families[part]
 
     def series(self, part: Hashable) -> int:
         """Number of series (sample lines) that the part has on the page."""
@@ -57,3 +87,64 @@ class Board:
             families = tuple([(family, pieces) for family, pieces in pages if pieces])
             self._snapshot = Snapshot(families, self._heads, self._deflating)
         return self._snapshot
+
+    def page(self) -> Snapshot:
+        """What a scrape sends: the page as it is now, where little or nothing of it is still to be made ready; else the
+        newest that is ready, which is some seconds old at most."""
+        if self._ready is None:
+            return self.snapshot()
+        if sum([shelf.unready for shelf in self._shelves.values()]) <= _AT_ONCE:
+            self._ready = self.snapshot()  # so that no later page is older than this
+        return self._ready
+
+    async def settled(self) -> None:
+        """Have a page ready that shows what is published now."""
+        page = await self._make_ready()
+        if self._ready is not None:
+            self._ready = page
+
+    async def keep_ready(self, made: Callable[[Snapshot], None] = lambda page: None) -> None:
+        """Make pages ready, as things change, until cancelled. `made` is told of each new one."""
+        deflater = ThreadPoolExecutor(1, thread_name_prefix="deflate", initializer=_take_time)
+        try:
+            self._ready = self._ready or Snapshot((), self._heads, self._deflating)
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                began = perf_counter()
+                self._ready = await self._make_ready(deflater)
+                made(self._ready)
+                # Parts that share a chunk have it deflated anew with every change of one of them.
+                await asyncio.sleep(min(_REST * (perf_counter() - began), _LONGEST_REST))
+        finally:
+            self._ready = None
+            deflater.shutdown(wait=False, cancel_futures=True)
+
+    async def _make_ready(self, deflater: Executor | None = None) -> Snapshot:
+        """Join in slices, deflate in a thread. A put that comes in between is on the page or not, as a whole."""
+        for _ in range(_PASSES):
+            if not await self._join():
+                break
+        page = self.snapshot()
+        for fmt in Format:
+            await page.deflated(fmt, deflater)
+            page.pieces(fmt)
+        return page
+
+    async def _join(self) -> bool:
+        """Join what is to be joined; whether there was so much that others had their turn meanwhile."""
+        yielded = False
+        began = perf_counter()
+        for shelf in self._shelves.values():
+            for _ in shelf.join():
+                if perf_counter() - began >= _SLICE_SECONDS:
+                    yielded = True
+                    await give_way()
+                    began = perf_counter()
+        return yielded
+
+
+def _take_time() -> None:
+    """Let a thread have what processor time others leave it, where a thread can be told to: scrapes go first."""
+    if sys.platform == "linux":
+        os.nice(_NICENESS)

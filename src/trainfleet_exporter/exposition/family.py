@@ -104,14 +104,29 @@ class Number:
     call and a loop.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("path", "value")
 
     def __init__(self, path: str) -> None:
+        self.path = path
         self.value: Callable[[Any], float | int | None] = attrgetter(path)
 
     def __call__(self, found: Any) -> Samples:
         value = self.value(found)
         return () if value is None else (((), value),)
+
+
+class NumberByAccelerator:
+    """Reads one optional number, with the kind of accelerator that the values of a job, pod or pool are of."""
+
+    __slots__ = ("_value", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._value: Callable[[Any], float | int | None] = attrgetter(path)
+
+    def __call__(self, found: Any) -> Samples:
+        value = self._value(found)
+        return () if value is None else (((found.values.accelerator,), value),)
 
 
 def number(path: str) -> Read:
@@ -133,10 +148,11 @@ def flag(path: str) -> Read:
 def info(*paths: str) -> Read:
     """Always one sample of value 1, whose labels are the attributes named."""
 
-    gets = tuple(attrgetter(path) for path in paths)
+    get = attrgetter(*paths)
 
     def read(found: Any) -> Samples:
-        return ((tuple([get(found) for get in gets]), 1),)
+        values = get(found)
+        return ((values if len(paths) > 1 else (values,), 1),)
 
     return read
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Protocol
 
-from trainfleet_exporter.exposition.family import Family
+
+class Headed(Protocol):
+    """A family, be it of readings or of the exporter's own series."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def help(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
 
 
 class Format(Enum):
@@ -23,7 +33,7 @@ class Format(Enum):
         return b"# EOF\n" if self is Format.OPENMETRICS else b""
 
 
-def head(family: Family, fmt: Format) -> bytes:
+def head(family: Headed, fmt: Format) -> bytes:
     """HELP and TYPE lines of a family. In OpenMetrics a counter is named without its `_total`, and quotes in HELP are
     escaped too."""
     name = family.name

@@ -21,6 +21,11 @@ class Piece:
         self._crc: int | None = None
         self._deflated: bytes | None = None
 
+    @property
+    def is_deflated(self) -> bool:
+        """Whether the deflated form has been made."""
+        return self._deflated is not None
+
     def crc(self) -> int:
         """CRC-32 of the data."""
         if self._crc is None:

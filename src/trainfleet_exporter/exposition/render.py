@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import Any
 
+from trainfleet_exporter.exposition.changes import Basis, Column, Comparison, Row, sort_out
 from trainfleet_exporter.exposition.families import FAMILIES, KEYS
-from trainfleet_exporter.exposition.family import Number, Read
-from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.exposition.family import Number, NumberByAccelerator
+from trainfleet_exporter.exposition.pile import Pile
 from trainfleet_exporter.exposition.tag_labels import tag_labels
 from trainfleet_exporter.exposition.text import escape_label, format_value
+from trainfleet_exporter.model import Readings
+from trainfleet_exporter.slices import give_way
 
-__all__ = ["RenderSettings", "Renderer", "escape_label", "format_value"]
+__all__ = ["RenderSettings", "Renderer", "Update", "escape_label", "format_value"]
 
 SLICE_OBJECTS = 100
 SLICE_SECONDS = 0.002
+SLICE_READINGS = 1_000
+_REMEMBERED = 50
+"""Objects of a part from which on it is worth remembering them, to render only what changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +36,13 @@ class RenderSettings:
     """Names of platform tags, exactly as the platform has them, that become labels of `trainfleet_job_labels`."""
 
 
-class _Pile:
-    """The lines of one family, packed into pieces while they come."""
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A part's samples as a board takes them, None for a family that stays as it is; and what to compare with next
+    time, where that is worth its memory."""
 
-    __slots__ = ("_packed", "_pieces", "_size", "lines")
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._packed: list[bytes] = []
-        self._size = 0
-        self._pieces: list[bytes] = []
-
-    def pack(self) -> None:
-        """Turns the lines at hand into bytes. Called once a slice, so that no slice ends in one long join."""
-        data = "".join(self.lines).encode()
-        self.lines.clear()
-        if self._size + len(data) > PIECE_LIMIT:
-            self._close()
-        start = 0
-        while len(data) - start > PIECE_LIMIT:
-            end = data.rfind(b"\n", start, start + PIECE_LIMIT) + 1
-            if not end:  # one line longer than a piece: it cannot be cut
-                end = data.index(b"\n", start) + 1
-            self._pieces.append(data[start:end])
-            start = end
-        self._packed.append(data[start:])
-        self._size += len(data) - start
-
-    def _close(self) -> None:
-        if self._size:
-            self._pieces.append(b"".join(self._packed))
-        self._packed = []
-        self._size = 0
-
-    def finish(self) -> list[bytes]:
-        self._close()
-        return self._pieces
-
-
-_Row = tuple[str, tuple[str, ...] | None, Read, Callable[[Any], float | int | None] | None]
-"""Name, further labels, how to read; and for a single number without further labels, the shorter way to it."""
+    rendered: Mapping[str, Sequence[bytes] | None]
+    basis: Basis | None
 
 
 class Renderer:
@@ -79,48 +50,121 @@ class Renderer:
 
     def __init__(self, settings: RenderSettings) -> None:
         self._job_labels = frozenset(settings.job_labels)
-        self._rows: dict[type, list[_Row]] = {of: [] for of in KEYS}
+        self._rows: dict[type, list[Row]] = {of: [] for of in KEYS}
+        self._columns: dict[tuple[type, str], Column] = {}
         for family in FAMILIES:
-            if not any(fnmatchcase(family.name, glob) for glob in settings.deny):
-                get = family.read.value if isinstance(family.read, Number) else None
-                self._rows[family.of].append((family.name, family.labels, family.read, get))
+            if any(fnmatchcase(family.name, glob) for glob in settings.deny):
+                continue
+            read = family.read
+            get = read.value if isinstance(read, Number) else None
+            self._rows[family.of].append(Row(family.name, family.labels, read, get))
+            if isinstance(read, Number | NumberByAccelerator):
+                by_accelerator = isinstance(read, NumberByAccelerator)
+                self._columns[family.of, read.path] = Column(family.name, by_accelerator)
 
     def render(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
         """Sample lines of the objects, family by family, in pieces of at most 1 MB that end with a line.
 
         A single line over 1 MB is a piece of its own. Families without samples are not in the answer. Objects come in
-        the order given, and may be of several classes of `KEYS`.
+        the order given, and may be of several classes of `KEYS`, or `Readings`.
         """
-        piles: defaultdict[str, _Pile] = defaultdict(_Pile)
-        for _ in self._slices(provider, objects, piles):
+        work = _Rendering(self, provider, objects, None)
+        for _ in work.steps():
             pass
-        return _finished(piles)
+        return work.finished()
 
     async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
         """The same, giving the event loop back about every 2 ms, so that scrapes go on being answered."""
-        piles: defaultdict[str, _Pile] = defaultdict(_Pile)
-        for _ in self._slices(provider, objects, piles):
-            await asyncio.sleep(0)
-        return _finished(piles)
+        work = _Rendering(self, provider, objects, None)
+        await _in_slices(work.steps())
+        return work.finished()
 
-    def _slices(self, provider: str, objects: Sequence[object], piles: defaultdict[str, _Pile]) -> Iterator[None]:
-        first_label = f'provider="{escape_label(provider)}"'
+    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
+        """The same for a part that was rendered before, of which only the families that changed are rendered."""
+        work = _Rendering(self, provider, objects, basis)
+        await _in_slices(work.steps())
+        rendered: dict[str, list[bytes] | None] = {**work.finished()}
+        if basis is not None:
+            rendered |= dict.fromkeys(basis.families - work.stale, None)
+        work.now.families = frozenset(rendered)
+        is_remembered = len(objects) >= _REMEMBERED or bool(work.now.readings)
+        return Update(rendered, work.now if is_remembered else None)
+
+    def rows(self, of: type) -> Sequence[Row]:
+        """The families of a class that are shown."""
+        return self._rows[of]
+
+    def comparison(self) -> Comparison:
+        """What finds out which families have changed."""
+        return Comparison(self._rows, self._columns)
+
+    def column(self, readings: Readings) -> Column | None:
+        """The family that shows a column; None where that is denied."""
+        return self._columns.get((readings.of, readings.field))
+
+    def further(self, names: tuple[str, ...] | None, values: tuple[str, ...]) -> str:
+        """Labels that come after those that name an object, each with its comma before it."""
+        if names is None:
+            tags = dict(zip(values[::2], values[1::2], strict=True))
+            pairs = tag_labels(tags, self._job_labels)
+        else:
+            pairs = list(zip(names, values, strict=True))
+        return "".join([f',{name}="{escape_label(value)}"' for name, value in pairs])
+
+
+class _Rendering:
+    """One rendering of a part, in steps of about 2 ms."""
+
+    def __init__(self, renderer: Renderer, provider: str, found: Sequence[object], basis: Basis | None) -> None:
+        self._renderer = renderer
+        self._first_label = f'provider="{escape_label(provider)}"'
+        self._basis = basis
+        self._piles: defaultdict[str, Pile] = defaultdict(Pile)
+        objects, readings = sort_out(found)
+        self.now = Basis(objects, readings)
+        self.stale: set[str] = set()
+        """The families that are rendered again, where there is a basis."""
+
+    def finished(self) -> dict[str, list[bytes]]:
+        """The samples of what was rendered."""
+        return {family: pile.finish() for family, pile in self._piles.items()}
+
+    def steps(self) -> Iterator[None]:
+        """All the work; it may stop at each step for a while."""
+        if self._basis is not None:
+            comparison = self._renderer.comparison()
+            yield from comparison.steps(self.now, self._basis)
+            self.stale = comparison.changed
+        for of, objects in self.now.objects.items():
+            yield from self._objects(of, objects)
+        for readings in self.now.readings:
+            yield from self._readings(readings)
+
+    def _objects(self, of: type, objects: Sequence[object]) -> Iterator[None]:
+        known = self._basis.labels.get(of, {}) if self._basis is not None else {}
+        rows = [row for row in self._renderer.rows(of) if self._basis is None or row.name in self.stale]
+        if not rows:
+            self.now.labels[of] = known
+            return
+        written: dict[tuple[str, ...], str] = {}
+        self.now.labels[of] = written
+        names, keys = KEYS[of]
         began, done = perf_counter(), 0
         for found in objects:
-            self._render_one(found, first_label, piles)
+            key = keys(found)
+            labels = known.get(key) or self._labels(names, key)
+            written[key] = labels
+            self._lines(found, labels, rows)
             done += 1
             if done >= SLICE_OBJECTS or perf_counter() - began >= SLICE_SECONDS:
-                _pack(piles)
+                self._pack()
                 yield
                 began, done = perf_counter(), 0
-        _pack(piles)
+        self._pack()
 
-    def _render_one(self, found: object, first_label: str, piles: defaultdict[str, _Pile]) -> None:
-        key_names, key_values = KEYS[type(found)]
-        labels = first_label
-        for name, value in zip(key_names, key_values(found), strict=True):
-            labels += f',{name}="{escape_label(value)}"'
-        for family, names, read, get in self._rows[type(found)]:
+    def _lines(self, found: object, labels: str, rows: Sequence[Row]) -> None:
+        piles, further_labels = self._piles, self._renderer.further
+        for family, names, read, get in rows:
             if get is not None:
                 sample = get(found)
                 if sample is not None:
@@ -130,26 +174,48 @@ class Renderer:
                 if names == ():
                     line = f"{family}{{{labels}}} {format_value(sample)}\n"
                 else:
-                    further = self._further(names, values)
+                    further = further_labels(names, values)
                     if not further:
                         continue
                     line = f"{family}{{{labels}{further}}} {format_value(sample)}\n"
                 piles[family].lines.append(line)
 
-    def _further(self, names: tuple[str, ...] | None, values: tuple[str, ...]) -> str:
-        if names is None:
-            tags = dict(zip(values[::2], values[1::2], strict=True))
-            pairs = tag_labels(tags, self._job_labels)
-        else:
-            pairs = list(zip(names, values, strict=True))
-        return "".join([f',{name}="{escape_label(value)}"' for name, value in pairs])
-
-
-def _pack(piles: defaultdict[str, _Pile]) -> None:
-    for pile in piles.values():
-        if pile.lines:
+    def _readings(self, readings: Readings) -> Iterator[None]:
+        column = self._renderer.column(readings)
+        if column is None or not readings.subjects or (self._basis is not None and column.name not in self.stale):
+            return
+        names = KEYS[readings.of][0]
+        head = f"{column.name}{{"
+        tail = (
+            f"{self._renderer.further(('accelerator',), (readings.accelerator,)) if column.by_accelerator else ''}}} "
+        )
+        pile = self._piles[column.name]
+        add = pile.lines.append
+        for start in range(0, len(readings.subjects), SLICE_READINGS):
+            end = start + SLICE_READINGS
+            for subject, value in zip(readings.subjects[start:end], readings.values[start:end], strict=True):
+                labels = subject.labels
+                if not labels:
+                    labels = subject.labels = self._labels(names, subject.keys)
+                text = repr(value)
+                if text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
+                    text = format_value(value)
+                add(f"{head}{labels}{tail}{text}\n")
             pile.pack()
+            yield
+
+    def _labels(self, names: tuple[str, ...], keys: tuple[str, ...]) -> str:
+        labels = self._first_label
+        for name, value in zip(names, keys, strict=True):
+            labels += f',{name}="{escape_label(value)}"'
+        return labels
+
+    def _pack(self) -> None:
+        for pile in self._piles.values():
+            if pile.lines:
+                pile.pack()
 
 
-def _finished(piles: defaultdict[str, _Pile]) -> dict[str, list[bytes]]:
-    return {family: pile.finish() for family, pile in piles.items()}
+async def _in_slices(steps: Iterator[None]) -> None:
+    for _ in steps:
+        await give_way()

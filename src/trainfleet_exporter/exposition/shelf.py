@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 
@@ -10,10 +10,11 @@ from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 class _Item:
     """Bytes of one part: a stretch of `source`, which is what was put, or the joined chunk it became a stretch of."""
 
-    __slots__ = ("chunk", "length", "source", "start")
+    __slots__ = ("chunk", "length", "lines", "source", "start")
 
     def __init__(self, text: bytes) -> None:
         self.chunk: _Chunk
+        self.lines = text.count(b"\n")
         self.hold(text, 0, len(text))
 
     def hold(self, source: bytes, start: int, length: int) -> None:
@@ -46,6 +47,15 @@ class _Chunk:
         self.size += item.length
         self._piece = None
 
+    @property
+    def unready(self) -> int:
+        """Bytes that would have to be joined, or deflated, if they were sent now."""
+        return 0 if self._piece is not None and self._piece.is_deflated else self.size
+
+    @property
+    def is_joined(self) -> bool:
+        return self._piece is not None
+
     def piece(self) -> Piece:
         if self._piece is None:
             data = b"".join([item.text() for item in self.items])
@@ -75,6 +85,22 @@ class Shelf:
         """Whether something changed since `pieces` was last asked."""
         return self._pieces is None
 
+    @property
+    def unready(self) -> int:
+        """Bytes of the chunks that changed since they were last deflated."""
+        return sum([chunk.unready for chunk in self._chunks])
+
+    def join(self) -> Iterator[None]:
+        """Join what is to be joined, in steps of a piece each. What changes meanwhile may be left as it is."""
+        for chunk in tuple(self._chunks):
+            if not chunk.is_joined:
+                chunk.piece()
+                yield
+
+    def lines(self, part: Hashable) -> int:
+        """Number of samples that the part has here."""
+        return sum([item.lines for item in self._items.get(part, ())])
+
     def pieces(self) -> tuple[Piece, ...]:
         """All samples in pieces of at most 1 MB (a single longer line apart); unchanged ones are the same objects."""
         if self._pieces is None:
@@ -98,6 +124,7 @@ class Shelf:
             return
         chunk, growth = item.chunk, len(text) - item.length
         item.hold(text, 0, len(text))
+        item.lines = text.count(b"\n")
         chunk.size += growth
         self._touch(chunk)
         if chunk.size > self._limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from trainfleet_exporter.exposition.crc import crc_combine
@@ -49,13 +50,14 @@ class Snapshot:
         """The sample lines of one family; nothing where it has none, or is not known."""
         return next((pieces for name, pieces in self._families if name == family), ())
 
-    async def deflated(self, fmt: Format) -> Deflated:
-        """The same, deflated. What an earlier snapshot had deflated is taken as it is; the rest is done in a thread,
-        which lets the event loop go on because zlib frees the interpreter lock."""
+    async def deflated(self, fmt: Format, executor: Executor | None = None) -> Deflated:
+        """The same, deflated. What an earlier snapshot had deflated is taken as it is; the rest is done in a thread (of
+        the executor, or the loop's), which lets the event loop go on because zlib frees the interpreter lock."""
         if fmt not in self._deflated:
             async with self._deflating:
                 if fmt not in self._deflated:
-                    self._deflated[fmt] = await asyncio.to_thread(_deflate, self._parts(fmt))
+                    loop = asyncio.get_running_loop()
+                    self._deflated[fmt] = await loop.run_in_executor(executor, _deflate, self._parts(fmt))
         return self._deflated[fmt]
 
     def _parts(self, fmt: Format) -> list[Piece]:

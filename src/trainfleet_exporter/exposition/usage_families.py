@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Any
-
-from trainfleet_exporter.exposition.family import Family, Read, Samples, described, number, word
+from trainfleet_exporter.exposition.family import Family, NumberByAccelerator, Read, described, number, word
 from trainfleet_exporter.exposition.usage_sources import (
     AOM,
     CATALOGUE,
@@ -20,16 +17,6 @@ from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage
 
 _UNIT = "the unit of the source is unproven"
 _NAME_AND_UNIT = "name and unit at the source are unproven"
-
-
-def _by_accelerator(path: str) -> Read:
-    get = attrgetter(path)
-
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return () if value is None else (((found.values.accelerator,), value),)
-
-    return read
 
 
 _RATIOS = (
@@ -74,7 +61,7 @@ def _level(level: Level, of: type) -> tuple[Family, ...]:
     return (
         *(family(suffix, meaning, number(f"values.{field}")) for suffix, meaning, field in _RATIOS),
         *(
-            family(suffix, meaning, _by_accelerator(f"values.{field}"), ("accelerator",))
+            family(suffix, meaning, NumberByAccelerator(f"values.{field}"), ("accelerator",))
             for suffix, meaning, field in _ACCELERATOR_RATIOS
         ),
         *(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from trainfleet_exporter.exposition import Basis, Update
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and tells when that has to happen next.
@@ -25,7 +26,7 @@ Rebuild = Callable[[float], tuple[Sequence[object], float | None]]
 class PartBoard(Protocol):
     """Where parts are shown (exposition.Board)."""
 
-    def put(self, part: Hashable, rendered: Mapping[str, list[bytes]]) -> None: ...
+    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None: ...
     def drop(self, part: Hashable) -> None: ...
     def series(self, part: Hashable) -> int: ...
 
@@ -33,7 +34,7 @@ class PartBoard(Protocol):
 class PartRenderer(Protocol):
     """What makes sample lines of model objects (exposition.Renderer)."""
 
-    async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]: ...
+    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update: ...
 
 
 @dataclass(slots=True)
@@ -41,6 +42,8 @@ class _Shown:
     read_at: float
     published: float
     series: int
+    basis: Basis | None
+    """What the next answer is compared with, so that only what changed is rendered."""
     failing_since: float | None = None
     stale_at: float | None = None
     rebuild: Rebuild | None = None
@@ -85,18 +88,25 @@ class PartStore:
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile."""
-        rendered = await self._renderer.render_sliced(self._state.provider, objects)
-        if self._closed or not wanted():
-            return
+        while True:
+            previous = self._shown.get(key)
+            basis = previous.basis if previous is not None else None
+            update = await self._renderer.update(self._state.provider, objects, basis)
+            if self._closed or not wanted():
+                return
+            latest = self._shown.get(key)
+            if (latest.basis if latest is not None else None) is basis:
+                break  # else it was dropped or made anew meanwhile: what was left as it was is there no more
         part = self._board_key(key)
-        self._board.put(part, rendered)
+        self._board.put(part, update.rendered)
         series = self._board.series(part)
-        previous = self._shown.get(key)
+        previous = latest
         self._series += series - (previous.series if previous is not None else 0)
         self._shown[key] = _Shown(
             read_at=time.time(),
             published=_now(),
             series=series,
+            basis=update.basis,
             stale_at=stale_at,
             rebuild=rebuild,
         )
@@ -157,9 +167,10 @@ class PartStore:
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
                 objects, shown.stale_at = shown.rebuild(wall)
-                rendered = await self._renderer.render_sliced(self._state.provider, objects)
+                update = await self._renderer.update(self._state.provider, objects, shown.basis)
                 if self._shown.get(key) is shown:
-                    self._board.put(self._board_key(key), rendered)
+                    self._board.put(self._board_key(key), update.rendered)
+                    shown.basis = update.basis
                     series = self._board.series(self._board_key(key))
                     self._series += series - shown.series
                     shown.series = series

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
+from trainfleet_exporter.providers.translated import Translated
+
+# It is asked of every job of a poll, and members of an enum are slow to look up, and slow to hash.
+_SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class WorkspaceJobs:
     """Whether the last good answer was kept long enough: its jobs are looked up again, and nothing else is done."""
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
+    translated: Translated = field(default_factory=Translated)
+    """What the rows of the last poll were translated to."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
         """Ids of jobs that lived at the last poll and that this one has not found."""
@@ -45,13 +51,15 @@ class WorkspaceJobs:
         """
         live: dict[str, Job] = {}
         self.expired = False
-        unknown = [job_id for job_id, job in found.items() if job.status is Status.UNKNOWN]
+        unknown = [job_id for job_id, job in found.items() if job.status is _UNKNOWN]
         self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
         for job_id, job in found.items():
-            if now - self.unknown.get(job_id, now) > retention:
+            if self.unknown and now - self.unknown.get(job_id, now) > retention:
                 continue  # a state that nobody knows may be an end: it is not asked about for ever
-            self._count(job, began=began, now=now)
-            if job.status not in FINISHED or job.holds_resources:
+            is_over = _is_over(job.status)
+            if is_over or self.counted:
+                self._count(job, began=began, now=now)
+            if not is_over or job.holds_resources:
                 live[job_id] = job
                 self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
             elif job_id in self.ended:
@@ -64,6 +72,7 @@ class WorkspaceJobs:
         self.live = live
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
+        self.translated.keep_only(found.keys())
 
     def jobs(self) -> Iterable[Job]:
         """Every job that is shown: the live ones, then the ended ones in retention."""
@@ -73,7 +82,14 @@ class WorkspaceJobs:
     def live_counts(self, known: Iterable[tuple[Status, str]]) -> list[JobCount]:
         """The live jobs tallied by state. Every `known` pair of words has a count, 0 included."""
         counts = Counter(dict.fromkeys(known, 0))
-        counts.update((job.status, job.platform_status) for job in self.live.values())
+        by_word: dict[str, list[Status]] = {}
+        for job in self.live.values():
+            by_word.setdefault(job.platform_status, []).append(job.status)
+        for word, statuses in by_word.items():
+            for status in Status:
+                here = statuses.count(status)
+                if here:
+                    counts[status, word] += here
         return [JobCount(self.workspace_id, status, word, count) for (status, word), count in counts.items()]
 
     def finished_counts(self) -> list[FinishedCount]:
@@ -81,7 +97,7 @@ class WorkspaceJobs:
         return [FinishedCount(self.workspace_id, status, count) for status, count in self.counts.items()]
 
     def _count(self, job: Job, *, began: float, now: float) -> None:
-        if job.status not in FINISHED:
+        if not _is_over(job.status):
             if job.status is not Status.UNKNOWN:  # a word that nobody knows does not say that it runs again
                 self.counted.pop(job.job_id, None)
             return
@@ -101,6 +117,11 @@ class WorkspaceJobs:
             for job_id, ended in self.counted.items()
             if ended >= horizon or job_id in self.live or job_id in self.ended
         }
+
+
+def _is_over(status: Status) -> bool:
+    """Whether it is one of FINISHED."""
+    return status is _SUCCEEDED or status is _FAILED or status is _STOPPED
 
 
 class JobBook:
@@ -126,12 +147,17 @@ class JobBook:
     def keep_only(self, workspace_ids: Iterable[str]) -> None:
         """Forget the workspaces that are no more."""
         kept = set(workspace_ids)
+        if self._workspaces.keys() <= kept:
+            return
         self._workspaces = {key: page for key, page in self._workspaces.items() if key in kept}
         self.changed()
 
     def owner(self, job_id: str) -> str | None:
         """The workspace that lists a live job; a job is never shown twice."""
-        return next((key for key, page in self._workspaces.items() if job_id in page.live and not page.expired), None)
+        for key, page in self._workspaces.items():
+            if job_id in page.live and not page.expired:
+                return key
+        return None
 
     def wanted(self, job: Job) -> bool:
         """Whether the configured filter lets a job have series of its own."""

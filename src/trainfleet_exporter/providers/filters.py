@@ -15,6 +15,8 @@ def job_filter(scope: JobsScope) -> Callable[[Job], bool]:
     A key matches when one entry of its list does; names are regular expressions that match as a whole.
     """
     include, exclude = _criteria(scope.include), _criteria(scope.exclude)
+    if not include and not exclude:
+        return lambda job: True
 
     def wanted(job: Job) -> bool:
         return all(matches(job) for matches in include) and not any(matches(job) for matches in exclude)

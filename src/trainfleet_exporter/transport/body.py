@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import zlib
@@ -10,13 +9,17 @@ from collections.abc import AsyncIterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport.calls import NOT_JSON
 
 _MIB = 2**20
 _PIECE = 256 * 1024
 """Bytes that are inflated at a time: about a millisecond's work."""
 _GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
+_decode = msgspec.json.Decoder().decode
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -52,7 +55,7 @@ async def read_body(stream: AsyncIterable[bytes], encoding: str, limits: BodyLim
             else:
                 for piece in inflater.feed(chunk):
                     body += piece
-                    await asyncio.sleep(0)  # a bomb must not hold up the loop
+                    await give_way()  # a bomb must not hold up the loop
             if len(body) > limits.decoded:
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.decoded)}")
         if inflater and wire:  # errors and 204s often name an encoding and have no body at all
@@ -105,6 +108,14 @@ def decode_json(body: bytes) -> Any:
     Half a surrogate pair, which JSON allows and no encoder takes, becomes U+FFFD, so that one broken name cannot
     break what it is shown in.
     """
+    try:
+        return _decode(body)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors; it takes what is strictly JSON, and whole
+        return _decode_leniently(body)
+
+
+def _decode_leniently(body: bytes) -> Any:
+    """See decode_json; about half as fast, and some ten times where there are surrogates."""
     try:
         # Decoded here: given bytes, json.loads lets encoded surrogates pass.
         payload = json.loads(body.decode("utf-8-sig"))

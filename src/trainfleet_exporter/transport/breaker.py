@@ -92,6 +92,8 @@ class Breaker:
 
         One that fails has failed for all polls that waited for it: they do not make others, one after the other.
         """
+        if not self.is_trying:
+            return
         failures = self._failures
         try:
             async with asyncio.timeout_at(deadline):

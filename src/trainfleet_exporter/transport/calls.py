@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
@@ -75,6 +75,9 @@ class Call(Sealed):
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
+    decode: Callable[[bytes], Awaitable[Any]] | None = field(default=None, repr=False)
+    """Makes the payload of a body where decoding it in one go would hold up the loop; of any other body than what it is
+    made for it has to make what transport.decode_json does. None for decode_json itself."""
 
     def at(self, path: str) -> Call:
         """The same call at another path."""

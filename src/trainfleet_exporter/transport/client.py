@@ -192,7 +192,7 @@ class ApiClient:
         outcome = BadAnswer.outcome
         self._transport.told.note((*signed.secrets, *call.secrets))
         try:
-            answer = await self._exchange.send(signed, turn, deadline)
+            answer = await self._exchange.send(signed, turn, deadline, decode=call.decode)
             payload = self._accept(answer, call)
             if call.receive_headers is not None:
                 call.receive_headers(answer.headers)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import httpx
 
 from trainfleet_exporter import __version__
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
+from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
 from trainfleet_exporter.transport.calls import HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
@@ -18,10 +20,13 @@ _DEFAULT_HEADERS = {
     "accept-encoding": "gzip",
     "user-agent": f"trainfleet-exporter/{__version__}",
 }
+_LONG = 32 * 1024
+"""Bytes of a body from which on it takes some tenths of a millisecond to decode it."""
 _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
+_Decode = Callable[[bytes], Awaitable[Any]]
 
 
 class Exchange:
@@ -34,8 +39,10 @@ class Exchange:
         self._http = http
         self.body_limits = BodyLimits()
 
-    async def send(self, signed: SignedRequest, turn: Turn, deadline: float) -> HttpAnswer:
-        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection.
+    async def send(
+        self, signed: SignedRequest, turn: Turn, deadline: float, *, decode: _Decode | None = None
+    ) -> HttpAnswer:
+        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection. `decode`: see Call.
 
         The time is the request timeout or what is left until `deadline` (loop time), whichever is shorter.
         """
@@ -50,7 +57,7 @@ class Exchange:
         try:
             request = self._request(signed, trace)
             async with asyncio.timeout_at(min(deadline, started + self._http.request_timeout)):
-                return await self._exchange(request)
+                return await self._exchange(request, decode)
         except TimeoutError:
             waited = asyncio.get_running_loop().time() - started
             limit = "the poll's time ended" if poll_ends_first else "the request timeout passed"
@@ -89,7 +96,7 @@ class Exchange:
         except (httpx.InvalidURL, ValueError):  # characters beyond ASCII, in a key or a path
             raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None
 
-    async def _exchange(self, request: httpx.Request) -> HttpAnswer:
+    async def _exchange(self, request: httpx.Request, decode: _Decode | None) -> HttpAnswer:
         response = await self._transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         try:
@@ -99,7 +106,10 @@ class Exchange:
             raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
         finally:
             await response.aclose()
-        return HttpAnswer(response.status_code, response.headers, body, decode_json(body))
+        if len(body) >= _LONG:
+            await give_way()  # to put it together was a slice by itself
+        payload = decode_json(body) if decode is None else await decode(body)
+        return HttpAnswer(response.status_code, response.headers, body, payload)
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
         what = f"{self._host}: {str(error) or type(error).__name__}"

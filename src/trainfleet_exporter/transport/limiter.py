@@ -65,6 +65,9 @@ class Limiter:
         turn = asyncio.get_running_loop().create_future()
         self._waiting[priority][turn] = deadline
         self._grant()
+        if turn.done():  # at once, as mostly
+            turn.result()
+            return
         try:
             async with asyncio.timeout_at(deadline):
                 await turn

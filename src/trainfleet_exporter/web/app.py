@@ -13,10 +13,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from trainfleet_exporter.exposition import Board, Format, accepts_gzip, body, choose
+from trainfleet_exporter.exposition import Board
 from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
 
 
@@ -48,33 +48,6 @@ class Pages:
     """Reads the config again; None where nobody may ask for that by a request."""
 
 
-class MetricsEndpoint:
-    """/metrics as a bare ASGI app: the body leaves in the pieces that it is kept in, never as one copy."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        accept = ", ".join(request.headers.getlist("accept"))
-        chosen = choose(accept)
-        zipped = accepts_gzip(", ".join(request.headers.getlist("accept-encoding")))
-        own = self._pages.telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS)
-        pieces = await body(self._pages.board.snapshot(), chosen, gzip=zipped, extra=own)
-        headers = [
-            (b"content-type", chosen.content_type.encode()),
-            (b"content-length", str(sum(map(len, pieces))).encode()),
-            (b"vary", b"Accept, Accept-Encoding"),
-        ]
-        if zipped:
-            headers.append((b"content-encoding", b"gzip"))
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        if request.method != "HEAD":
-            for piece in pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
 def make_app(pages: Pages) -> Starlette:
     """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
     sources = Sources(
@@ -89,10 +62,16 @@ def make_app(pages: Pages) -> Starlette:
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("trainfleet-exporter is healthy.\n")
 
+    is_shown = False
+
     async def ready(_: Request) -> Response:
+        nonlocal is_shown
         waiting = pages.waiting_for()
         if waiting:
             return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
+        if not is_shown:  # the page that scrapes are sent has what the first polls found from here on
+            await pages.board.settled()
+            is_shown = True
         return PlainTextResponse("trainfleet-exporter is ready.\n")
 
     async def config(_: Request) -> Response:
@@ -108,7 +87,7 @@ def make_app(pages: Pages) -> Starlette:
 
     return Starlette(
         routes=[
-            Route(pages.telemetry_path, MetricsEndpoint(pages), methods=["GET", "HEAD"]),
+            Route(pages.telemetry_path, MetricsEndpoint(pages.board, pages.telemetry), methods=["GET", "HEAD"]),
             Route("/", StatusPage(sources).answer),
             Route("/-/healthy", healthy),
             Route("/-/ready", ready),

@@ -19,11 +19,14 @@ import uvicorn
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.accepting import Acceptor, Shortage
+from trainfleet_exporter.web.connection import Connection
 
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _TICK_SECONDS = 1.0
+_KEEP_ALIVE_SECONDS = 75
+"""How long a connection may be idle: longer than a scrape interval, so that Prometheus keeps its own (and its TLS)."""
 _DRAIN_SECONDS = 2.0
 _CUT_OFF_SECONDS = 0.5
 """How long handlers have to notice that their connection was cut off."""
@@ -115,12 +118,13 @@ class WebServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=Connection,
                 ws="none",
                 loop="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 proxy_headers=False,
                 server_header=False,
             ),

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
-from trainfleet_exporter.model import DeviceUsage, UsageValues
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Key, points_of, usage
+from trainfleet_exporter.providers.alibaba_pai.columns import at_once, columns
+from trainfleet_exporter.providers.alibaba_pai.datapoints import UNFIT, UNREAD, Collected, Whose, points_of
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
+from trainfleet_exporter.providers.alibaba_pai.plain_points import plain_points
+from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
 from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert
 
 NOW = 1_767_323_045.0
@@ -105,6 +107,58 @@ def test_what_is_no_list_of_points_is_a_bad_answer(given_: object) -> None:
         points_of({"Datapoints": given_}, "Datapoints")
 
 
+PLAIN_POINT = {"timestamp": 1767323000000, "jobId": "a", "pod": "a-0", "gpuId": "3", "Average": 5, "other": [1]}
+
+
+@pytest.mark.parametrize(
+    ("point", "is_plain"),
+    [
+        (PLAIN_POINT, True),
+        ({**PLAIN_POINT, "Average": 0.5, "podId": 7}, True),
+        ({**PLAIN_POINT, "Average": "5"}, False),
+        ({**PLAIN_POINT, "Average": None}, False),
+        ({**PLAIN_POINT, "Average": 10**305}, False),
+        ({**PLAIN_POINT, "timestamp": "1767323000000"}, False),
+        ({**PLAIN_POINT, "timestamp": True}, False),
+        ({**PLAIN_POINT, "pod": ""}, False),
+        ({**PLAIN_POINT, "pod": 7}, False),
+        ({**PLAIN_POINT, "gpuId": 7}, False),
+        ({**PLAIN_POINT, "jobId": None}, False),
+        ("text", False),
+    ],
+)
+def test_only_a_page_of_usual_points_is_read_the_short_way(point: object, is_plain: bool) -> None:
+    plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
+    assert plain is not None
+    for page, expected in (([point], is_plain), ([PLAIN_POINT, point], is_plain), ([], True)):
+        points = points_of({"Datapoints": json.dumps(page)}, "Datapoints", plain)
+        assert [isinstance(each, plain.struct) for each in points] == [expected] * len(page)
+        if not expected:
+            assert list(points) == page
+
+
+def test_which_metrics_have_usual_points() -> None:
+    shapes = {
+        "POD_CPU_UTIL": "jobId,pod",
+        "POD_MEMORY_UTIL": "jobId,podId",
+        "POD_GPU_DUTY_CYCLE": "",
+        "JOB_CPU_UTIL": "jobId",
+        "CARD_GPU_DUTY_CYCLE": "jobId,pod,gpuId",
+        "CARD_GPU_MEMORY_UTIL": "jobId,pod,gpuId,cardIndex",
+        "CARD_GPU_POWER_USAGE": "",
+    }
+    catalogue = {name: metric({"MetricName": name, "Unit": "%", "Dimensions": shapes[name]}) for name in shapes}
+    found, _ = feeds(catalogue | {"CARD_GPU_POWER_USAGE": Metric("CARD_GPU_POWER_USAGE", "W")}, JOB_FAMILIES, {})
+    usual = {name for name, feed in found.items() if _collected(feed).plain is not None}
+    assert usual == {"POD_CPU_UTIL", "POD_GPU_DUTY_CYCLE", "JOB_CPU_UTIL", "CARD_GPU_DUTY_CYCLE"}
+    assert _collected(found["POD_CPU_UTIL"], series=True).plain is None
+
+
+@pytest.mark.parametrize("statistic", ["pod", "timestamp", "class", "a-b", ""])
+def test_a_statistic_with_a_strange_name_is_read_the_long_way(statistic: str) -> None:
+    assert plain_points(_feed("POD_CPU_UTIL"), statistic) is None
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -129,33 +183,115 @@ def _feed(*names: str, choices: dict[str, Choice] | None = None) -> Feed:
     return found[names[0]]
 
 
+def _collected(
+    feed: Feed, *, served: frozenset[str] = frozenset("a"), series: bool = False, rosters: Rosters | None = None
+) -> Collected:
+    """What is to be collected of the job a. Without anybody who is `served` every point gets a closer look."""
+    whose = Whose(lambda point: "a" if point.get("jobId") == "a" else "", served)
+    return Collected(feed, whose, rosters or Rosters(), now=NOW, max_age=900, series=series)
+
+
+def _found(collected: Collected) -> dict[Key, tuple[float, tuple[float, ...]]]:
+    """What was read: by key, the time and the value for each target."""
+    return {
+        key: (collected.times[place], tuple(collected.values(target)[place] for target in collected.feed.targets))
+        for key, place in collected.roster.places.items()
+        if place < len(collected.times) and collected.times[place] != UNREAD
+    }
+
+
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
 @given(points=st.lists(POINT | JSON, max_size=20), series=st.booleans())
 def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], series: bool) -> None:
-    collected = Collected(
-        _feed(name), lambda point: "a" if point.get("jobId") == "a" else "", now=NOW, max_age=900, series=series
-    )
+    collected = _collected(_feed(name), series=series)
     collected.take(points_of({"Datapoints": json.dumps(points)}, "Datapoints"))
     assert collected.points == len(points)
-    kept = sum(any(value is not None for value in reading.values) for reading in collected.found.values())
+    found = _found(collected)
+    assert collected.read == len(found)
     if not series:
+        kept = sum(any(value != UNFIT for value in values) for _, values in found.values())
         assert kept + sum(collected.dropped.values()) == len(points)
-    for key, reading in collected.found.items():
-        assert key.owner == "a"
-        assert NOW - 900 <= reading.time <= NOW + 900
-    for dated in usage(_feed(name), collected):
-        values = dated.shown.utilization if isinstance(dated.shown, DeviceUsage) else dated.shown.values
-        for value in (values,) if not isinstance(values, UsageValues) else (values.cpu, values.accelerator_utilization):
-            assert value is None or 0 <= value < math.inf
+    for key, (time, _) in found.items():
+        assert key[0] == "a"
+        assert NOW - 900 <= time <= NOW + 900
+    for column in at_once(columns(collected)):
+        assert len(column.readings.subjects) == len(column.readings.values) == len(column.oldest) > 0
+        assert all(0 <= value < math.inf for value in column.readings.values)
+
+
+USUAL = st.fixed_dictionaries(
+    {
+        "timestamp": st.integers(-16, 16).map(lambda minutes: int(NOW + 60 * minutes) * 1000) | JSON,
+        "jobId": st.sampled_from(["a", "a", "a", "b"]),
+        "pod": st.sampled_from(["a-0", "a-1", "", "é"]) | JSON,
+        "gpuId": st.sampled_from(["0", "1", 1]),
+        "Average": st.floats(-1, 110)
+        | st.floats()
+        | st.integers()
+        | st.sampled_from([10**300, 10**400, True, "7", None]),
+    },
+    optional={"Value": st.integers(0, 9), "podId": st.sampled_from(["a-0", "a-2"])},
+)
+
+
+PLAIN = st.fixed_dictionaries(
+    {
+        "timestamp": st.integers(-16, 16).map(lambda minutes: int(NOW + 60 * minutes) * 1000),
+        "jobId": st.sampled_from(["a", "a", "a", "b"]),
+        "pod": st.sampled_from(["a-0", "a-1", "é"]),
+        "gpuId": st.sampled_from(["0", "1"]),
+        "Average": st.floats(-1, 110) | st.integers(-1, 110),
+    },
+    optional={"Value": st.integers(0, 9), "podId": st.sampled_from(["a-0", "a-2"])},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "dimensions"),
+    [
+        ("JOB_CPU_UTIL", "%", "jobId"),
+        ("POD_MEMORY_UTIL", "%", "jobId,pod"),
+        ("POD_CPU_USED", "mCore", ""),
+        ("POD_MEMORY_USED", "MiB", "jobId,podId"),
+        ("CARD_GPU_DUTY_CYCLE", "%", "jobId,pod,gpuId"),
+        ("CARD_GPU_POWER_USAGE", "W", "jobId,pod,gpuId,cardIndex"),
+    ],
+)
+@given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3), as_text=st.booleans())
+def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
+    name: str, unit: str, dimensions: str, pages: list[list[Any]], as_text: bool
+) -> None:
+    catalogue = {name: metric({"MetricName": name, "Unit": unit, "Dimensions": dimensions, "Periods": "60"})}
+    feed = feeds(catalogue, JOB_FAMILIES, {})[0][name]
+    whole, usual = _collected(feed, served=frozenset()), _collected(feed)
+    for _ in range(2):  # only what was met before is known to the short way
+        usual = _collected(feed, rosters=usual.rosters)
+        for page in pages:
+            usual.take(points_of({"Datapoints": json.dumps(page)}, "Datapoints", usual.plain) if as_text else page)
+    for page in pages:
+        whole.take(page)
+    assert _found(usual) == _found(whole)
+    assert usual.dropped == whole.dropped
+    assert (usual.points, usual.read) == (whole.points, whole.read)
+    assert [usual.may_lack(owner) for owner in "ab"] == [whole.may_lack(owner) for owner in "ab"]
+    for target in feed.targets:
+        assert usual.is_fit(target) == whole.is_fit(target)
+    shown = [
+        [
+            {subject.keys: value for subject, value in zip(column.lineup.subjects, column.readings.values, strict=True)}
+            for column in at_once(columns(each))
+        ]
+        for each in (usual, whole)
+    ]
+    assert shown[0] == shown[1]
 
 
 def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
     ages = (60, 30, 45)
     for series in (False, True):
-        collected = Collected(_feed("JOB_CPU_UTIL"), lambda point: "a", now=NOW, max_age=900, series=series)
+        collected = _collected(_feed("JOB_CPU_UTIL"), series=series)
         collected.take([{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-        assert collected.found[Key("a")].time == NOW - 30
-        assert collected.found[Key("a")].values == (0.3,)
+        assert _found(collected) == {("a",): (NOW - 30, (0.3,))}
         assert collected.dropped == ({} if series else {"duplicate": 2})
 
 
@@ -176,10 +312,10 @@ def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() ->
     ],
 )
 def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value: float | None) -> None:
-    collected = Collected(_feed("JOB_CPU_UTIL"), lambda point: "a", now=NOW, max_age=900)
-    collected.take([{"timestamp": NOW * 1000, **point}])
-    found = [reading.values[0] for reading in collected.found.values()]
-    assert (found or [None]) == [value]
+    collected = _collected(_feed("JOB_CPU_UTIL"))
+    collected.take([{"timestamp": NOW * 1000, "jobId": "a", **point}])
+    found = [values[0] for _, values in _found(collected).values()]
+    assert (found or [UNFIT]) == [UNFIT if value is None else value]
 
 
 def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None:

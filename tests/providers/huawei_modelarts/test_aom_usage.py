@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.providers.huawei_modelarts.columns import objects
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, JobParts
+from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     READINGS,
     UNITS,
@@ -50,6 +52,13 @@ def collected(of: Plan, *answers: list[Any], jobs: dict[str, JobParts]) -> Colle
     found = Collected(of, jobs, jobs)
     for query, rows in zip(of.queries, answers, strict=True):
         found.add(query, rows)
+    return settled(found)
+
+
+def settled(found: Collected) -> Collected:
+    """The same with all of its columns made."""
+    for _ in found.settle():
+        pass
     return found
 
 
@@ -60,7 +69,7 @@ def card(job_id: str, pod: str, number: int, value: object) -> dict[str, Any]:
 def values(found: Collected, field: str) -> dict[str, Any]:
     """The field of every object, by the levels' ids."""
     shown: dict[str, Any] = {}
-    for item in found.objects():
+    for item in objects(found.readings()):
         match item:
             case JobUsage():
                 shown[item.job_id] = getattr(item.values, field)
@@ -101,7 +110,7 @@ def test_cards_that_are_missing_spoil_sums_and_no_means() -> None:
     assert values(used, "accelerator_memory_bytes") == {"a/worker-0": 100 * 2**20}
     ratio = collected(plan("accelerator_utilization_ratio"), [], rows, jobs=jobs)
     assert values(ratio, "accelerator_utilization") == {"a": 0.6, "a/worker-0": 0.5, "a/worker-1": 0.8}
-    devices = [item for item in ratio.objects() if isinstance(item, DeviceUsage)]
+    devices = [item for item in objects(ratio.readings()) if isinstance(item, DeviceUsage)]
     assert [(item.pod_id, item.device, item.accelerator, item.utilization) for item in devices] == [
         ("worker-0", "0", "npu", 0.4),
         ("worker-0", "1", "npu", 0.6),
@@ -128,7 +137,7 @@ def test_cards_of_both_kinds_are_one_sum_and_two_ratios() -> None:
     used = collected(plan("accelerator_memory_usage_bytes"), gpu, npu, jobs=jobs)
     assert values(used, "accelerator_memory_bytes")["a"] == 40 * 2**20
     ratio = collected(plan("accelerator_utilization_ratio"), gpu, npu, jobs=jobs)
-    text = lines(list(ratio.objects()))
+    text = lines(list(ratio.readings()))
     assert 'trainfleet_job_accelerator_utilization_ratio{provider="p",job_id="a",accelerator="gpu"} 0.1' in text
     assert 'trainfleet_job_accelerator_utilization_ratio{provider="p",job_id="a",accelerator="npu"} 0.3' in text
 
@@ -161,7 +170,7 @@ def test_without_a_label_for_pods_there_is_the_job_level_only() -> None:
     # A mean over pods is no sum, and a mean over the first cards of all pods is no card.
     assert values(collected(plan("cpu_usage_cores"), rows, jobs=jobs), "cpu_cores") == {"one": 30, "one/worker-0": 30}
     of_cards = [row("50", service_id="a", npu_id="0"), row("70", service_id="a", npu_id="1")]
-    found = list(collected(plan("accelerator_utilization_ratio"), [], of_cards, jobs=jobs).objects())
+    found = objects(collected(plan("accelerator_utilization_ratio"), [], of_cards, jobs=jobs).readings())
     assert [type(item) for item in found] == [JobUsage]
     assert collected(plan("accelerator_power_watts"), [], of_cards, jobs=jobs).job_ids == {"a"}
     assert values(collected(plan("accelerator_power_watts"), [], of_cards, jobs=jobs), "accelerator_power_watts") == {}
@@ -184,7 +193,7 @@ def test_without_a_label_for_pods_there_is_the_job_level_only() -> None:
 def test_what_is_no_reading_is_dropped_and_counted(value: object, reason: str) -> None:
     jobs = dict([running("a", "worker-0")])
     found = collected(plan("memory_utilization_ratio"), [row(value, service_id="a", pod_name="worker-0")], jobs=jobs)
-    assert (found.job_ids, found.dropped) == (set(), Counter({reason: 1}))
+    assert (found.job_ids, found.dropped) == (frozenset(), Counter({reason: 1}))
 
 
 def test_whose_readings_are_shown() -> None:
@@ -204,6 +213,7 @@ def test_whose_readings_are_shown() -> None:
     of = plan("cpu_utilization_ratio")
     found = Collected(of, jobs, {"a", "twice", "stopping"})
     found.add(of.queries[0], rows)
+    settled(found)
     assert values(found, "cpu") == {"a": 0.07, "a/worker-1": 0.07}  # which of the two worker-0 is there is not told
     assert found.job_ids == {"a"}
     assert found.dropped == Counter(duplicate=5, unlisted=1, malformed=2)
@@ -220,7 +230,7 @@ def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
     assert same.dropped == {"duplicate": 1}
     twice = collected(of, [], [*rows, card("a", "worker-0", 0, "3")], jobs=jobs)
     assert values(twice, "accelerator_power_watts") == {"a/worker-1": 2}
-    devices = [(item.pod_id, item.device) for item in twice.objects() if isinstance(item, DeviceUsage)]
+    devices = [(item.pod_id, item.device) for item in objects(twice.readings()) if isinstance(item, DeviceUsage)]
     assert devices == [("worker-0", "1"), ("worker-1", "0"), ("worker-1", "1")]
 
 
@@ -273,7 +283,7 @@ def test_devices_of_the_config_are_of_the_kind_that_a_label_or_the_job_tells() -
         row("0.3", service_id="a", pod_name="worker-0", device_id="7"),
         row("0.4", service_id="b", pod_name="worker-0", gpu_id="0"),
     ]
-    devices = [item for item in collected(of, rows, jobs=jobs).objects() if isinstance(item, DeviceUsage)]
+    devices = [item for item in objects(collected(of, rows, jobs=jobs).readings()) if isinstance(item, DeviceUsage)]
     assert [(item.job_id, item.device, item.accelerator, item.power_watts) for item in devices] == [
         ("a", "7", "npu", 300),
         ("b", "0", "gpu", 400),
@@ -335,7 +345,7 @@ def test_every_family_of_usage_can_be_fed_by_the_config() -> None:
 
 def test_golden() -> None:
     jobs = dict([running("npu", "worker-0", "worker-1", cards=4, kind="npu"), running("cpu", "worker-0")])
-    objects: list[object] = []
+    shown: list[object] = []
     for place, of in enumerate(plans(EVERYTHING, {})):
         for query in of.queries:
             found = Collected(of, jobs, jobs)
@@ -348,14 +358,14 @@ def test_golden() -> None:
                 rows = [row(str(place), service_id=job_id, pod_name="worker-0") for job_id in jobs]
                 rows.append(row("90", service_id="npu", pod_name="worker-1"))
             found.add(query, rows)
-            objects += found.objects()
-    check_golden(GOLDEN / "aom_usage.txt", lines(objects))
+            shown += settled(found).readings()
+    check_golden(GOLDEN / "aom_usage.txt", lines(shown))
 
 
 def test_what_is_withheld_is_not_shown() -> None:
     jobs = dict([running("a", "worker-0"), running("b", "worker-0")])
     found = collected(plan("cpu_utilization_ratio"), [row("1", service_id=job_id) for job_id in jobs], jobs=jobs)
-    assert {item.job_id for item in found.objects(without={"a"})} == {"b"}
+    assert {item.job_id for item in objects(found.readings(without={"a"}))} == {"b"}
 
 
 _LABELS = st.dictionaries(
@@ -386,7 +396,7 @@ def test_whatever_an_answer_holds_no_series_comes_twice_and_every_value_is_possi
 ) -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=2, kind="npu"), running("b")])
     found = collected(of, *(data.draw(_ROWS) for _ in of.queries), jobs=jobs)
-    shown = [line.rpartition(" ") for line in lines(list(found.objects())).splitlines()]
+    shown = [line.rpartition(" ") for line in lines(list(found.readings())).splitlines()]
     assert len({series for series, _, _ in shown}) == len(shown)
     top = 1.0 if of.reading.bounded else math.inf
     assert all(0 <= float(value) <= top and math.isfinite(float(value)) for _, _, value in shown)

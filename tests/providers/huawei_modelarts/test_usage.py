@@ -37,28 +37,42 @@ class Page:
     def __init__(self, exporter: Exporter) -> None:
         self.faults: list[str] = []
         self.changes = 0
-        self._parts: dict[Hashable, list[str]] = {}
+        self._parts: dict[Hashable, dict[str, list[str]]] = {}
+        """By part and family, the names and labels of the series."""
         self._shown: Counter[str] = Counter()
         board = exporter.board
         put, drop = board.put, board.drop
 
         def watched_put(part: Hashable, rendered: Mapping[str, Any]) -> None:
             put(part, rendered)
-            text = b"".join(piece for pieces in rendered.values() for piece in pieces).decode()
-            self._replace(part, [line.rpartition(" ")[0] for line in text.splitlines()])
+            shown = self._parts.get(part, {})
+            self._replace(
+                part,
+                {
+                    family: shown[family] if pieces is None else _series(b"".join(pieces))
+                    for family, pieces in rendered.items()
+                },
+            )
 
         def watched_drop(part: Hashable) -> None:
             drop(part)
-            self._replace(part, [])
+            self._replace(part, {})
 
         board.put, board.drop = watched_put, watched_drop  # type: ignore[method-assign]  # watched from here on
 
-    def _replace(self, part: Hashable, lines: list[str]) -> None:
+    def _replace(self, part: Hashable, families: dict[str, list[str]]) -> None:
         self.changes += 1
-        self._shown.subtract(self._parts.pop(part, ()))
-        self._shown.update(lines)
-        self._parts[part] = lines
-        self.faults += [line for line in lines if self._shown[line] > 1]
+        for lines in self._parts.pop(part, {}).values():
+            self._shown.subtract(lines)
+        self._parts[part] = families
+        for lines in families.values():
+            self._shown.update(lines)
+            self.faults += [line for line in lines if self._shown[line] > 1]
+
+
+def _series(text: bytes) -> list[str]:
+    """The series of some lines, without their values."""
+    return [line.rpartition(" ")[0] for line in text.decode().splitlines()]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, Metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_pages
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.listing import Listing, Page, Row, as_it_is, read_whole_list
 from trainfleet_exporter.quantities import iso_time, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, Priority
 
@@ -33,14 +33,19 @@ class PaiApi:
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, "Workspaces", "WorkspaceId", deadline)
 
-    async def list_jobs(self, query: Mapping[str, str], *, deadline: float) -> Listing:
-        """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen."""
+    async def list_jobs(
+        self, query: Mapping[str, str], *, deadline: float, keep: Callable[[Row], object] = as_it_is
+    ) -> Listing:
+        """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
+
+        `keep` makes of each row what the listing has of it.
+        """
         call = Call(
             operation="ListJobs",
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
         )
-        return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline)
+        return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
 
     async def count_jobs(self, query: Mapping[str, str], *, deadline: float) -> int:
         """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
@@ -132,13 +137,21 @@ async def _total(client: ApiClient, call: Call, deadline: float) -> int:
     return total
 
 
-async def _whole_list(client: ApiClient, call: Call, items_key: str, id_key: str, deadline: float) -> Listing:
+async def _whole_list(
+    client: ApiClient,
+    call: Call,
+    items_key: str,
+    id_key: str,
+    deadline: float,
+    *,
+    keep: Callable[[Row], object] = as_it_is,
+) -> Listing:
     async def read_page(number: int) -> Page:
         query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
         payload = _object(await client.call(replace(call, query=query), deadline=deadline), call)
         return Page(whole(payload, "TotalCount"), payload.get(items_key))
 
-    return await read_whole_list(read_page, id_of=lambda row: text(row, id_key), operation=call.operation)
+    return await read_whole_list(read_page, id_of=lambda row: text(row, id_key), operation=call.operation, keep=keep)
 
 
 def _object(payload: object, call: Call) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from time import perf_counter
 
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
+from trainfleet_exporter.slices import give_way
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,9 @@ _AT_ONCE = 50
 """The most resources of one call's Dimensions."""
 _DAY = 86400.0
 _SLICE = 200
-"""Points that are worked on before others have a turn: about 2 ms."""
+"""Points that are taken over between two looks at the clock: 0.2 ms of usual ones, 2 ms of others."""
+_SLICE_SECONDS = 0.002
+"""How long points are taken over before others have a turn."""
 
 
 class Asking:
@@ -38,7 +42,7 @@ class Asking:
         """Until when names are known not to help where nothing comes without them."""
         self._told: set[str] = set()
 
-    async def read(self, feed: Feed, into: Collected, *, names: Sequence[str], deadline: float) -> None:
+    async def read(self, feed: Feed, into: Collected, *, names: Collection[str], deadline: float) -> None:
         """Every point of a metric there is, or those of `names` if it must be so. Raises CloudError."""
         metric = feed.metric.name
         if self._is_named(metric):
@@ -88,19 +92,23 @@ class Asking:
                 why,
             )
 
-    async def _by_name(self, feed: Feed, into: Collected, names: Sequence[str], deadline: float) -> None:
+    async def _by_name(self, feed: Feed, into: Collected, names: Collection[str], deadline: float) -> None:
+        ordered = sorted(names)
         for start in range(0, len(names), _AT_ONCE):
-            asked = [{self._key: name} for name in names[start : start + _AT_ONCE]]
+            asked = [{self._key: name} for name in ordered[start : start + _AT_ONCE]]
             await self._pages(feed, into, deadline, dimensions=json.dumps(asked, separators=(",", ":")))
 
     async def _pages(self, feed: Feed, into: Collected, deadline: float, *, dimensions: str = "") -> None:
         pages = self._monitor.describe_metric_last(
-            self._namespace, feed.metric, since=into.since, deadline=deadline, dimensions=dimensions
+            self._namespace, feed.metric, since=into.since, deadline=deadline, dimensions=dimensions, plain=into.plain
         )
         async for points in pages:
+            began = float("-inf")  # to decode them was a slice by itself
             for start in range(0, len(points), _SLICE):
+                if perf_counter() - began >= _SLICE_SECONDS:
+                    await give_way()
+                    began = perf_counter()
                 into.take(points[start : start + _SLICE])
-                await asyncio.sleep(0)
 
 
 def _now() -> float:

@@ -14,6 +14,7 @@ from typing import Any
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.datapoints import points_of
+from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import mapping, text, whole
 from trainfleet_exporter.transport import ApiClient, Call
@@ -44,12 +45,20 @@ class CloudMonitor:
         return await read_whole_list(read_page, id_of=lambda row: text(row, "MetricName"), operation=call.operation)
 
     async def describe_metric_last(
-        self, namespace: str, metric: Metric, *, since: float, deadline: float, dimensions: str = ""
+        self,
+        namespace: str,
+        metric: Metric,
+        *,
+        since: float,
+        deadline: float,
+        dimensions: str = "",
+        plain: PlainPoints | None = None,
     ) -> AsyncIterator[Sequence[object]]:
         """DescribeMetricLast: the newest point of each resource that has one after `since`, page by page.
 
         `since` is in Unix seconds: left to itself the service looks back two hours, and what ended in them would fill
         most pages. `dimensions` names at most 50 resources as JSON; without it, all of the namespace are answered.
+        Pages of points that are all `plain` are structs.
         """
         query = {"Namespace": namespace, "MetricName": metric.name, "Length": str(POINTS)}
         query["StartTime"] = str(math.floor(since * 1000))  # as a text, its time zone would be anybody's guess
@@ -58,11 +67,13 @@ class CloudMonitor:
         if dimensions:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
-        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline):
+        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline, plain=plain):
             yield points
 
 
-async def point_pages(client: ApiClient, call: Call, key: str, *, deadline: float) -> AsyncIterator[Sequence[object]]:
+async def point_pages(
+    client: ApiClient, call: Call, key: str, *, deadline: float, plain: PlainPoints | None = None
+) -> AsyncIterator[Sequence[object]]:
     """The points of every page of an answer, which has them under `key`, until there is no further token."""
 
     def is_empty(payload: object) -> bool:
@@ -76,7 +87,7 @@ async def point_pages(client: ApiClient, call: Call, key: str, *, deadline: floa
     empty = 0
     for _ in range(_MAX_PAGES):
         payload = _object(await client.call(call, deadline=deadline), call)
-        points = points_of(payload, key)
+        points = points_of(payload, key, plain)
         yield points
         token = text(payload, "NextToken")
         if not token:

@@ -1,4 +1,4 @@
-"""CloudMonitor's data points to readings, and readings to what is shown.
+"""CloudMonitor's data points to readings: columns of numbers, in which each job, pod, card or pool has its place.
 
 Shapes: DescribeMetricLast answers `Datapoints`, DLC GetMetrics `DataPoints`, both a text that holds a JSON array. A
 point has its time in Unix milliseconds, what it is of (jobId, pod, a key for the card; quotaId or quotaName), and the
@@ -7,107 +7,194 @@ statistics of the metric, each under its name. A point may be up to two hours ol
 
 from __future__ import annotations
 
-import json
 import math
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageValues
-from trainfleet_exporter.providers.alibaba_pai.catalogue import POD_KEYS, Level, is_device_key
+from trainfleet_exporter.providers.alibaba_pai.catalogue import POD_KEYS, is_device_key
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed, Target
-from trainfleet_exporter.providers.alibaba_pai.units import convert
-from trainfleet_exporter.providers.readings import mean
+from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints, as_object, plain_points
+from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
+from trainfleet_exporter.providers.alibaba_pai.units import RATIOS, Quantity, convert
 from trainfleet_exporter.quantities import UNUSABLE, number, text, whole
+from trainfleet_exporter.transport import NOT_JSON
+from trainfleet_exporter.transport.body import decode_json
 
 Point = Mapping[str, Any]
-Shown = JobUsage | PodUsage | DeviceUsage | PoolUsage
 _FUTURE = 900.0
 """A reading dated further ahead than a request's clock may be off is not believed."""
-_SILENCE = 180.0
-"""A pod that lacks three minutes of readings while others go on no longer reports, and counts no more for its job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What a reading is of: a job (or pool), and of it a pod and a card, empty where the metric is of the whole."""
-
-    owner: str
-    pod_id: str = ""
-    device: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The newest point of one thing: its Unix time, and its value for each target of the feed, None where unfit."""
-
-    time: float
-    values: tuple[float | None, ...]
+UNREAD: Final = -math.inf
+"""The time of what has no reading."""
+UNFIT: Final = -1.0
+"""The value of a reading that has none, or none that can be true."""
+_EXACT = 2**53
 
 
 Owner = Callable[[Point], str | None]
 """Whose a point is: an id; empty for somebody who is not listed, None for somebody whose readings others serve."""
 
 
-def points_of(payload: Mapping[str, Any], key: str) -> list[object]:
-    """The points of an answer: a JSON array in a text, or none at all. BadAnswer for anything else."""
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """How it is told whose a point is."""
+
+    owner: Owner
+    served: Collection[str] = frozenset()
+    """Jobs that `owner` says points to be of whose jobId they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a value is read from a point: which of its statistics, and how many base units of a quantity one is."""
+
+    statistics: tuple[str, ...]
+    factor: float
+    quantity: Quantity
+
+    @classmethod
+    def of(cls, target: Target) -> _Way:
+        """The way that a target needs; that of most targets of a metric is the same."""
+        return cls(target.statistics, target.factor, target.family.quantity)
+
+
+def points_of(payload: Mapping[str, Any], key: str, plain: PlainPoints | None = None) -> Sequence[object]:
+    """The points of an answer: a JSON array in a text, or none at all. BadAnswer for anything else.
+
+    Where all are `plain`, they come as structs.
+    """
     given = payload.get(key)
     if given is None or given == "":
         return []
     if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            raise BadAnswer(f"{key} is not JSON") from None
+        if plain is not None:
+            with suppress(ValueError, RecursionError):
+                return plain.decode(given)
+        given = decode_json(given.encode("utf-8", "replace"))
+        if given is NOT_JSON:
+            raise BadAnswer(f"{key} is not JSON")
     if not isinstance(given, list):
         raise BadAnswer(f"{key} is not a list")
     return given
 
 
 class Collected:
-    """The readings of one feed, page by page. `dropped` counts by reason what is not shown."""
+    """The readings of one feed, page by page: columns with a place for each thing of the feed's level.
 
-    def __init__(self, feed: Feed, owner: Owner, *, now: float, max_age: float, series: bool = False) -> None:
+    `dropped` counts by reason what is not shown.
+    """
+
+    def __init__(
+        self, feed: Feed, whose: Whose, rosters: Rosters, *, now: float, max_age: float, series: bool = False
+    ) -> None:
         """`series` says that points of one thing follow each other in time, so that all but the newest are passed."""
-        self.found: dict[Key, Reading] = {}
+        self.feed = feed
+        self.rosters = rosters
+        self.roster = rosters.of(feed.level)
         self.dropped: Counter[str] = Counter()
         self.points = 0
+        self.read = 0
+        """Things that have a reading, fit or not."""
+        self.times = array("d", [UNREAD]) * len(self.roster)
+        """By place, the Unix time of the newest reading."""
+        self.earliest, self.latest = math.inf, -math.inf
+        """Of the times that were ever in there."""
+        self._ways = {_Way.of(target): array("d", [UNFIT]) * len(self.roster) for target in feed.targets}
+        """By place, the value of the newest reading in base units, for each way in which targets read it."""
+        self._unfit: set[_Way] = set()
+        """Ways in which some reading has no value."""
         self._spoiled: set[str] = set()
         """Owners of points that could not be read; empty text stands for anybody, where a point does not say whose."""
-        self._feed = feed
-        self._owner = owner
+        self._whose = whose
         self._now = now
         self._max_age = max_age
         self._series = series
+        statistic = next(iter(self._ways)).statistics[0]
+        self.plain = None if series or len(self._ways) > 1 else plain_points(feed, statistic)
+        """How the usual points are read; None where no point is taken for a usual one."""
 
     @property
     def since(self) -> float:
         """Points from before this Unix time are too old to be shown, and need not be asked for."""
         return self._now - self._max_age
 
-    def take(self, points: Iterable[object]) -> None:
-        """Take over the points of one page."""
-        token = UNUSABLE.set(None)  # what cannot be used of them is counted here, point by point
-        try:
-            self._take_all(points)
-        finally:
-            UNUSABLE.reset(token)
+    def values(self, target: Target) -> array[float]:
+        """The values for one of the feed's targets, by place; UNFIT where there is none."""
+        return self._ways[_Way.of(target)]
 
-    def _take_all(self, points: Iterable[object]) -> None:
-        for point in points:
-            self.points += 1
-            reason = self._take(point) if isinstance(point, dict) else "malformed"
-            if reason:
-                self.dropped[reason] += 1
-            if reason == "malformed":
-                owner = self._owner(point) if isinstance(point, dict) else ""
-                self._spoiled |= set() if owner is None else {owner}
+    def is_fit(self, target: Target) -> bool:
+        """Whether every reading has a value for it."""
+        return _Way.of(target) not in self._unfit
 
     def may_lack(self, owner: str) -> bool:
         """Whether a point that could not be read may have been of this owner."""
         return owner in self._spoiled or "" in self._spoiled
+
+    def take(self, points: Sequence[object]) -> None:
+        """Take over the points of one page."""
+        self.points += len(points)
+        token = UNUSABLE.set(None)  # what cannot be used of them is counted here, point by point
+        try:
+            for given in points if self.plain is None else self._unusual(points, self.plain):
+                point = as_object(given)
+                reason = self._take(point) if isinstance(point, dict) else "malformed"
+                if reason:
+                    self.dropped[reason] += 1
+                if reason == "malformed":
+                    owner = self._whose.owner(point) if isinstance(point, dict) else ""
+                    self._spoiled |= set() if owner is None else {owner}
+        finally:
+            UNUSABLE.reset(token)
+
+    def _unusual(self, points: Sequence[Any], plain: PlainPoints) -> Iterator[object]:
+        """Take over the first points of what is known, each as `_take` would; the others are handed on."""
+        is_decoded = bool(points) and isinstance(points[0], plain.struct)
+        key_of, reading_of = plain.of_structs if is_decoded else plain.of_objects
+        ((way, values),) = self._ways.items()
+        factor, quantity = way.factor, way.quantity
+        is_ratio, is_noisy = quantity in RATIOS, factor < 1
+        places, times, served = self.roster.places, self.times, self._whose.served
+        since, until = self.since, self._now + _FUTURE
+        last = UNREAD
+        for point in points:
+            try:
+                key = key_of(point)
+                place = places[key]
+                raw, milliseconds = reading_of(point)
+                time = milliseconds / 1000
+                if not (
+                    type(milliseconds) is int
+                    and since <= time <= until
+                    and key[0] in served
+                    and times[place] == UNREAD
+                    and (type(raw) is float or (type(raw) is int and -_EXACT < raw < _EXACT))
+                ):
+                    yield point
+                    continue
+                value: float = raw * factor
+                if is_ratio and 0 <= value <= 1:  # convert in short
+                    units = round(value * 1e12)
+                    # The same as to round to 12 places, which takes twice as long; near halves only that is exact.
+                    value = units / 1e12 if -0.49 < value * 1e12 - units < 0.49 else round(value, 12)
+                elif is_ratio or is_noisy or not 0 <= value < math.inf:
+                    converted = convert(raw, factor, quantity)
+                    if converted is None:
+                        yield point
+                        continue
+                    value = converted
+            except (KeyError, IndexError, TypeError, OverflowError):  # a field lacks, or is not what it usually is
+                yield point
+                continue
+            times[place] = time
+            values[place] = value
+            self.read += 1
+            if time != last:
+                last = time
+                self.earliest, self.latest = min(time, self.earliest), max(time, self.latest)
 
     def _take(self, point: Point) -> str:
         """Why a point is not shown; empty for one that is, or that somebody else shows."""
@@ -117,112 +204,60 @@ class Collected:
             return "malformed"
         if self._now - time > self._max_age:
             return "stale"
-        owner = self._owner(point)
+        owner = self._whose.owner(point)
         if not owner:
             return "" if owner is None else "unlisted"
         key = self._key(point, owner)
         if key is None:
             return "malformed"
-        before = self.found.get(key)
-        if before is not None and before.time >= time:
+        place = self.roster.places.get(key)
+        before = UNREAD if place is None or place >= len(self.times) else self.times[place]
+        if before >= time:
             return "" if self._series else "duplicate"
-        raw = [_statistic(point, target) for target in self._feed.targets]
-        if all(value is None for value in raw):
+        raw = {way: _statistic(point, way.statistics) for way in self._ways}
+        if all(value is None for value in raw.values()):
             return "malformed"
-        values = tuple(
-            None if value is None else convert(value, target.factor, target.family.quantity)
-            for value, target in zip(raw, self._feed.targets, strict=True)
-        )
-        self.found[key] = Reading(time, values)
-        if all(value is None for value in values):
+        if not self._put(self.roster.place(key), time, raw):
             return "out_of_range"
-        return "" if before is None or self._series else "duplicate"
+        return "" if before == UNREAD or self._series else "duplicate"
+
+    def _put(self, place: int, time: float, raw: Mapping[_Way, float | None]) -> bool:
+        """Note a reading; whether any value of it can be shown."""
+        lacking = len(self.roster) - len(self.times)
+        if lacking:  # others came since, in this metric or in one that is read meanwhile
+            self.times.extend([UNREAD] * lacking)
+            for values in self._ways.values():
+                values.extend([UNFIT] * lacking)
+        self.read += self.times[place] == UNREAD
+        self.times[place] = time
+        self.earliest, self.latest = min(time, self.earliest), max(time, self.latest)
+        is_fit = False
+        for way, given in raw.items():
+            value = None if given is None else convert(given, way.factor, way.quantity)
+            self._ways[way][place] = UNFIT if value is None else value
+            if value is None:
+                self._unfit.add(way)
+            else:
+                is_fit = True
+        return is_fit
 
     def _key(self, point: Point, owner: str) -> Key | None:
-        level, pod_id, device = self._feed.level, "", ""
-        if level in ("pod", "device"):
-            pod_id = next((value for name in POD_KEYS if (value := text(point, name))), "")
-            if not pod_id:
-                return None
-        if level == "device":
-            names = [name for name in self._feed.metric.dimensions or point if is_device_key(name)]
-            device = "/".join(value for name in names if (value := text(point, name)))
-            if not device:
-                return None
-        return Key(owner, pod_id, device)
+        level = self.feed.level
+        if level in ("job", "pool"):
+            return (owner,)
+        pod_id = next((value for name in POD_KEYS if (value := text(point, name))), "")
+        if not pod_id:
+            return None
+        if level == "pod":
+            return owner, pod_id
+        names = [name for name in self.feed.metric.dimensions or point if is_device_key(name)]
+        device = "/".join(value for name in names if (value := text(point, name)))
+        return (owner, pod_id, device) if device else None
 
 
-@dataclass(frozen=True, slots=True)
-class Dated:
-    """Something to be shown, whose it is, and the Unix times of the oldest and the newest reading in it."""
-
-    shown: Shown
-    owner: str
-    oldest: float
-    newest: float
-
-
-def usage(feed: Feed, collected: Collected) -> Iterator[Dated]:
-    """What the readings of one feed show, each family at its own level.
-
-    A whole made of pods or cards has the mean of their ratios and the sum of everything else, the latter only where
-    none of them lacks its value, and no point of it was unreadable: a sum that lacks a pod would look like a drop.
-    """
-    readings = collected.found
-    for level in dict.fromkeys(target.family.level for target in feed.targets):
-        targets = [(place, target) for place, target in enumerate(feed.targets) if target.family.level == level]
-        if level == feed.level:
-            parts: Mapping[Key, list[Reading]] = {key: [reading] for key, reading in readings.items()}
-        else:
-            parts = _parts(readings, level, silence=max(_SILENCE, 3.0 * (feed.metric.period or 0)))
-        for key, given in parts.items():
-            values = {
-                target.family.field: _of_whole(given, place, target)
-                for place, target in targets
-                if level == feed.level or _is_ratio(target) or not collected.may_lack(key.owner)
-            }
-            fields = {field: value for field, value in values.items() if value is not None}
-            if fields:
-                times = [reading.time for reading in given]
-                yield Dated(_shown(level, key, fields), key.owner, min(times), max(times))
-
-
-def _parts(readings: Mapping[Key, Reading], level: Level, *, silence: float) -> dict[Key, list[Reading]]:
-    """The readings that each whole is made of, without those of pods that fell silent."""
-    parts: dict[Key, list[Reading]] = {}
-    for key, reading in readings.items():
-        parts.setdefault(Key(key.owner, key.pod_id if level == "pod" else ""), []).append(reading)
-    for key, given in parts.items():
-        newest = max(reading.time for reading in given)
-        parts[key] = [reading for reading in given if newest - reading.time <= silence]
-    return parts
-
-
-def _of_whole(given: list[Reading], place: int, target: Target) -> float | None:
-    if len(given) == 1:
-        return given[0].values[place]
-    values = [value for reading in given if (value := reading.values[place]) is not None]
-    if _is_ratio(target):
-        return mean(values)
-    return math.fsum(values) if len(values) == len(given) else None
-
-
-def _is_ratio(target: Target) -> bool:
-    return target.family.quantity in ("ratio", "bounded_ratio")
-
-
-def _shown(level: Level, key: Key, fields: dict[str, float]) -> Shown:
-    if level == "device":
-        return DeviceUsage(key.owner, key.pod_id, key.device, "gpu", **fields)
-    values = UsageValues(**fields)  # type: ignore[arg-type]  # fields of metric_map.FAMILIES, all of them numbers
-    if level == "pool":
-        return PoolUsage(pool_id=key.owner, values=values)
-    return PodUsage(key.owner, key.pod_id, values) if level == "pod" else JobUsage(key.owner, values)
-
-
-def _statistic(point: Point, target: Target) -> float | None:
+def _statistic(point: Point, statistics: Sequence[str]) -> float | None:
     """The value of the first statistic that the point has, in either spelling of its first letter."""
-    for name in target.statistics:
+    for name in statistics:
         for spelt in (name, name.lower()):
             value = point.get(spelt)
             if isinstance(value, float):  # the usual case, and the one that may be infinite or none at all

@@ -125,21 +125,37 @@ def ecs_spec(row: Row) -> EcsSpec:
 
 def needs_ecs_specs(row: Row) -> bool:
     """Whether what a job asked for can only be told from its machine types."""
-    return any(spec.get("EcsSpec") and not mapping(spec, "ResourceConfig") for spec in mappings(row, "JobSpecs"))
+    specs = row.get("JobSpecs")
+    for spec in specs if isinstance(specs, list) else ():
+        if isinstance(spec, dict) and spec.get("EcsSpec") and not mapping(spec, "ResourceConfig"):
+            return True
+    return False
+
+
+def looked_up(row: Row, pool_models: Mapping[str, str], ecs_specs: Mapping[str, EcsSpec]) -> tuple[object, ...]:
+    """What of these tables `job` makes use of for a row."""
+    specs = row.get("JobSpecs")
+    machines = [
+        ecs_specs.get(text(spec, "EcsSpec"))
+        for spec in (specs if isinstance(specs, list) else ())
+        if isinstance(spec, dict) and spec.get("EcsSpec")
+    ]
+    return pool_models.get(text(row, "ResourceId")), *machines
 
 
 def job(
     row: Row,
     *,
     asked_status: str = "",
+    workspace_id: str = "",
     pool_models: Mapping[str, str] | None = None,
     ecs_specs: Mapping[str, EcsSpec] | None = None,
 ) -> Job | None:
     """A row of ListJobs, or the answer of GetJob.
 
-    `asked_status` is the Status that the list was filtered by, for rows that do not repeat it. `pool_models` gives
-    the accelerator model of a quota, for jobs whose specs do not name theirs. `ecs_specs` gives what a machine type
-    has, for jobs on public resources, which may name nothing else.
+    `asked_status` and `workspace_id` are what the list was filtered by, for rows that do not repeat it. `pool_models`
+    gives the accelerator model of a quota, for jobs whose specs do not name theirs. `ecs_specs` gives what a machine
+    type has, for jobs on public resources, which may name nothing else.
     """
     job_id = text(row, "JobId")
     if not job_id:
@@ -154,7 +170,7 @@ def job(
         job_id=job_id,
         name=text(row, "DisplayName"),
         job_type=text(row, "JobType"),
-        workspace_id=text(row, "WorkspaceId"),
+        workspace_id=text(row, "WorkspaceId") or workspace_id,
         pool_id=pool_id,
         user_id=text(row, "UserId"),
         user_name=text(row, "Username"),

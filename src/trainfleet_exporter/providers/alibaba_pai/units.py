@@ -16,6 +16,8 @@ from trainfleet_exporter.providers.readings import believable_ratio
 Quantity: TypeAlias = Literal["ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts"]
 """What a family counts; a bounded ratio cannot exceed 1."""
 
+RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
+
 _BYTES = {
     "Bytes": 1.0,
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
@@ -73,7 +75,7 @@ def base_units(unit: str, quantity: Quantity) -> float | None:
 
 def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
     """A reading in base units, or None if it cannot be true."""
-    if quantity in ("ratio", "bounded_ratio"):
+    if quantity in RATIOS:
         return believable_ratio(raw * factor, bounded=quantity == "bounded_ratio")
     value = raw * factor
     # Written so that a NaN is refused as well. The last digits of thousandths are noise that nobody measured.

@@ -8,10 +8,12 @@ https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, ServerTrouble
+from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Vector, decode_answer, slices
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.quantities import mapping, printable, text
@@ -62,14 +64,25 @@ class AomApi:
             raise BadAnswer("the answer has no list of values", operation=NAMES)
         return frozenset(name for name in names or () if isinstance(name, str))
 
-    async def query(self, promql: str, *, deadline: float) -> list[Any]:
-        """POST .../query: the samples of an instant vector as they are now, by the service's own clock."""
-        call = Call(operation=QUERY, path="", method="POST", query={"query": promql}, no_data=_is_empty)
+    async def query(self, promql: str, *, deadline: float) -> Iterator[list[Any]]:
+        """POST .../query: the samples of an instant vector as they are now, by the service's own clock.
+
+        They come some hundred at a time: as `Sample`, or, where any is unusual, as the JSON has them. BadAnswer may
+        still be raised then.
+        """
+        call = Call(
+            operation=QUERY,
+            path="",
+            method="POST",
+            query={"query": promql},
+            no_data=_is_empty,
+            decode=decode_answer,
+        )
         data = mapping(await self._call(call, "query", deadline), "data")
         samples = data.get("result", "")
-        if data.get("resultType") != "vector" or not isinstance(samples, list | None):
+        if data.get("resultType") != "vector" or not isinstance(samples, Vector | list | None):
             raise BadAnswer("the answer is no vector", operation=QUERY)
-        return samples or []
+        return samples.slices() if isinstance(samples, Vector) else slices(samples or [])
 
     async def _call(self, call: Call, path: str, deadline: float) -> dict[str, Any]:
         project = quote(await self._identity.project(deadline), safe="")

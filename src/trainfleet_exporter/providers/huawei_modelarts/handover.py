@@ -10,7 +10,7 @@ jobs in it stay AOM's for as long.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.knowledge import Groundwork
@@ -88,4 +88,9 @@ class Handover:
         self.polled.done(good=True)
 
     def _count(self) -> None:
-        self._owned = self._claimed.union(*self._shown.values())
+        self._owned = all_of([self._claimed, *self._shown.values()])
+
+
+def all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    """All that is in any of them. Most parts show the same jobs, as one object: it is looked at once."""
+    return frozenset().union(*{id(one): one for one in sets}.values())

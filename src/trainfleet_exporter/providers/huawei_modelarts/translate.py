@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 from trainfleet_exporter.model import (
@@ -102,7 +103,7 @@ def job(row: Row) -> Job | None:
         created=_seconds(metadata, "create_time"),
         started=_seconds(state, "start_time"),
         finished=_finished(records) if gone else None,
-        duration=_seconds(state, "duration"),
+        duration=duration(row),
         restarts=sum(text(record, "start_type") == "restarted" for record in records) if records else None,
         cpu_cores=None if gone else _total([(role.nodes, role.cpu) for role in roles]),
         memory_bytes=None if gone else _gib(_total([(role.nodes, role.memory_gib) for role in roles])),
@@ -112,23 +113,30 @@ def job(row: Row) -> Job | None:
     )
 
 
-def detail(row: Row) -> list[object]:
-    """What a job's row says of its tasks, each shown as a pod: their names and roles. Their states it does not tell."""
-    metadata = mapping(row, "metadata")
-    job_id = text(metadata, "id")
-    found: list[object] = [Pod(job_id=job_id, pod_id=task, role=task.rpartition("-")[0] or task) for task in tasks(row)]
-    allowed = whole(mapping(metadata, "annotations"), _RETRIES)
+def duration(row: Row) -> float | None:
+    """How long a job has been running, in seconds."""
+    return _seconds(mapping(row, "status"), "duration")
+
+
+def restarts_allowed(row: Row) -> int | None:
+    """How often a job may be restarted after a failure."""
+    return whole(mapping(mapping(row, "metadata"), "annotations"), _RETRIES)
+
+
+def details(job_id: str, tasks: Iterable[str], allowed: int | None) -> list[object]:
+    """What a job's row says of its tasks, each shown as a pod: their names and roles, and not their states."""
+    found: list[object] = [Pod(job_id=job_id, pod_id=task, role=intern(role_of(task))) for task in tasks]
     if allowed is not None:
         found.append(JobPods(job_id=job_id, restarts_allowed=allowed))
     return found
 
 
 def tasks(row: Row) -> list[str]:
-    """The task names of a job, each once."""
+    """The task names of a job, each once. They are the same few in most jobs, and so are the objects."""
     names = mapping(row, "status").get("tasks")
-    return (
-        list(dict.fromkeys(name for name in names if isinstance(name, str) and name)) if isinstance(names, list) else []
-    )
+    if not isinstance(names, list):
+        return []
+    return list(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
 
 
 def role_of(task: str) -> str:

@@ -31,6 +31,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+"""No ETag: what may not be stored cannot be asked for again, and the page tells when it was made, so it never stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class StatusPage:
 
     async def _make(self) -> bytes:
         sources = self._sources
-        snapshot, denied = sources.board.snapshot(), tuple(sources.denied())
+        snapshot, denied = sources.board.page(), tuple(sources.denied())
         if self._fleet_of() is not snapshot or self._denied != denied:
             self._fleet = await read_fleet(snapshot, denied)
             self._fleet_of, self._denied = weakref.ref(snapshot), denied

@@ -19,7 +19,8 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Dated, usage
+from trainfleet_exporter.providers.alibaba_pai.columns import Column, Sliced, at_leisure, at_once, columns, kept_of
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     Choice,
@@ -31,6 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
+from trainfleet_exporter.providers.alibaba_pai.roster import Rosters
 from trainfleet_exporter.quantities import text
 
 _AGAIN = 6 * 3600.0
@@ -88,7 +90,14 @@ def dlc_metrics(
 ) -> Rolling:
     """The collector of the jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
     cap = Cap("usage (GetMetrics)", max_jobs)
+    rosters: dict[str, Rosters] = {}
     known = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
+
+    def forget() -> None:
+        for job_id in rosters.keys() - shared.book.live().keys():
+            del rosters[job_id]
+
+    shared.book.watch(forget)
 
     def units() -> list[str]:
         live = [job for job in shared.live_jobs() if serves(job)]
@@ -99,11 +108,12 @@ def dlc_metrics(
         max_age = max(max_data_age, 2 * part.interval)
         job = shared.book.live()[part.key]
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
-        shown: list[Dated] = []
+        shown: list[Column] = []
+        known_pods = rosters.setdefault(part.key, Rosters())
         for feed in (await known.have(part)).values():
             if without_gpu and _is_of_accelerators(feed):
                 continue
-            collected = Collected(feed, _owner_of(part.key), now=now, max_age=max_age, series=True)
+            collected = Collected(feed, Whose(_owner_of(part.key)), known_pods, now=now, max_age=max_age, series=True)
             try:
                 pages = shared.api.get_metrics(
                     part.key, feed.metric, start=now - max_age, end=now, deadline=part.deadline
@@ -116,7 +126,7 @@ def dlc_metrics(
             part.dropped("no_data", 0 if collected.points else 1)
             for reason, count in collected.dropped.items():
                 part.dropped(reason, count)
-            shown += usage(feed, collected)
+            shown += await at_leisure(columns(collected))
             if not shown and not collected.points:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
         await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)
@@ -134,18 +144,19 @@ def dlc_metrics(
     )
 
 
-async def _publish(part: Part, job_id: str, shown: Sequence[Dated], *, now: float, max_data_age: float) -> None:
-    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: float, max_data_age: float) -> None:
+    def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
         max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
-        fresh = [dated for dated in shown if moment - dated.oldest <= max_age]
+        fresh = yield from kept_of(shown, moment - max_age)
         if not fresh:
             return [], None
-        source = UsageSource(job_id, "dlc_metrics", max(dated.newest for dated in fresh))
+        source = UsageSource(job_id, "dlc_metrics", max(max(column.newest) for column in fresh))
         # A touch later than the limit, so that the reading is surely beyond it then.
-        return [*(dated.shown for dated in fresh), source], min(dated.oldest for dated in fresh) + max_age + 0.001
+        stale_at = min(column.first for column in fresh) + max_age + 0.001
+        return [*(column.readings for column in fresh), source], stale_at
 
-    objects, stale_at = rebuild(now)
-    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+    objects, stale_at = at_once(kept(now))
+    await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))
 
 
 def _owner_of(job_id: str) -> Callable[[Mapping[str, object]], str]:

@@ -7,7 +7,7 @@ finished since the last poll, and a few for the jobs that are in neither.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from functools import partial
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
@@ -15,9 +15,11 @@ from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
-from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.listing import Listing, Row, packed, unpacked
 from trainfleet_exporter.providers.sweeps import jobs_sweep
-from trainfleet_exporter.quantities import iso_time, text
+from trainfleet_exporter.providers.translated import DurationField
+from trainfleet_exporter.quantities import iso_time, number, text
+from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
 
 _OVERLAP = 600.0
@@ -25,6 +27,11 @@ _OVERLAP = 600.0
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are asked for by GetJob, which is exact; more of them in lists by id."""
 _BY_ID_AT_ONCE = 50
+_SLICE = 100
+"""Rows that are worked on before others have a turn: about 2 ms where all are new."""
+_TESTED = 2_000
+"""Jobs that are put to the config's filter before others have a turn: about 1 ms."""
+_DURATION = DurationField((("Duration",),), lambda row: number(row, "Duration"))
 
 # Every pair of words that a live job can show, so that each has a series from the start, 0 included.
 _KNOWN_PAIRS = (
@@ -43,7 +50,12 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
         page.settle(found, now=now, began=began, retention=retention)
         page.ends_known_until = now
         shared.book.changed()
-        shown = [job for job in page.jobs() if shared.book.wanted(job)]
+        shown: list[Job] = []
+        for place, job in enumerate(list(page.jobs()), start=1):
+            if not place % _TESTED:
+                await give_way()
+            if shared.book.wanted(job):
+                shown.append(job)
         await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
 
     return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
@@ -57,11 +69,14 @@ class _WorkspaceSweep:
         self._part = part
         self._page = page
         self._found: dict[str, Job] = {}
+        self._needs_ecs_specs = False
+        """Whether a row that was read, and is not taken over yet, needs the machine types."""
 
     async def read(self, *, since: float) -> dict[str, Job]:
         """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
         for status in translate.LIVE_STATUSES:
-            await self._take(await self._list({"Status": status, "StartTime": EVER}), asked_status=status)
+            listing = await self._list({"Status": status, "StartTime": EVER}, asked_status=status)
+            await self._take(listing, asked_status=status)
         known, now = self._page.ends_known_until, time.time()
         # Where the clock was set back, no range may end before it begins.
         start = since if known is None else min(known, now) - _OVERLAP
@@ -70,30 +85,53 @@ class _WorkspaceSweep:
         await self._look_up(self._page.missing(self._found))
         return self._found
 
-    async def _list(self, query: dict[str, str]) -> Listing:
+    async def _list(self, query: dict[str, str], *, asked_status: str = "") -> Listing:
         query = {"WorkspaceId": self._page.workspace_id, **query}
-        return await self._shared.api.list_jobs(query, deadline=self._part.deadline)
+        keep = partial(self._keep, asked_status)
+        return await self._shared.api.list_jobs(query, deadline=self._part.deadline, keep=keep)
+
+    def _keep(self, asked_status: str, row: Row) -> object:
+        """What is kept of a row until its list is whole: the job, if it is as it was, or else the row, packed."""
+        if translate.needs_ecs_specs(row):
+            self._needs_ecs_specs = True
+            return packed(row)
+        depends = self._depends(asked_status, row)
+        job = self._page.translated.again(text(row, "JobId"), row, _DURATION, depends=depends)
+        return packed(row) if job is None else job
+
+    def _depends(self, asked_status: str, row: Row) -> tuple[object, ...]:
+        """What the translation of a row depends on beside the row."""
+        looked_up = translate.looked_up(row, self._shared.pool_models, self._shared.ecs_specs.known)
+        return asked_status, self._page.workspace_id, *looked_up
 
     async def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
-        if any(translate.needs_ecs_specs(row) for row in listing.rows.values()):
+        if self._needs_ecs_specs:
+            self._needs_ecs_specs = False
             await self._shared.ecs_specs.have(self._part)
-        here = self._page.workspace_id
-        for row in listing.rows.values():
-            job = translate.job(
-                row,
-                asked_status=asked_status,
-                pool_models=self._shared.pool_models,
-                ecs_specs=self._shared.ecs_specs.known,
-            )
+        here, book, known = self._page.workspace_id, self._shared.book, self._page.translated
+        models, machines = self._shared.pool_models, self._shared.ecs_specs.known
+        translated = partial(
+            translate.job, asked_status=asked_status, workspace_id=here, pool_models=models, ecs_specs=machines
+        )
+        for place, (job_id, kept) in enumerate(listing.rows.items(), start=1):
+            if not place % _SLICE:
+                await give_way()
+            if isinstance(kept, Job):
+                job: Job | None = kept
+            else:
+                row = unpacked(kept)
+                depends = self._depends(asked_status, row)
+                job = known.job(job_id, row, _DURATION, depends=depends, translate=translated)
             if job is None:
                 continue
             if only_finished and job.status not in FINISHED:
                 continue  # where the time range is taken for that of creation, the list holds others as well
-            if text(row, "WorkspaceId") not in ("", here) or self._shared.book.owner(job.job_id) not in (None, here):
+            is_ours = job.job_id in self._page.live and not self._page.expired
+            if job.workspace_id != here or not (is_ours or book.owner(job.job_id) in (None, here)):
                 self._part.dropped("duplicate")  # another workspace's part shows it
                 continue
-            self._found[job.job_id] = job if job.workspace_id else replace(job, workspace_id=here)
+            self._found[job.job_id] = job
 
     async def _look_up(self, missing: list[str]) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
@@ -104,7 +142,8 @@ class _WorkspaceSweep:
                 except NotFound:
                     continue
                 # The detail of a job does not name its user, as the lists do.
-                await self._take(Listing({job_id: {"Username": self._page.live[job_id].user_name} | row}, 0))
+                kept = self._keep("", {"Username": self._page.live[job_id].user_name} | row)
+                await self._take(Listing({job_id: kept}, 0))
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,16 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Dated, Owner, Point, usage
+from trainfleet_exporter.providers.alibaba_pai.columns import (
+    Column,
+    Sliced,
+    at_leisure,
+    at_once,
+    columns,
+    kept_of,
+    newest_by_owner,
+)
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Point, Whose
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     POOL_FAMILIES,
@@ -32,14 +42,17 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
+from trainfleet_exporter.providers.alibaba_pai.roster import Lineup, Rosters
 from trainfleet_exporter.providers.turns import Turns
 from trainfleet_exporter.quantities import text
+from trainfleet_exporter.slices import give_way
 
 _SOURCES = "sources"
 """The part that tells for each job where its usage came from; metrics are in capitals."""
 _SURELY_REPORTING = 600.0
 """A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
-_SLICE = 200
+_TESTED = 2_000
+"""Jobs that are gone through before others have a turn: about 1 ms."""
 _NEARLY = 2.0
 """A poll that ends so many seconds before its deadline has not had the time it needed: the last calls were refused."""
 _TOUCH = 0.001
@@ -74,8 +87,8 @@ def cloudmonitor_usage(
 class _Scope:
     """Whose points are wanted in one poll: by name, by a test of points; and whether there must be some."""
 
-    names: Sequence[str]
-    owner: Owner
+    names: Collection[str]
+    whose: Whose
     due: bool
 
 
@@ -94,6 +107,7 @@ class _Space:
         self.catalogue = Catalogue(monitor, namespace)
         self.asking = Asking(monitor, namespace, key)
         self.feeds: Mapping[str, Feed] = {}
+        self.rosters = Rosters()
         self.scope: _Scope | None = None
         self.points = 0
         """Seen in this poll, shown or not."""
@@ -132,8 +146,8 @@ class _Usage:
         self._serves = serves
         self._max_data_age = max_data_age
         self._at_once = at_once
-        self._read_at: dict[str, dict[str, float]] = {}
-        """By metric, the newest reading of each job that is shown."""
+        self._read_at: dict[str, list[tuple[Lineup, array[float]]]] = {}
+        """By metric of jobs, the times of the newest readings that are shown."""
         self._turns = Turns()
         self._cut_off = False
         """Whether the last poll's time ended before all metrics were read."""
@@ -145,8 +159,10 @@ class _Usage:
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.scope = 0, None
+            known = self._shared.book.live() if space.namespace == DLC else self._shared.quotas
+            await space.rosters.keep_if(known.__contains__)
             try:
-                space.scope = self._of_jobs() if space.namespace == DLC else await self._of_pools()
+                space.scope = await self._of_jobs() if space.namespace == DLC else await self._of_pools()
             except NotReady as error:
                 poll.failed(space.namespace, error)
         asked = {name: space for space in self._spaces if space.scope is not None for name in space.feeds}
@@ -181,8 +197,13 @@ class _Usage:
         poll.keep_only(kept - changed)
         self._read_at = {key: times for key, times in self._read_at.items() if key in kept - changed}
 
-    def _of_jobs(self) -> _Scope:
-        jobs = [job for job in self._shared.live_jobs() if self._serves(job)]
+    async def _of_jobs(self) -> _Scope:
+        jobs: list[Job] = []
+        for place, job in enumerate(list(self._shared.live_jobs()), start=1):
+            if not place % _TESTED:
+                await give_way()
+            if self._serves(job):
+                jobs.append(job)
         served = frozenset(job.job_id for job in jobs)
         book = self._shared.book
 
@@ -195,7 +216,7 @@ class _Usage:
 
         now = time.time()
         due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
-        return _Scope(sorted(served), owner, due)
+        return _Scope(served, Whose(owner, served), due)
 
     async def _of_pools(self) -> _Scope:
         quotas = await self._shared.listed_quotas()
@@ -206,47 +227,38 @@ class _Usage:
             quota_id = text(point, "quotaId")
             return (quota_id if quota_id in quotas else "") if quota_id else by_name.get(text(point, "quotaName"), "")
 
-        return _Scope(sorted(quotas), owner, due=bool(quotas))
+        return _Scope(quotas.keys(), Whose(owner), due=bool(quotas))
 
     async def _read(self, part: Part, space: _Space) -> None:
         feed, scope = space.feeds[part.key], space.scope
         assert scope is not None  # else no part of it is asked for
         now = time.time()
-        collected = Collected(feed, scope.owner, now=now, max_age=self._max_age(part))
+        collected = Collected(feed, scope.whose, space.rosters, now=now, max_age=self._max_age(part))
         if scope.names:
             await space.asking.read(feed, collected, names=scope.names, deadline=part.deadline)
             space.points += collected.points
             part.dropped("no_data", 0 if collected.points else 1)
             for reason, count in collected.dropped.items():
                 part.dropped(reason, count)
-        shown: list[Dated] = []
-        for place, dated in enumerate(usage(feed, collected), start=1):
-            shown.append(dated)
-            if not place % _SLICE:
-                await asyncio.sleep(0)
+        shown = await at_leisure(columns(collected))
         await self._publish(part, shown, now=now, of_jobs=space.namespace == DLC)
 
     def _max_age(self, part: Part) -> float:
         """How old a reading may be now: the interval may be stretched after it was published."""
         return max(self._max_data_age, 2 * part.interval)
 
-    async def _publish(self, part: Part, shown: Sequence[Dated], *, now: float, of_jobs: bool) -> None:
-        live = self._shared.book.live
+    async def _publish(self, part: Part, shown: Sequence[Column], *, now: float, of_jobs: bool) -> None:
+        def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
+            max_age = self._max_age(part)
+            listed = self._shared.book.live() if of_jobs else None
+            fresh = yield from kept_of(shown, moment - max_age, listed)
+            oldest = min([column.first for column in fresh], default=None)
+            return [column.readings for column in fresh], None if oldest is None else oldest + max_age + _TOUCH
 
-        def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-            listed, max_age = live(), self._max_age(part)
-            fresh = [
-                dated for dated in shown if moment - dated.oldest <= max_age and (not of_jobs or dated.owner in listed)
-            ]
-            oldest = min((dated.oldest for dated in fresh), default=None)
-            return [dated.shown for dated in fresh], None if oldest is None else oldest + max_age + _TOUCH
-
-        objects, stale_at = rebuild(now)
-        await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+        objects, stale_at = await at_leisure(kept(now))
+        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))
         if of_jobs:
-            times = self._read_at[part.key] = {}
-            for dated in shown:
-                times[dated.owner] = max(dated.newest, times.get(dated.owner, 0.0))
+            self._read_at[part.key] = [(column.lineup, column.newest) for column in shown]
 
     async def _ask_again(self, poll: Poll, space: _Space) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
@@ -263,23 +275,20 @@ class _Usage:
                 space.asking.names_unproven()
 
     async def _publish_sources(self, part: Part) -> None:
-        newest: dict[str, float] = {}
-        for times in list(self._read_at.values()):
-            for job_id, read_at in times.items():
-                newest[job_id] = max(read_at, newest.get(job_id, 0.0))
-            await asyncio.sleep(0)
-        live = self._shared.book.live
+        read_at = [pair for pairs in self._read_at.values() for pair in pairs]
+        newest = await at_leisure(newest_by_owner(read_at))
 
-        def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-            listed, max_age = live(), self._max_age(part)
-            fresh = {
-                job_id: read_at
-                for job_id, read_at in newest.items()
-                if moment - read_at <= max_age and job_id in listed
-            }
-            oldest = min(fresh.values(), default=None)
-            sources = [UsageSource(job_id, "cloudmonitor", read_at) for job_id, read_at in fresh.items()]
+        def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
+            listed, max_age = self._shared.book.live(), self._max_age(part)
+            sources: list[UsageSource] = []
+            for place, (job_id, read_at) in enumerate(newest.items(), start=1):
+                if not place % _TESTED:
+                    yield
+                if moment - read_at <= max_age and job_id in listed:
+                    sources.append(UsageSource(job_id, "cloudmonitor", read_at))
+            oldest = min([source.timestamp for source in sources if source.timestamp is not None], default=None)
+            yield
             return sources, None if oldest is None else oldest + max_age + _TOUCH
 
-        objects, stale_at = rebuild(time.time())
-        await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+        objects, stale_at = await at_leisure(kept(time.time()))
+        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))

@@ -7,80 +7,110 @@ an end. A job that began and ended between two polls is therefore seen in the co
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
 from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
+from trainfleet_exporter.slices import give_way
 
 _BY_ID_AT_ONCE = 10
 """How many values one filter takes."""
+_AT_A_TIME = 50
+"""How many jobs are gone through before the loop has its turn."""
 _KNOWN_PAIRS = tuple((translate.PHASE_STATUS[phase], phase) for phase in translate.LIVE_PHASES)
 
 
 def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
 
+    known: dict[str, KnownRows] = {}
+
     async def read(part: Part) -> None:
-        page = shared.book.workspace(part.key)
-        sweep = _WorkspaceSweep(shared, part, page)
+        page, rows = shared.book.workspace(part.key), known.setdefault(part.key, KnownRows(part.key))
+        sweep = _WorkspaceSweep(shared, part, page, rows)
         now = time.time()
         await sweep.read()
+        tasks = rows.tasks(sweep.found)
+        await give_way()
+        sweep.give_way()
         page.settle(sweep.found, now=now, began=began, retention=retention)
         page.ends_known_until = now
-        shared.tasks[part.key] = {
-            job_id: tuple(translate.tasks(row)) for job_id, row in sweep.rows.items() if job_id in page.live
-        }
+        shared.tasks[part.key] = tasks
         shared.book.changed()
+        await give_way()
+        rows.keep_only(sweep.found)
+        for workspace_id in known.keys() - shared.workspace_ids:
+            del known[workspace_id]
+        await give_way()
         shown: list[object] = []
-        for job in page.jobs():
+        for number, job in enumerate(list(page.jobs()), start=1):
             if shared.book.wanted(job):
                 shown.append(job)
-                if job.job_id in page.live and job.job_id in sweep.rows:
-                    shown += translate.detail(sweep.rows[job.job_id])
+                if job.job_id in page.live:
+                    shown += rows.details(job.job_id)
+            if number % _AT_A_TIME == 0:
+                await give_way()
         await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
 
     return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
 
 
 class _WorkspaceSweep:
-    """One workspace's live jobs and those that ended, each by the latest answer about it, and their rows."""
+    """One workspace's live jobs and those that ended, each by the latest answer about it."""
 
-    def __init__(self, shared: Shared, part: Part, page: WorkspaceJobs) -> None:
+    def __init__(self, shared: Shared, part: Part, page: WorkspaceJobs, rows: KnownRows) -> None:
         self._shared = shared
         self._part = part
         self._page = page
+        self._rows = rows
+        self._unplaced: list[str] = []
+        """The jobs whose rows do not say which workspace they are in."""
         self.found: dict[str, Job] = {}
-        self.rows: dict[str, dict[str, object]] = {}
 
     async def read(self) -> None:
         """Every live job, and what became of those that were live at the last poll."""
-        self._take(await self._search("phase", translate.LIVE_PHASES))
+        await self._take(await self._search("phase", translate.LIVE_PHASES))
         missing = self._page.missing(self.found)
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             listing = await self._search("id", asked)
-            self._take(Listing({key: row for key, row in listing.rows.items() if key in asked}, listing.malformed))
+            rows = {key: row for key, row in listing.rows.items() if key in asked}
+            await self._take(Listing(rows, listing.malformed))
 
     async def _search(self, key: str, values: tuple[str, ...] | list[str]) -> Listing:
         filters = [(key, "in", values)]
         return await self._shared.api.search_jobs(self._page.workspace_id, filters, deadline=self._part.deadline)
 
-    def _take(self, listing: Listing) -> None:
+    async def _take(self, listing: Listing) -> None:
         self._part.dropped("malformed", listing.malformed)
         here = self._page.workspace_id
-        for row in listing.rows.values():
-            job = translate.job(row)
-            if job is None:
-                continue
-            workspace_id = text(mapping(row, "metadata"), "workspace_id")
-            if workspace_id not in ("", here) or self._shared.book.owner(job.job_id) not in (None, here):
-                self._part.dropped("duplicate")  # another workspace's part shows it
-                continue
-            self.found[job.job_id] = job if job.workspace_id else replace(job, workspace_id=here)
-            self.rows[job.job_id] = row
+        for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
+            job = self._rows.job(job_id, row)
+            if job is not None:
+                workspace_id = text(mapping(row, "metadata"), "workspace_id")
+                if workspace_id in ("", here) and self._is_free(job_id):
+                    self.found[job_id] = job
+                    if not workspace_id:
+                        self._unplaced.append(job_id)
+                else:
+                    self._part.dropped("duplicate")  # another workspace's part shows it
+            if number % _AT_A_TIME == 0:
+                await give_way()
+
+    def give_way(self) -> None:
+        """Leave out what another workspace's sweep, which went on beside this one, has taken meanwhile."""
+        for job_id in self._unplaced:
+            if job_id in self.found and not self._is_free(job_id):
+                del self.found[job_id]
+                self._part.dropped("duplicate")
+
+    def _is_free(self, job_id: str) -> bool:
+        if job_id in self._page.live and not self._page.expired:
+            return True
+        return self._shared.book.owner(job_id) in (None, self._page.workspace_id)

@@ -20,7 +20,7 @@ class Shared(Knowledge):
         super().__init__(book)
         self.api = api
         self.tasks: dict[str, Mapping[str, tuple[str, ...]]] = {}
-        """By workspace, the task names of each live job, as its latest row told them."""
+        """By workspace, the task names of each job, as its latest row told them; that of every live one is there."""
         self.pool_ids: tuple[str, ...] = ()
         """By the last lists that could be read."""
         self.pools_known = False

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
-from trainfleet_exporter.model import Job, Status, UsageSource
+from trainfleet_exporter.model import Job, Readings, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, JobParts
+from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, less
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
+from trainfleet_exporter.providers.huawei_modelarts.handover import Handover, all_of
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     ACCELERATORS,
     Choice,
@@ -32,6 +32,7 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     plans,
 )
 from trainfleet_exporter.providers.turns import Turns
+from trainfleet_exporter.slices import give_way
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -41,8 +42,8 @@ _LONGEST = 600.0
 """How far back a query looks for a sample, in seconds: samples come a minute apart, and some minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
-_SLICE = 500
-"""How many rows are taken over before the loop has its turn."""
+_SLICE = 200
+"""How many jobs are looked at before the loop has its turn."""
 _COARSER: Mapping[Level, Level] = {"device": "pod", "pod": "job"}
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,10 @@ class AomUsage:
         self._turns = Turns()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
+        self._parts: dict[str, JobParts] = {}
+        """The jobs that run. What they consist of is one and the same object for as long as it is the same."""
+        self._sources: dict[str, UsageSource] = {}
+        """The jobs that are shown."""
         self._closed = False
 
     def collector(self, *, interval: float) -> Sweep:
@@ -100,7 +105,7 @@ class AomUsage:
                 self._handover.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
                 return
-            parts = await self._parts(running)
+            parts = self._parts = await self._consist_of(running)
             loop = asyncio.get_running_loop()
             deadline = loop.time() + _READING * (poll.deadline - loop.time())
             try:
@@ -120,11 +125,12 @@ class AomUsage:
         finally:
             self._handover.release(running, held, closed=closed)
 
-    async def _parts(self, running: Mapping[str, Job]) -> dict[str, JobParts]:
-        found = {}
-        for some in _slices(running.items()):
-            found.update({job_id: JobParts.of(job, self._shared.tasks_of(job_id)) for job_id, job in some})
-            await asyncio.sleep(0)
+    async def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobParts]:
+        found: dict[str, JobParts] = {}
+        for number, (job_id, job) in enumerate(running.items(), start=1):
+            found[job_id] = JobParts.of(job, self._shared.tasks_of(job_id), self._parts.get(job_id))
+            if number % _SLICE == 0:
+                await give_way()
         return found
 
     async def _wanted(self, poll: Poll, deadline: float) -> list[Plan]:
@@ -158,16 +164,20 @@ class AomUsage:
         window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
         slots = asyncio.Semaphore(self._at_once)
         answers: Answers = {}
+        same: dict[frozenset[str], frozenset[str]] = {}
+        """Most metrics have the same jobs: they are one object, so that nobody has to go through all of them again."""
 
         async def read(plan: Plan) -> None:
             collected = Collected(plan, parts, self._seen)
             async with slots:
                 try:
                     for query in plan.queries:
-                        rows = await self._rows(plan.reading, query, window, deadline)
-                        for some in _slices(rows):
+                        for some in await self._rows(plan.reading, query, window, deadline):
                             collected.add(query, some)
-                            await asyncio.sleep(0)
+                            await give_way()
+                    for _ in collected.settle():
+                        await give_way()
+                    collected.job_ids = same.setdefault(collected.job_ids, collected.job_ids)
                     answers[plan.key] = collected
                 except CloudError as error:
                     answers[plan.key] = error
@@ -184,8 +194,8 @@ class AomUsage:
         self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
-    async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> list[Any]:
-        """The samples of one query, as finely as they fit into an answer."""
+    async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> Iterator[list[Any]]:
+        """The samples of one query, some at a time, as finely as they fit into an answer."""
         now = asyncio.get_running_loop().time()
         fineness, until = self._coarse.get(query.metric, ("job", 0.0))
         if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
@@ -203,14 +213,14 @@ class AomUsage:
 
     def _sort_out(
         self, answers: Answers, running: Mapping[str, Job], parts: Mapping[str, JobParts]
-    ) -> tuple[set[str], set[str]]:
+    ) -> tuple[frozenset[str], frozenset[str]]:
         """The jobs that are better served by task metrics, and those that AOM holds.
 
         A job whose accelerators AOM does not know is one to leave, though not before AOM was waited for.
         """
-        found = {job_id for answer in answers.values() if isinstance(answer, Collected) for job_id in answer.job_ids}
+        found = all_of(answer.job_ids for answer in answers.values() if isinstance(answer, Collected))
         if self._alone:
-            return set(), found
+            return frozenset(), found
         answer = answers.get(ACCELERATORS)
         if isinstance(answer, Collected):
             with_accelerators: Collection[str] = answer.job_ids
@@ -221,14 +231,20 @@ class AomUsage:
         else:  # not known this time: what was believed is believed on
             with_accelerators = {job_id for job_id in found if self._handover.owns(job_id)}
         lacking = {job_id for job_id in found if parts[job_id].cards and job_id not in with_accelerators}
-        return {job_id for job_id in lacking if self._handover.missed(running[job_id])}, found - lacking
+        return frozenset(job_id for job_id in lacking if self._handover.missed(running[job_id])), found - lacking
 
-    async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: Collection[str]) -> None:
+    async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: frozenset[str]) -> None:
+        await give_way()
         keys = [plan.key for plan in wanted]
         poll.keep_only([*keys, _SOURCES])
         self._handover.keep_only([*keys, _SOURCES])
-        good = {key: answer.job_ids - set(withheld) for key, answer in answers.items() if isinstance(answer, Collected)}
-        self._handover.claim(set().union(*good.values()))
+        good = {
+            key: answer.job_ids - withheld if withheld else answer.job_ids
+            for key, answer in answers.items()
+            if isinstance(answer, Collected)
+        }
+        self._handover.claim(all_of(good.values()))
+        await give_way()
         for key in keys:
             async with poll.part(key) as part:
                 answer = answers[key]
@@ -236,24 +252,27 @@ class AomUsage:
                     raise answer
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
-                objects: list[object] = []
-                for some in _slices(answer.objects(withheld)):
-                    objects += some
-                    await asyncio.sleep(0)
-                await self._publish(part, objects)
+                objects: list[Readings | UsageSource] = []
+                for one in answer.readings(withheld):
+                    objects.append(one)
+                    await give_way()
+                await self._publish(part, objects, good[key])
                 self._handover.show(key, good[key])
-        shown = sorted(set().union(*(self._handover.shows(key) for key in keys)))
+        shown = sorted(all_of(self._handover.shows(key) for key in keys))
+        await give_way()
+        known = self._sources
+        self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:
-            await self._publish(part, [UsageSource(job_id, SOURCE, None) for job_id in shown])
+            await self._publish(part, list(self._sources.values()), shown)
             self._handover.show(_SOURCES, shown)
 
-    async def _publish(self, part: Part, objects: Sequence[Any]) -> None:
-        """Show what is of jobs that are still listed; if AOM fails from now on, that is looked at again."""
+    async def _publish(self, part: Part, objects: Sequence[Readings | UsageSource], job_ids: Collection[str]) -> None:
+        """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
         live = self._shared.book.live
 
         def rebuild(_: float) -> tuple[Sequence[object], float | None]:
             listed = live()
-            return [found for found in objects if found.job_id in listed], None
+            return list(less(objects, {job_id for job_id in job_ids if job_id not in listed})), None
 
         shown, _ = rebuild(0.0)
         await part.publish(shown, rebuild=rebuild)
@@ -267,9 +286,3 @@ class AomUsage:
         if self._closed:
             log.info("AOM tells of training jobs again")
         self._closed = False
-
-
-def _slices(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    source = iter(rows)
-    while some := list(islice(source, _SLICE)):
-        yield some

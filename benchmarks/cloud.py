@@ -1,0 +1,284 @@
+"""A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that costs next to nothing.
+
+The simulator (`trainfleet_exporter.simulator`) is true to the clouds and slow; this one knows nothing but to answer a
+good caller. `python -m benchmarks.cloud --jobs 10000` prints its address and serves until it is stopped. By requests to
+it the fleet changes: `/-/change?jobs=0.1` replaces a tenth of the jobs, `?usage=1` gives every reading another value;
+durations always go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+WORKSPACE = "100001"
+ACCOUNT = "1000000000000001"
+POD_METRICS = {
+    "POD_CPU_UTIL": "%",
+    "POD_MEMORY_UTIL": "%",
+    "POD_CPU_USED": "Core",
+    "POD_MEMORY_USED": "MiB",
+    "POD_GPU_ACCELERATOR_DUTTY_UTIL": "%",
+    "POD_GPU_ACCELERATOR_MEMORY_UTIL": "%",
+    "POD_GPU_MEMORY_USED": "MiB",
+    "POD_GPU_MEMORY_TOTAL": "MiB",
+    "POD_NETWORK_RECEVICE_RATE": "MB/s",
+    "POD_NETWORK_TRANSMIT_RATE": "MB/s",
+    "POD_DISK_READ_RATE": "Bytes/s",
+    "POD_DISK_WRITE_RATE": "Bytes/s",
+}
+"""One reading of each pod: twelve families."""
+_PAGE = 1440
+
+
+def config(url: str) -> str:
+    """A config file for the exporter that polls this cloud, by what is on by default and finds something here."""
+    return f"""\
+global:
+  poll_interval: 60s
+  poll_timeout: 59s
+providers:
+  - name: bench
+    platform: alibaba_pai
+    region: cn-hangzhou
+    credentials: {{access_key_id: LTAIBENCHMARK, access_key_secret: benchmark-secret}}
+    endpoints: {{dlc: {url}, paistudio: {url}, aiworkspace: {url}, cloudmonitor: {url}}}
+    collectors:
+      pools: {{enabled: false}}
+      pool_workloads: {{enabled: false}}
+      usage: {{source: cloudmonitor}}
+    limits: {{requests_per_second: 1000, concurrency: 8}}
+"""
+
+
+class Fleet:
+    """So many running jobs with so many pods each. What they are depends on the number of changes alone."""
+
+    def __init__(self, jobs: int, pods: int) -> None:
+        self._pods = pods
+        self._born = [0] * jobs
+        """The change in which each job came."""
+        self._change = 0
+        self._usage = 0
+        self._next = 0
+        self._started = int(time.time()) - 86400
+        self._jobs: dict[int, str] = {}
+        """Each job's row with a hole for its duration."""
+
+    def change(self, *, jobs: float = 0.0, usage: bool = False) -> None:
+        """Replace this part of the jobs, the oldest first; and let every reading be another one."""
+        self._change += 1
+        self._usage += usage
+        for _ in range(round(len(self._born) * jobs)):
+            self._born[self._next] = self._change
+            self._jobs.pop(self._next, None)
+            self._next = (self._next + 1) % len(self._born)
+
+    def list_jobs(self, query: dict[str, str]) -> str:
+        """DLC ListJobs."""
+        found = range(len(self._born) if query.get("Status") == "Running" else 0)
+        size, number = int(query.get("PageSize", "10")), int(query.get("PageNumber", "1"))
+        page = found[(number - 1) * size : number * size]
+        return f'{{"TotalCount":{len(found)},"Jobs":[{",".join(map(self._row, page))}],"RequestId":"b"}}'
+
+    def get_job(self, job_id: str) -> str:
+        """DLC GetJob, also of a job that was replaced."""
+        number = int(job_id[3:11], 16)
+        if job_id != self._job_id(number):
+            return '{"Code":"404","Message":"no such job"}'
+        pods = [
+            {
+                "Type": "Worker",
+                "PodId": f"{job_id}-worker-{place}",
+                "PodUid": f"{job_id}-{place}",
+                "Status": "Running",
+                "SubStatus": "Normal",
+                "Ip": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+                "NodeName": f"lingjun-{number}-{place}",
+                "GmtCreateTime": _iso(self._started),
+                "GmtStartTime": _iso(self._started + 60),
+                "GmtFinishTime": "",
+                "HistoryPods": [],
+            }
+            for place in range(self._pods)
+        ]
+        return f'{self._row(number)[:-1]},"Pods":{json.dumps(pods)}}}'
+
+    def catalogue(self, query: dict[str, str]) -> str:
+        """CloudMonitor DescribeMetricMetaList."""
+        rows = [
+            {
+                "MetricName": name,
+                "Unit": unit,
+                "Dimensions": "userId,regionId,workspaceId,jobId,pod",
+                "Periods": "60,300,900",
+                "Statistics": "Average,Minimum,Maximum",
+            }
+            for name, unit in POD_METRICS.items()
+            if query.get("Namespace") == "acs_pai_dlc"
+        ]
+        body = {"Code": "200", "Success": True, "TotalCount": str(len(rows)), "Resources": {"Resource": rows}}
+        return json.dumps(body)
+
+    def last(self, query: dict[str, str]) -> str:
+        """CloudMonitor DescribeMetricLast: a text that holds JSON."""
+        total = len(self._born) * self._pods
+        start = int(query.get("NextToken") or 0)
+        level = (list(POD_METRICS).index(query["MetricName"]) + 1) * 7.0 + self._usage * 0.37
+        at = int(time.time() - 60) // 60 * 60_000
+        points = [self._point(number, at, level) for number in range(start, min(start + _PAGE, total))]
+        token = f'"NextToken":"{start + _PAGE}",' if start + _PAGE < total else ""
+        return f'{{"Code":"200","Success":true,"Period":"60",{token}"Datapoints":"[{",".join(points)}]"}}'
+
+    def _point(self, number: int, at: int, level: float) -> str:
+        job, place = divmod(number, self._pods)
+        job_id = self._job_id(job)
+        value = (level + number * 0.0137) % 100
+        return (
+            f'{{\\"timestamp\\":{at},\\"userId\\":\\"{ACCOUNT}\\",\\"regionId\\":\\"cn-hangzhou\\",'
+            f'\\"workspaceId\\":\\"{WORKSPACE}\\",\\"jobId\\":\\"{job_id}\\",'
+            f'\\"pod\\":\\"{job_id}-worker-{place}\\",\\"Average\\":{value:.4f},'
+            f'\\"Minimum\\":{value * 0.95:.4f},\\"Maximum\\":{min(value * 1.05, 100):.4f}}}'
+        )
+
+    def _job_id(self, number: int) -> str:
+        return f"dlc{number:08x}{self._born[number]:05x}"
+
+    def _row(self, number: int) -> str:
+        if number not in self._jobs:
+            self._jobs[number] = json.dumps(self._facts(number))
+        duration = int(time.time()) - self._started - number % 3600
+        return self._jobs[number].replace('"Duration": 0', f'"Duration": {duration}')
+
+    def _facts(self, number: int) -> dict[str, object]:
+        born = self._born[number]
+        began = self._started + number % 3600 + born
+        return {
+            "JobId": self._job_id(number),
+            "DisplayName": f"pretrain-{number}-{born}",
+            "JobType": "PyTorchJob",
+            "Status": "Running",
+            "SubStatus": "",
+            "ReasonCode": "",
+            "ReasonMessage": "",
+            "WorkspaceId": WORKSPACE,
+            "WorkspaceName": "bench",
+            "UserId": f"20000000000000{number % 97:02}",
+            "Username": f"user-{number % 97}",
+            "TenantId": ACCOUNT,
+            "ResourceId": f"quota{number % 7}",
+            "ResourceType": "Lingjun",
+            "ResourceLevel": "L0",
+            "Priority": 1 + number % 9,
+            "Duration": 0,
+            "GmtCreateTime": _iso(began),
+            "GmtSubmittedTime": _iso(began + 3),
+            "GmtRunningTime": _iso(began + 60),
+            "GmtModifiedTime": _iso(began + 60),
+            "RequestCPU": 96 * self._pods,
+            "RequestGPU": str(8 * self._pods),
+            "RequestMemory": f"{800 * self._pods}Gi",
+            "NodeCount": str(self._pods),
+            "RestartTimes": str(number % 3),
+            "JobSpecs": [
+                {
+                    "Type": "Worker",
+                    "PodCount": self._pods,
+                    "Image": "registry-vpc.cn-hangzhou.aliyuncs.com/bench/train:1.0",
+                    "EcsSpec": "",
+                    "UseSpotInstance": False,
+                    "ResourceConfig": {"CPU": "96", "GPU": "8", "Memory": "800Gi", "GPUType": "GU8T"},
+                }
+            ],
+            "UserCommand": f"python train.py --name pretrain-{number}",
+            "Envs": {"NCCL_DEBUG": "INFO"},
+            "Settings": {"Tags": {"team": f"team-{number % 23}", "project": f"project-{number % 5}"}},
+            "DataSources": [],
+            "ThirdpartyLibs": [],
+            "Pods": None,
+        }
+
+
+def _iso(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+_WORKSPACES = json.dumps(
+    {"TotalCount": 1, "Workspaces": [{"WorkspaceId": WORKSPACE, "WorkspaceName": "bench", "Status": "ENABLED"}]}
+)
+_NOTHING = '{"TotalCount":0,"Quotas":[],"EcsSpecs":[]}'
+
+
+class _Connection(asyncio.Protocol):
+    """Requests without bodies, one after the other; answers in one write each."""
+
+    def __init__(self, answer: Callable[[bytes, str, dict[str, str]], str]) -> None:
+        self._answer = answer
+        self._given = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._given += data
+        while (end := self._given.find(b"\r\n\r\n")) >= 0:
+            head = bytes(self._given[:end])
+            del self._given[: end + 4]
+            target = head.split(b" ", 2)[1].decode()
+            path, _, query = target.partition("?")
+            found = {name: values[-1] for name, values in parse_qs(query).items()} if query else {}
+            place = head.lower().find(b"x-acs-action:")
+            action = head[place + 13 :].partition(b"\r")[0].strip() if place >= 0 else b""
+            body = self._answer(action, path, found).encode()
+            self._transport.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            )
+
+
+def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
+    """What is answered to an action, a path and a query."""
+
+    def answer(action: bytes, path: str, query: dict[str, str]) -> str:
+        match action:
+            case b"ListJobs":
+                return fleet.list_jobs(query)
+            case b"GetJob":
+                return fleet.get_job(path.rsplit("/", 1)[1])
+            case b"DescribeMetricLast":
+                return fleet.last(query)
+            case b"DescribeMetricMetaList":
+                return fleet.catalogue(query)
+            case b"ListWorkspaces":
+                return _WORKSPACES
+        if path == "/-/change":
+            fleet.change(jobs=float(query.get("jobs", "0")), usage=query.get("usage") == "1")
+            return "{}"
+        return _NOTHING
+
+    return answer
+
+
+async def serve(fleet: Fleet) -> asyncio.Server:
+    """Serve a fleet on some port of the loopback address, within the running loop."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: _Connection(answers(fleet)), "127.0.0.1", 0)
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.cloud", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=8)
+    asked = parser.parse_args()
+    server = await serve(Fleet(asked.jobs, asked.pods))
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await asyncio.sleep(math.inf)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,161 @@
+"""What a poll costs, from the first signature to the page that is ready to be sent, and how that grows with the fleet.
+
+`python -m benchmarks.polls --jobs 100 1000 --rounds 3` is a quick run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures import milliseconds, number, ratios
+from benchmarks.polls_stage import Stage, stage
+from benchmarks.report import Check, Found, Table
+
+SIZES = (100, 1_000, 10_000)
+PODS = 8
+ROUNDS = 7
+
+_NOISE = 1.05
+"""What growth may be over linear before it is called that: medians of the same poll differ by so much between runs."""
+_FOR_DURATIONS = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of poll: what is changed before it, and what is then polled."""
+
+    title: str
+    order: str
+    jobs: float = 0.0
+    usage: bool = False
+
+
+_ALL = _Kind("all sweeps: every job is another one, every reading too", "sweep", jobs=1.0, usage=True)
+_READINGS = _Kind("all sweeps: every reading and duration is another one", "sweep", usage=True)
+_DURATIONS = _Kind("all sweeps: only durations are", "sweep")
+_JOBS = _Kind("jobs alone: every job is another one", "sweep jobs", jobs=1.0)
+_JOBS_DURATIONS = _Kind("jobs alone: only durations are", "sweep jobs")
+_KINDS = (_ALL, _READINGS, _DURATIONS, _JOBS, _JOBS_DURATIONS)
+
+_Costs = Mapping[_Kind, Sequence[float]]
+"""CPU seconds of every poll of a kind."""
+
+
+def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> Iterator[Found]:
+    """A table of CPU seconds a poll by the number of jobs, and what was promised of how they grow.
+
+    The two largest of `sizes` are those whose growth is checked.
+    """
+    found = {size: _measure(size, rounds) for size in sizes}
+    yield _table(found, rounds)
+    if len(found) > 1:
+        yield _growth(found)
+    largest = found[max(found)]
+    yield _durations("a jobs poll", largest, _JOBS_DURATIONS, _JOBS)
+    yield _durations("a poll of all sweeps", largest, _DURATIONS, _ALL)
+
+
+def _measure(jobs: int, rounds: int) -> _Costs:
+    with stage(jobs, PODS) as there:
+        for kind in _KINDS:
+            _poll(there, kind)
+        costs: defaultdict[_Kind, list[float]] = defaultdict(list)
+        for _ in range(rounds):
+            for kind in _KINDS:
+                costs[kind].append(_poll(there, kind))
+    return costs
+
+
+def _poll(there: Stage, kind: _Kind) -> float:
+    there.change(jobs=kind.jobs, usage=kind.usage)
+    there.await_second()
+    return there.order(kind.order)
+
+
+def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
+    table = Table(
+        f"CPU milliseconds a poll, of jobs with {PODS} pods each and 12 families of every pod",
+        (
+            "what is polled, and what has changed since the poll before",
+            *(f"{size:,} jobs" for size in found),
+            "a job, at the most jobs",
+            *(f"{small:,} → {large:,} jobs costs" for small, large in _steps(found)),
+        ),
+    )
+    for kind in _KINDS:
+        medians = {size: statistics.median(costs[kind]) for size, costs in found.items()}
+        most = max(medians)
+        table.rows.append(
+            (
+                kind.title,
+                *(milliseconds(costs[kind]) for costs in found.values()),
+                f"{medians[most] / most * 1e6:,.0f} µs",
+                *(f"{number(medians[large] / medians[small])} ×" for small, large in _steps(found)),
+            )
+        )
+    table.notes += [
+        (
+            f"Medians of {rounds} polls of each kind (10th to 90th percentile), the kinds taking turns in one exporter,"
+            " after a round that is not counted."
+        ),
+        (
+            "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
+            " both formats, plain and deflated; the cloud, a bare loopback server, is another process. Cycles over"
+            " single jobs (pods) are left out."
+        ),
+        (
+            "Readings are of the minute before: where only durations are said to have changed, the times of readings"
+            " have as well in a poll that is the first of its minute."
+        ),
+    ]
+    return table
+
+
+def _steps(found: Mapping[int, _Costs]) -> Iterator[tuple[int, int]]:
+    sizes = sorted(found)
+    return itertools.pairwise(sizes)
+
+
+def _growth(found: Mapping[int, _Costs]) -> Check:
+    *_, small, large = sorted(found)
+    growth = {
+        kind: statistics.median(found[large][kind]) / statistics.median(found[small][kind])
+        for kind in (_ALL, _READINGS, _DURATIONS)
+    }
+    worst = max(growth, key=growth.__getitem__)
+    limit = large / small
+    return Check(
+        f"CPU a poll grows no faster than linearly from {small:,} to {large:,} jobs"
+        f" (at most {limit:.0f} ×; {_NOISE - 1:.0%} more are taken for noise)",
+        f"{growth[worst]:.2f} × ({worst.title}, the worst of three)",
+        growth[worst] <= limit * _NOISE,
+    )
+
+
+def _durations(what: str, costs: _Costs, some: _Kind, everything: _Kind) -> Check:
+    shares = [few / all_of_it for few, all_of_it in zip(costs[some], costs[everything], strict=True)]
+    ratio = statistics.median(shares)
+    return Check(
+        f"{what} in which only durations changed costs at most {_FOR_DURATIONS} × one in which everything did",
+        f"{ratios(shares)} ×",
+        ratio <= _FOR_DURATIONS,
+    )
+
+
+def main() -> None:
+    """Print what is found."""
+    parser = argparse.ArgumentParser(prog="benchmarks.polls", description=__doc__)
+    parser.add_argument("--jobs", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    asked = parser.parse_args()
+    for one in run(asked.jobs, asked.rounds):
+        print(one, flush=True)
+
+
+if __name__ == "__main__":
+    main()

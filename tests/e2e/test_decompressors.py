@@ -1,0 +1,113 @@
+"""The gzipped answer as others read it: curl, gzip, and Python, whole and with nothing after its end.
+
+What they read is compared with what the board shows. Go's reader is Prometheus's (test_prometheus.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import subprocess
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.support.programs import need
+from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.server import WebServer, listen
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+ACCEPTED = {Format.TEXT: "text/plain", Format.OPENMETRICS: OPENMETRICS}
+Read = Callable[[str, str], bytes]
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    """A page of some 5 MB, of which some families are small."""
+    board, renderer = Board(), Renderer(RenderSettings())
+    for part in range(5):
+        jobs = [Job(job_id=f"j{part}-{n}", name=f"größe {n}", duration=n / 7) for n in range(part * 1000, 4000)]
+        board.put(part, renderer.render("p", jobs))
+    assert sum(map(len, board.snapshot().pieces(Format.TEXT))) > 2 * PIECE_LIMIT
+    return board
+
+
+@pytest.fixture(scope="module")
+def url(board: Board) -> Iterator[str]:
+    """Where it is served, from a thread."""
+    loop, stopped = asyncio.new_event_loop(), asyncio.Event()
+    sockets: list[socket.socket] = listen("127.0.0.1:0")
+    pages = Pages(board=board, telemetry=Telemetry(), waiting_for=list, config_text=str)
+    server = WebServer(make_app(pages), sockets)
+
+    async def serve() -> None:
+        await server.start()
+        await stopped.wait()
+        await server.stop()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield f"http://{server.addresses[0]}/metrics"
+    loop.call_soon_threadsafe(stopped.set)
+    thread.join(60)
+
+
+def raw(url: str, accept: str) -> bytes:
+    """The answer as it is on the wire."""
+    with httpx.stream("GET", url, headers={"accept": accept, "accept-encoding": "gzip"}, trust_env=False) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        found = b"".join(answer.iter_raw())
+    assert len(found) == int(answer.headers["content-length"])
+    return found
+
+
+def by_curl(url: str, accept: str) -> bytes:
+    command = [need("curl"), "--silent", "--show-error", "--fail", "--compressed", "--noproxy", "*"]
+    asked = ["--header", f"Accept: {accept}", "--header", "Accept-Encoding: gzip", url]
+    return subprocess.run([*command, *asked], check=True, capture_output=True).stdout
+
+
+def by_gzip_command(url: str, accept: str) -> bytes:
+    done = subprocess.run([need("gzip"), "-dc"], input=raw(url, accept), check=True, capture_output=True)
+    assert done.stderr == b""  # as of bytes after its end
+    return done.stdout
+
+
+def by_httpx(url: str, accept: str) -> bytes:
+    answer = httpx.get(url, headers={"accept": accept, "accept-encoding": "gzip"}, trust_env=False)
+    return answer.raise_for_status().content
+
+
+def by_gzip_module(url: str, accept: str) -> bytes:
+    return gzip.decompress(raw(url, accept))
+
+
+def by_zlib(url: str, accept: str) -> bytes:
+    inflater = zlib.decompressobj(31)
+    found = inflater.decompress(raw(url, accept))
+    assert inflater.eof
+    assert inflater.unused_data == b""
+    return found
+
+
+@pytest.mark.parametrize("fmt", Format)
+@pytest.mark.parametrize("read", [by_curl, by_gzip_command, by_httpx, by_gzip_module, by_zlib])
+def test_it_is_read_whole(read: Read, fmt: Format, url: str, board: Board) -> None:
+    shown = b"".join(board.snapshot().pieces(fmt))
+    found = read(url, ACCEPTED[fmt])
+    own = found.removeprefix(shown)
+    assert len(own) == len(found) - len(shown)
+    assert own.startswith(b"# HELP ")
+    assert own.endswith(fmt.end or b"\n")

@@ -1,0 +1,167 @@
+"""Polls in which little has changed: what is not worked on again, and that it shows in nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, job, metric, point
+from tests.support.clock import run_stepped
+from tests.support.fleet import Fleet
+from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.roster import Lineup
+
+Run = Callable[..., None]
+MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
+MONITORED = CONFIG.replace(
+    "{usage: {source: job_metrics}}",
+    "{job_counts: {enabled: false}, pods: {enabled: false}, usage: {source: cloudmonitor}}",
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    """Run a test's steps on a fleet with the given config, in stepped time."""
+
+    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = CONFIG) -> None:
+        async def main() -> None:
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                await steps(fleet)
+
+        run_stepped(main)
+
+    return run_steps
+
+
+@pytest.fixture
+def translated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the jobs that are translated."""
+    ids: list[str] = []
+    whole = translate.job
+
+    def noted(row: translate.Row, **besides: Any) -> object:
+        ids.append(str(row["JobId"]))
+        return whole(row, **besides)
+
+    monkeypatch.setattr(translate, "job", noted)
+    return ids
+
+
+def test_only_what_changed_is_translated_and_durations_go_on(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", Duration=100), job("b", Duration=200), job("c", "Queuing")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert sorted(translated) == ["a", "b", "c"]
+        translated.clear()
+        cloud.jobs = [job("a", Duration=160), job("b", Duration=260, RestartTimes="1"), job("c", "Running", Duration=3)]
+        await fleet.exporter.poll_once()
+        assert sorted(translated) == ["b", "c"]
+        durations = [await fleet.value(f'job_duration_seconds{{job_id="{job_id}"}}') for job_id in "abc"]
+        assert durations == [160, 260, 3]
+        assert await fleet.value('job_restarts_total{job_id="b"}') == 1
+
+    run(cloud, steps)
+
+
+def test_a_row_that_cannot_be_used_in_full_is_counted_at_every_poll(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", Priority="high", Duration="long")]
+
+    async def steps(fleet: Fleet) -> None:
+        for polls in range(1, 4):
+            await fleet.exporter.poll_once()
+            assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 2 * polls
+        assert translated == ["a"]
+
+    run(cloud, steps)
+
+
+def test_a_quota_that_changed_changes_its_jobs(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", RequestGPU="8"), job("b", ResourceId="", JobSpecs=MACHINE), job("c", ResourceId="other")]
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Gpu": 1, "GpuType": "T4"}]
+
+    async def steps(fleet: Fleet) -> None:
+        for model in ("GU8T", "GU9"):
+            details = {"ActualMinQuota": {"GPU": "144"}}
+            cloud.quotas = [{"QuotaId": "quota1", "GPUType": model, "QuotaDetails": details}]
+            await fleet.runner("pools").tick()
+            await fleet.exporter.poll_once()
+            labels = f'accelerator="gpu",accelerator_model="{model}"'
+            assert await fleet.value(f'job_requested_accelerators{{job_id="a",{labels}}}') == 8
+        assert sorted(translated) == ["a", "a", "b", "c"]
+
+    run(cloud, steps)
+
+
+def test_a_machine_type_that_changed_changes_its_jobs(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b", ResourceId="", JobSpecs=MACHINE)]
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
+        await asyncio.sleep(601)  # the table is not read at every poll
+        await fleet.exporter.poll_once()
+        assert await fleet.value('job_requested_cpu_cores{job_id="b"}') == 12
+        assert sorted(translated) == ["a", "b", "b"]
+
+    run(cloud, steps)
+
+
+def test_a_job_that_ended_and_came_back_is_translated_anew(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        cloud.jobs = []
+        await fleet.exporter.poll_once()
+        cloud.jobs = [job("a")]
+        await fleet.exporter.poll_once()
+        assert translated == ["a", "a"]
+
+    run(cloud, steps)
+
+
+def test_nothing_is_kept_of_the_pods_of_jobs_that_ended(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+    cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_MEMORY_UTIL", "%")]
+    for name in ("POD_CPU_UTIL", "POD_MEMORY_UTIL"):
+        cloud.points[name] = [point(job_id, 50, pod=f"{job_id}-{pod}") for job_id in "ab" for pod in range(2)]
+    before = {id(each): each for each in _subjects()}
+
+    async def steps(fleet: Fleet) -> None:
+        def of_this_test() -> list[tuple[str, ...]]:
+            return sorted(each.keys for each in _subjects() if id(each) not in before)
+
+        await fleet.exporter.poll_once()
+        pods = [("a", "a-0"), ("a", "a-1"), ("b", "b-0"), ("b", "b-1")]
+        assert of_this_test() == sorted([("a",), ("b",), *pods])  # one for all metrics
+        cloud.jobs = [job("b")]
+        for _ in range(2):
+            await fleet.exporter.poll_once()
+        assert of_this_test() == [("b",), ("b", "b-0"), ("b", "b-1")]
+
+    run(cloud, steps, MONITORED)
+
+
+def _subjects() -> list[Subject]:
+    """Every subject that somebody holds. The collector does not know subjects themselves, but who holds them."""
+    gc.collect()
+    found: dict[int, Subject] = {}
+    for holder in gc.get_objects():
+        held = holder.subjects if isinstance(holder, Readings | Lineup) else holder
+        if type(held) in (list, tuple):
+            found |= {id(each): each for each in held if isinstance(each, Subject)}
+    return list(found.values())

@@ -1,0 +1,108 @@
+"""The sweep of jobs: who shows a job that several workspaces list, and what a poll leaves as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job
+from tests.support.clock import run_stepped
+from tests.support.fleet import Fleet
+from trainfleet_exporter.model import Job, Pod
+from trainfleet_exporter.polling import Part
+
+Check = Callable[[Cloud, Fleet], Awaitable[None]]
+Run = Callable[[Check], None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    def run_check(check: Check) -> None:
+        async def main() -> None:
+            cloud = Cloud()
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
+                await check(cloud, fleet)
+
+        with caplog.at_level(logging.INFO):
+            run_stepped(main)
+
+    return run_check
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[object]]:
+    """What every part of any collector has been given to show, in turn."""
+    found: list[Sequence[object]] = []
+    publish = Part.publish
+
+    async def watched(part: Part, objects: Sequence[object], **given: Any) -> None:
+        found.append(objects)
+        await publish(part, objects, **given)
+
+    monkeypatch.setattr(Part, "publish", watched)
+    return found
+
+
+def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> None:
+    """Rows that name no workspace come in both lists, and both lists are gone through at the same time."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workspaces.append({"id": "1", "name": "second"})
+        cloud.jobs = [job(f"job-{number}") for number in range(120)]
+        for row in cloud.jobs:
+            row["metadata"]["workspace_id"] = ""
+        for polls in (1, 2):
+            for collector in ("workspaces", "jobs"):
+                await fleet.runner(collector).tick()
+            shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_info")]
+            assert sorted(shown) == sorted({row["metadata"]["id"] for row in cloud.jobs})
+            assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 120 * polls
+
+    run(check)
+
+
+def test_a_poll_in_which_only_time_went_by_shows_the_same_pods(run: Run, published: list[Sequence[object]]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job(f"job-{number}", tasks=["worker-0", "worker-1"]) for number in range(3)]
+        await fleet.runner("workspaces").tick()
+        shown = []
+        for duration in (60_000, 120_000):
+            for row in cloud.jobs:
+                row["status"]["duration"] = duration
+            await fleet.runner("jobs").tick()
+            shown.append(published[-1])
+        first, second = ([item for item in objects if isinstance(item, Pod)] for objects in shown)
+        assert len(first) == 6
+        assert all(before is after for before, after in zip(first, second, strict=True))
+        assert {item.duration for item in shown[1] if isinstance(item, Job)} == {120}
+        cloud.jobs[0]["status"]["tasks"] = ["worker-0"]
+        await fleet.runner("jobs").tick()
+        assert len([item for item in published[-1] if isinstance(item, Pod)]) == 5
+
+    run(check)
+
+
+def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job(f"job-{number}") for number in range(1000)]
+        cloud.slow = 0
+        await fleet.runner("workspaces").tick()
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await fleet.runner("jobs").tick()
+        counting.cancel()
+        assert turns >= 20 + 2 * 1000 / 50  # a turn for each page, and for every fifty rows and jobs
+
+    run(check)
