@@ -39,13 +39,17 @@ class _Call:
     times: tuple[int, int]
 
 
-_NEW = _Call("ListJobs, pages of 100 jobs never seen", "list_new_jobs", (CONCURRENCY, CONCURRENCY))
+_NEW = (
+    _Call("ListJobs, pages of 100 jobs never seen", "list_new_jobs", (CONCURRENCY, CONCURRENCY)),
+    _Call("GetJob of jobs never seen", "get_new_job", (300, 100)),
+)
 """What an exporter meets once, at its start: no part of what was promised of polls."""
 _CALLS = (
     _Call("ListJobs, pages of 100 jobs known before", "list_jobs", (CONCURRENCY, CONCURRENCY)),
-    _NEW,
+    _NEW[0],
     _Call("ListJobs, TotalCount alone", "count_jobs", (400, 100)),
-    _Call("GetJob", "get_job", (300, 100)),
+    _Call("GetJob of jobs known before", "get_job", (300, 100)),
+    _NEW[1],
 )
 _TITLES = {
     "ours": "ours: signed, decoded, translated, rendered",
@@ -119,8 +123,8 @@ def _notes(rounds: int, with_sdk: bool, cores: int) -> list[str]:
         (
             "Ours is what a poll does: the transport with limiter and breakers, the model's objects, and their samples"
             " as they are put on the page. A poll mostly meets jobs that it met before, of which durations have"
-            " changed; jobs that it never saw are what an exporter meets at its start. The others do not tell them"
-            " apart."
+            " changed: ours knows them by the bytes of an answer, and neither decodes nor translates them again. Jobs"
+            " that it never saw are what an exporter meets at its start. The others do not tell them apart."
         ),
         (
             "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
@@ -199,11 +203,11 @@ def _check(server: _Server, found: _Batches) -> Check:
     if "sdk" not in server.clients:
         return Check(promise, "the vendor's SDK is not installed", None)
     ratio = {call: statistics.median(compare(found[call, "ours"], found[call, "sdk"])) for call in _CALLS}
-    first = ratio.pop(_NEW)
+    first = min([ratio.pop(call) for call in _NEW])
     worst = min(ratio, key=ratio.__getitem__)
     return Check(
         promise,
-        f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × where no job was ever seen",
+        f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × at least where no job was ever seen",
         ratio[worst] >= _TIMES_FASTER,
     )
 

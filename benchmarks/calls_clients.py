@@ -25,14 +25,16 @@ from trainfleet_exporter import memory
 from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
 from trainfleet_exporter.model import Job, JobCount, Status
 from trainfleet_exporter.polling.parts import PartStore
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRows
+from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Keys
 from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
-from trainfleet_exporter.providers.translated import DurationField, Translated
-from trainfleet_exporter.quantities import number
+from trainfleet_exporter.providers.book import JobBook, WorkspaceJobs
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-from trainfleet_exporter.telemetry import CollectorState
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
 
 CONCURRENCY = 8
@@ -40,7 +42,6 @@ CONCURRENCY = 8
 
 _EVER = "2000-01-01T00:00:00Z"
 _RUNNING = {"Status": "Running", "StartTime": _EVER}
-_DURATION = DurationField((("Duration",),), lambda row: number(row, "Duration"))
 _OLDEST_FIRST = {"SortBy": "GmtCreateTime", "Order": "asc"}
 
 
@@ -82,6 +83,10 @@ class Client(ABC):
         total, _rows = await self.page(1, 1)
         return Done(1, min(total, 1))
 
+    async def get_new_job(self, task: Task) -> Done:
+        """The same, for whoever makes a difference between jobs that are known and those that are not."""
+        return await self.get_job(task)
+
     @abstractmethod
     async def page(self, number: int, size: int) -> tuple[int, int]:
         """One page of ListJobs: how many jobs there are in all, and how many came."""
@@ -107,26 +112,25 @@ class Ours(Client):
         keys = Credentials("benchmark", lambda: Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = self._transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
         self._api = PaiApi(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
+        self._shared = Shared(self._api, JobBook(lambda job: True))
         self._renderer = Renderer(RenderSettings())
-        state = CollectorState("benchmark", "jobs", 60.0)
-        self._store = PartStore(state, board=Board(), renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
-        self._known: defaultdict[int, Translated] = defaultdict(Translated)
+        self._state = CollectorState("benchmark", "jobs", 60.0)
+        self._telemetry = Telemetry()
+        self._store = self._new_store(Board())
+        self._known: defaultdict[int, WorkspaceJobs] = defaultdict(lambda: WorkspaceJobs(""))
         """Each worker is a workspace with its own memory."""
+        self._pods: dict[str, int] = {}
+        """How many pods each job has that was read."""
 
     async def list_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does poll after poll: it knows them, and they have run on."""
-        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline())
-        known = self._known[task.worker]
-        jobs = [
-            known.job(job_id, row, _DURATION, depends="Running", translate=_job) for job_id, row in listing.rows.items()
-        ]
+        jobs = await self._read_jobs(self._known[task.worker])
         await self._store.publish(f"workspace {task.worker}", jobs)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
     async def list_new_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does when it has never seen any of them."""
-        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline())
-        jobs = [_job(row) for row in listing.rows.values()]
+        jobs = await self._read_jobs(WorkspaceJobs(""))
         await self._renderer.render_sliced("benchmark", jobs)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
@@ -137,11 +141,12 @@ class Ours(Client):
         return Done(1, min(total, 1))
 
     async def get_job(self, task: Task) -> Done:
-        """As the cycle over pods reads and shows one job's."""
-        row = await self._api.get_job(task.job_id, deadline=_deadline())
-        detail, pods, _ = translate.pods(row)
-        await self._store.publish(task.job_id, [detail, *pods])
-        return Done(1, len(pods))
+        """As the cycle over pods does with a job that it read before."""
+        return Done(1, await self._read_pods(task.job_id, self._store))
+
+    async def get_new_job(self, task: Task) -> Done:
+        """As the cycle over pods does with a job that it never saw."""
+        return Done(1, await self._read_pods(task.job_id, self._new_store(Board())))
 
     async def page(self, number: int, size: int) -> tuple[int, int]:
         """Not used: the API reads lists whole."""
@@ -150,6 +155,26 @@ class Ours(Client):
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+
+    async def _read_jobs(self, page: WorkspaceJobs) -> list[Job]:
+        rows = JobRows(self._shared, page, "Running")
+        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline(), keep=rows.keep, decode=rows.decode)
+        found = (rows.job(job_id, kept) for job_id, kept in listing.rows.items())
+        return [job for job in found if job is not None]
+
+    async def _read_pods(self, job_id: str, store: PartStore) -> int:
+        failures = Failures(self._state, self._telemetry)
+        poll = Poll(state=self._state, store=store, telemetry=self._telemetry, failures=failures, deadline=_deadline())
+        async with poll.part(job_id) as part:
+            found = await read_pods(self._api, part)
+            if found is not None:
+                self._pods[job_id] = found
+        if failures.latest:
+            raise failures.latest[0]
+        return self._pods[job_id]
+
+    def _new_store(self, board: Board) -> PartStore:
+        return PartStore(self._state, board=board, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
 
 
 class Sdk(Client):
@@ -243,10 +268,6 @@ CLIENTS: Mapping[str, Callable[[str], Client]] = {"ours": Ours, "sdk": Sdk, "htt
 
 def _deadline() -> float:
     return asyncio.get_running_loop().time() + 60
-
-
-def _job(row: translate.Row) -> Job | None:
-    return translate.job(row, asked_status="Running", pool_models={}, ecs_specs={})
 
 
 async def _work(do: Callable[[Task], Awaitable[Done]], job_ids: Sequence[str], times: int) -> list[Done]:

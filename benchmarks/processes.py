@@ -93,7 +93,7 @@ def ordered(module: str, *arguments: str, core: int | None = None) -> Iterator[O
 
 
 @contextmanager
-def cloud(jobs: int, *, core: int | None = None) -> Iterator[str]:
+def cloud(jobs: int, *, core: int | None = None, niceness: int = 0) -> Iterator[str]:
     """The URL of a made-up cloud (benchmarks.cloud) with so many jobs."""
     command = [sys.executable, "-m", "benchmarks.cloud", "--jobs", str(jobs)]
     with running(command, core=core, talks=True) as process:
@@ -101,6 +101,7 @@ def cloud(jobs: int, *, core: int | None = None) -> Iterator[str]:
         url = process.stdout.readline().strip()
         if not url:
             raise Failed("the made-up cloud did not begin")
+        os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
         yield url
 
 

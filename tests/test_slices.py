@@ -52,6 +52,8 @@ def worked_while(answer: Callable[[], Coroutine[Any, Any, None]], seconds: float
 
     async def main() -> list[float]:
         loop = asyncio.get_running_loop()
+        faults: list[object] = []
+        loop.set_exception_handler(lambda _, context: faults.append(context))
         began = loop.time()
         moments: list[float] = []
 
@@ -64,6 +66,9 @@ def worked_while(answer: Callable[[], Coroutine[Any, Any, None]], seconds: float
         other = asyncio.create_task(answer())
         await work()
         other.cancel()
+        ended = await asyncio.gather(other, return_exceptions=True)
+        assert isinstance(ended[0], asyncio.CancelledError | None)
+        assert not faults
         return moments
 
     return run_stepped(main)
@@ -89,6 +94,19 @@ def test_a_slow_reader_holds_up_work_for_a_moment_only() -> None:
     # From then on half of the time is the work's.
     assert 0.4 < len(moments) * 0.01 / 10 < 0.8
     assert max(later - earlier for earlier, later in itertools.pairwise(moments)) < 0.21
+
+
+def test_long_idleness_does_not_let_answers_hold_up_work_for_longer() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        await give_way()
+        await asyncio.sleep(100)
+        with answering():
+            began = loop.time()
+            await give_way()
+            assert 0.19 < loop.time() - began < 0.21
+
+    run_stepped(main)
 
 
 def test_many_quick_readers_leave_work_half_of_the_time() -> None:

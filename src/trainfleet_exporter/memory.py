@@ -23,7 +23,7 @@ _ON_ITS_OWN = 256 * 1024
 def settle() -> None:
     """What there is by now stays to the end, and is not looked at any more; what comes is looked at more seldom.
 
-    To be called once, when everything has been imported and before the loop runs.
+    To be called once, when everything has been imported and built, before anything is polled or answered.
     """
     gc.collect()
     gc.freeze()

@@ -17,12 +17,14 @@ from prometheus_client.exposition import generate_latest as generate_text
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from tests.support.programs import need
+from trainfleet_exporter.exposition import snapshot as snapshot_module
 from trainfleet_exporter.exposition.board import Board
 from trainfleet_exporter.exposition.body import body
 from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.formats import Format
-from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+from trainfleet_exporter.exposition.snapshot import Deflated
 
 from .examples import EXAMPLES
 from .reading import parse_openmetrics
@@ -122,6 +124,14 @@ def test_only_the_changed_chunk_is_deflated_again(monkeypatch: pytest.MonkeyPatc
 def test_scrapes_at_once_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     board = example_board()
     deflations = Deflations(monkeypatch)
+    joined: list[Deflated] = []
+    join = snapshot_module._joined
+
+    def watched(parts: list[Piece]) -> Deflated:
+        joined.append(join(parts))
+        return joined[-1]
+
+    monkeypatch.setattr(snapshot_module, "_joined", watched)
 
     async def scrape_together() -> list[list[bytes]]:
         snapshot = board.snapshot()
@@ -130,6 +140,7 @@ def test_scrapes_at_once_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None
     bodies = asyncio.run(scrape_together())
     assert all(found == bodies[0] for found in bodies)
     families = b"".join(board.snapshot().pieces(Format.TEXT)).count(b"# TYPE ")
+    assert len(joined) == 1
     assert deflations.taken() == 2 * families + 5  # each head and each chunk once, each scrape's end
 
 

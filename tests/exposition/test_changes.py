@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings
 from trainfleet_exporter.exposition import render as render_module
+from trainfleet_exporter.exposition.pile import Pile
 from trainfleet_exporter.model import (
     Accelerators,
     DeviceUsage,
@@ -131,6 +132,33 @@ def test_one_reading_that_changed_has_its_column_rendered_and_no_other() -> None
     }
 
 
+def test_a_column_that_stays_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[int] = []
+    pack = Pile.pack
+
+    def watched(pile: Pile) -> None:
+        packed.append(len(pile.lines))
+        pack(pile)
+
+    cpu = Readings(PodUsage, "values.cpu", SUBJECTS, array("d", [0.0, 1.0, 2.0, 3.0]))
+    disk = Readings(PodUsage, "values.disk_read", SUBJECTS, array("d", [0.0, 1.0, 2.0, 3.0]))
+    monkeypatch.setattr(Pile, "pack", watched)
+    updated([cpu, disk], [replace(cpu, values=array("d", [0.0, 1.0, 2.0, 3.5])), disk])
+    assert packed == [4, 4, 4]
+
+
+@pytest.mark.parametrize(("count", "is_remembered"), [(49, False), (50, True)])
+def test_what_is_remembered_is_large_or_a_column(
+    monkeypatch: pytest.MonkeyPatch, count: int, is_remembered: bool
+) -> None:
+    monkeypatch.setattr(render_module, "_REMEMBERED", 50)
+    renderer = Renderer(SETTINGS)
+    found = [Job(job_id=f"j{n}") for n in range(count)]
+    column = Readings(PodUsage, "values.cpu", SUBJECTS[:1], array("d", [0.0]))
+    assert (asyncio.run(renderer.update("p", found, None)).basis is not None) == is_remembered
+    assert asyncio.run(renderer.update("p", [column], None)).basis is not None
+
+
 def test_a_column_shows_the_same_as_an_object_for_each_reading() -> None:
     values = array(
         "d", [0.0, 0.1, 1e15, 1e16, -0.0, 1e-7, float("nan"), float("inf"), 123456.0, 20.5, 1e20, 0.30000000000000004]
@@ -185,3 +213,26 @@ def test_labels_of_an_object_are_written_once_while_its_part_shows_it(monkeypatc
     found = [Job(job_id=f"job{n}", duration=1.0) for n in range(3)]
     updated(found, [*(replace(job, duration=2.0) for job in found[:2]), Job(job_id="new")])
     assert [written.count(name) for name in ("job0", "job1", "job2", "new")] == [1, 1, 1, 1]
+
+
+def test_labels_are_kept_as_long_as_their_object_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def watched(value: str) -> str:
+        written.append(value)
+        return value
+
+    monkeypatch.setattr(render_module, "escape_label", watched)
+
+    async def main() -> None:
+        renderer = Renderer(SETTINGS)
+        basis: Basis | None = None
+        for n in range(20):
+            stays = Job(job_id="stays", duration=float(n // 3))  # nothing changes in two of three
+            goes = Job(job_id=f"goes{n // 5}", duration=1.0)
+            basis = (await renderer.update("p", [stays, goes], basis)).basis
+            assert basis is not None
+            assert basis.labels[Job].keys() == {("stays",), (f"goes{n // 5}",)}
+        assert [written.count(name) for name in ("stays", "goes0", "goes3")] == [1, 1, 1]
+
+    asyncio.run(main())

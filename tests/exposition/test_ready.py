@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import threading
 import zlib
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +13,10 @@ import pytest
 from tests.support.clock import run_stepped
 from trainfleet_exporter.exposition import Board, Format, Snapshot, body
 from trainfleet_exporter.exposition import board as board_module
+from trainfleet_exporter.exposition import crc as crc_module
+from trainfleet_exporter.exposition import snapshot as snapshot_module
 from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.exposition.piece import Piece
 
 ONE, OTHER = FAMILIES[0].name, FAMILIES[5].name
 LARGE = board_module._AT_ONCE + 1000
@@ -57,17 +62,88 @@ def test_a_large_change_is_sent_once_it_is_ready_and_until_then_what_was_before(
     run(main)
 
 
-def test_what_is_ready_is_deflated_already() -> None:
+def test_what_is_ready_is_sent_although_nobody_asked_before_the_next_change() -> None:
     async def main(board: Board) -> None:
         board.put("a", {ONE: [text_of(1, LARGE)]})
         await asyncio.sleep(10)
+        board.put("a", {ONE: [text_of(2, LARGE)]})
+        assert shown(board.page()) == {b"1"}
+
+    run(main)
+
+
+def test_what_is_ready_is_joined_and_deflated_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(board: Board) -> None:
+        board.put("a", {ONE: [text_of(1, LARGE)], OTHER: [text_of(1, 100)]})
+        await asyncio.sleep(10)
         page = board.page()
+        monkeypatch.delattr(snapshot_module, "gathered")
+        assert all(page.pieces(fmt) for fmt in Format)
         deflated = asyncio.create_task(body(page, Format.OPENMETRICS, gzip=True, extra=b""))
         await asyncio.sleep(0)
         assert deflated.done()  # no thread had to be waited for
         assert zlib.decompress(b"".join(deflated.result()), 31).startswith(b"# HELP")
 
     run(main)
+
+
+def test_only_what_changed_is_deflated(monkeypatch: pytest.MonkeyPatch) -> None:
+    deflated: list[Piece] = []
+    deflate = Piece.deflate
+
+    def watched(piece: Piece) -> None:
+        deflated.append(piece)
+        deflate(piece)
+
+    monkeypatch.setattr(Piece, "deflate", watched)
+
+    async def main(board: Board) -> None:
+        board.put("a", {family.name: [text_of(1, LARGE)] for family in FAMILIES[:5]})
+        await asyncio.sleep(10)
+        assert len(deflated) == 5
+        board.put("a", {**{family.name: None for family in FAMILIES[:5]}, ONE: [text_of(2, LARGE)]})
+        await asyncio.sleep(10)
+        assert len(deflated) == 6
+
+    run(main)
+
+
+def test_what_is_sent_is_deflated_while_others_make_pages_ready_too() -> None:
+    async def main(board: Board) -> None:
+        for number in range(10):
+            board.put(number, {ONE: [text_of(number, 4 * LARGE)]})
+            await asyncio.sleep(0)
+        await asyncio.sleep(10)
+        board.put(0, {ONE: [text_of(20, 4 * LARGE)]})
+        while not any(piece.is_deflated for piece in board.snapshot().samples(ONE)[:1]):
+            assert not board.page().undeflated()
+            await asyncio.sleep(0)
+        for number in range(1, 10):
+            board.put(number, {ONE: [text_of(number + 20, 4 * LARGE)]})
+        settling = asyncio.create_task(board.settled())
+        while not settling.done():
+            assert not board.page().undeflated()
+            await asyncio.sleep(0)
+        assert shown(board.page()) == {b"%d" % number for number in range(20, 30)}
+
+    run(main)
+
+
+def test_making_pages_ready_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, 0.025)  # a look at it each time costs as much
+    monkeypatch.setattr(board_module, "perf_counter", lambda: next(clock))
+
+    async def main() -> None:
+        board = Board()
+        made: list[Snapshot] = []
+        keeping = asyncio.create_task(board.keep_ready(made.append))
+        for number in range(1000):
+            board.put("a", {ONE: [text_of(number, 100)]})
+            await asyncio.sleep(0.01)
+        assert 5 < len(made) < 40
+        keeping.cancel()
+
+    run_stepped(main)
 
 
 def test_a_small_change_is_sent_at_once() -> None:
@@ -90,6 +166,98 @@ def test_no_page_is_older_than_one_that_was_sent_before() -> None:
         assert shown(board.page()) == {b"1", b"2"}
         await asyncio.sleep(10)
         assert shown(board.page()) == {b"2", b"3"}
+
+    run(main)
+
+
+def test_a_page_that_took_long_to_make_ready_does_not_take_the_place_of_a_newer_one() -> None:
+    async def main(board: Board) -> None:
+        def newest() -> int:
+            return max((int(value) for value in shown(board.page())), default=0)
+
+        board.put("large", {ONE: [text_of(0, LARGE)]})
+        seen: list[int] = []
+        making = asyncio.create_task(board.settled())
+        while not making.done():
+            board.put("small", {OTHER: [text_of(len(seen) + 1, 100)]})
+            seen.append(newest())
+            await asyncio.sleep(0)
+        assert seen[-1]  # sent while the page without it was still being made ready
+        board.put("other", {ONE: [text_of(0, LARGE)]})
+        seen.append(newest())
+        assert seen == sorted(seen)
+
+    run(main)
+
+
+def test_pages_do_not_wait_for_threads_of_others() -> None:
+    over = threading.Event()
+
+    async def main() -> None:
+        board, loop = Board(), asyncio.get_running_loop()
+        keeping = asyncio.create_task(board.keep_ready())
+        hanging = [loop.run_in_executor(None, over.wait) for _ in range(50)]  # names that nobody resolves
+        try:
+            board.put("a", {ONE: [text_of(1, LARGE)]})
+            async with asyncio.timeout(30):
+                await board.settled()
+                zipped = await body(board.page(), Format.TEXT, gzip=True, extra=b"")
+            assert zlib.decompress(b"".join(zipped), 31).endswith(b" 1\n")
+        finally:
+            over.set()
+            await asyncio.gather(*hanging)
+            keeping.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_failure_leaves_pages_to_scrapes_until_one_can_be_made_ready_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(piece: Piece) -> None:
+        raise MemoryError
+
+    async def main(board: Board) -> None:
+        board.put("a", {ONE: [text_of(1, LARGE)]})
+        await asyncio.sleep(10)
+        with monkeypatch.context() as patch:
+            patch.setattr(Piece, "deflate", fail)
+            board.put("a", {ONE: [text_of(2, LARGE)]})
+            await asyncio.sleep(10)
+            assert shown(board.page()) == {b"2"}
+            board.put("a", {ONE: [text_of(3, LARGE)]})
+            assert shown(board.page()) == {b"3"}
+            await asyncio.sleep(10)
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        await asyncio.sleep(10)
+        board.put("a", {ONE: [text_of(4, LARGE)]})
+        assert shown(board.page()) == {b"3"}  # as long as that is not ready
+        await asyncio.sleep(10)
+        assert shown(board.page()) == {b"4"}
+        assert len(caplog.records) == 1
+        monkeypatch.setattr(Piece, "deflate", fail)
+        board.put("a", {ONE: [text_of(5, LARGE)]})
+        await asyncio.sleep(10)
+        assert len(caplog.records) == 2  # another time
+
+    run(main)
+
+
+def test_checksums_are_joined_by_what_was_worked_out_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    multiply, here, worked_out = crc_module._multiply, threading.get_ident(), 0
+
+    def watched(first: int, second: int) -> int:
+        nonlocal worked_out
+        worked_out += threading.get_ident() == here
+        return multiply(first, second)
+
+    async def main(board: Board) -> None:
+        board.put("a", {family.name: [text_of(1, 1000)] for family in FAMILIES})
+        await asyncio.sleep(10)  # heads are deflated the first time
+        board.put("a", {family.name: [text_of(n, 10_000 + 100 * n)] for n, family in enumerate(FAMILIES)})
+        monkeypatch.setattr(crc_module, "_multiply", watched)
+        await asyncio.sleep(10)
+        assert 0 < worked_out <= 2 * 2 * len(FAMILIES)  # a step for each head and each piece, in both formats
 
     run(main)
 
@@ -143,6 +311,20 @@ def test_without_anybody_who_keeps_pages_ready_a_page_is_what_is_published() -> 
         await asyncio.sleep(0)
         board.put("a", {ONE: [text_of(2, LARGE)]})
         assert shown(board.page()) == {b"2"}
+
+    run_stepped(main)
+
+
+def test_what_was_sent_before_anybody_kept_pages_ready_is_not_taken_back() -> None:
+    async def main() -> None:
+        board = Board()
+        board.put("a", {ONE: [text_of(1, LARGE)]})
+        assert shown(board.page()) == {b"1"}
+        keeping = asyncio.create_task(board.keep_ready())
+        for _ in range(20):
+            await asyncio.sleep(0)
+            assert shown(board.page()) == {b"1"}
+        keeping.cancel()
 
     run_stepped(main)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 
 import pytest
@@ -145,3 +146,23 @@ def test_sliced_rendering_gives_the_same_and_gives_the_loop_back() -> None:
 
     assert asyncio.run(run()) == renderer.render("p", found)
     assert turns >= len(found) // render_module.SLICE_OBJECTS
+
+
+def test_a_slice_of_objects_that_take_long_has_fewer_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, render_module.SLICE_SECONDS / 5)
+    monkeypatch.setattr(render_module, "perf_counter", lambda: next(clock))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def main() -> None:
+        counting = asyncio.create_task(count_turns())
+        await Renderer(RenderSettings()).render_sliced("p", pods(100))
+        counting.cancel()
+
+    asyncio.run(main())
+    assert turns >= 100 // 7

@@ -119,6 +119,23 @@ def test_a_part_alone_is_not_copied() -> None:
     assert all(piece.data is found for piece, found in zip(shelf.pieces(), texts, strict=True))
 
 
+def test_what_is_split_while_it_is_joined_is_held_once() -> None:
+    size = 1000
+    shelf = Shelf(size * 10)
+    for part in range(30):
+        shelf.replace(part, [text(part, size)])
+    joining = shelf.join()
+    next(joining)
+    shelf.replace(15, [text(15, 2 * size)])  # in the second of three chunks, which is full
+    shelf.pieces()
+    for _ in joining:
+        pass
+    assert content(shelf) == b"".join([text(part, 2 * size if part == 15 else size) for part in range(30)])
+    sources = [item.source for items in shelf._items.values() for item in items]
+    held = {id(text): len(text) for text in (*sources, *(piece.data for piece in shelf.pieces()))}
+    assert sum(held.values()) == 31 * size
+
+
 def test_thousands_of_cycles_leave_no_garbage() -> None:
     limit, live = 20_000, 200
     shelf = Shelf(limit)

@@ -84,6 +84,16 @@ def test_what_is_kept_of_a_row_is_what_the_list_has() -> None:
     assert listing.rows == {row: row.upper() for row in service.rows}
 
 
+def test_rows_that_were_taken_already_are_kept_as_they_are() -> None:
+    async def page(number: int) -> Page:
+        return Page(3, [("a", "taken"), {"id": "b"}, {"id": ""}, ("a", "again")])
+
+    listing = asyncio.run(
+        read_whole_list(page, id_of=lambda row: str(row["id"]), operation="ListThings", keep=lambda row: "kept")
+    )
+    assert listing == Listing({"a": "again", "b": "kept"}, malformed=1)
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.integers(2**63, 2**65) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -1,4 +1,4 @@
-"""Subjects: one object for each thing, until its job is no more."""
+"""Subjects: one object for each thing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,3 @@ def test_what_has_the_same_name_is_the_same_object() -> None:
     assert first.labels == ""
     assert subjects.get(("a", "a-1")) is not first
     assert len(subjects) == 2
-
-
-def test_subjects_of_ended_jobs_are_forgotten_and_others_are_not() -> None:
-    subjects = Subjects()
-    kept, gone = subjects.get(("a", "a-0")), subjects.get(("b", "b-0"))
-    subjects.keep_if({"a"}.__contains__)
-    assert len(subjects) == 1
-    assert subjects.get(("a", "a-0")) is kept
-    assert subjects.get(("b", "b-0")) is not gone

@@ -173,6 +173,49 @@ def test_jobs_that_are_no_more_are_forgotten() -> None:
     assert ask.calls == 4
 
 
+def test_bytes_may_stand_for_the_row_that_was_just_translated() -> None:
+    ask = Translator()
+    job = ask(_row(5))
+    assert job is not None
+    ask.translated.recognize(job, b"raw", is_looked_up=True)
+    known = ask.translated.again(b"raw", 5)
+    assert known is not None
+    assert known.job is job
+    assert known.is_looked_up
+    known = ask.translated.again(b"raw", 6)
+    assert known is not None
+    assert known.job == replace(job, duration=6)
+    assert ask(_row(6)) is known.job
+    assert ask.translated.again(b"other", 6) is None
+
+
+def test_bytes_do_not_stand_for_a_job_that_has_become_another_one() -> None:
+    ask = Translator()
+    first = ask(_row())
+    assert first is not None
+    ask.translated.recognize(first, b"first")
+    second = ask(_row(name="other"))
+    assert second is not None
+    assert ask.translated.again(b"first", 5) is None
+    ask.translated.recognize(first, b"first")  # not what was translated last
+    assert ask.translated.again(b"first", 5) is None
+    ask.translated.recognize(second, b"second")
+    ask.translated.recognize(second, b"third")
+    assert ask.translated.again(b"second", 5) is None
+    assert ask.translated.again(b"third", 5) is not None
+
+
+def test_bytes_are_forgotten_with_their_job() -> None:
+    ask = Translator()
+    job = ask(_row())
+    assert job is not None
+    ask.translated.recognize(job, b"raw")
+    ask.translated.keep_only({"a"})
+    assert ask.translated.again(b"raw", 5) is not None
+    ask.translated.keep_only({"b"})
+    assert ask.translated.again(b"raw", 5) is None
+
+
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),

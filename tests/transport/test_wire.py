@@ -156,6 +156,22 @@ def test_a_proxy_that_is_not_there() -> None:
     asyncio.run(main())
 
 
+def test_the_environments_proxy_is_used_by_calls_and_asked_for_each_host_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as server, raw_server(JSON_OK) as proxy:
+            monkeypatch.setenv("http_proxy", f"http://{proxy.address}")
+            async with Rig(base_url=f"http://{server.address}", http=HttpSettings(trust_env=True)) as rig:
+                await rig.call()
+                await rig.call()
+                rig.client = rig.transport.client("http://api.test", rig.dialect)
+                await rig.call()
+                await rig.call()
+            assert [head.split(b" ")[1] for head in server.heads] == [b"/api/v1/jobs"] * 2
+            assert [head.split(b" ")[1] for head in proxy.heads] == [b"http://api.test/api/v1/jobs"] * 2
+
+    asyncio.run(main())
+
+
 def _way(url: str, **settings: str | bool) -> str | None:
     proxy = proxy_for(yarl.URL(url), HttpSettings(**settings))  # type: ignore[arg-type]  # either kind of setting
     return None if proxy is None else str(proxy)

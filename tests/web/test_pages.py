@@ -187,3 +187,20 @@ def test_health_readiness_and_config(pages: Pages) -> None:
     assert waiting.status_code == 503
     assert "p/jobs" in waiting.text
     assert _ask(pages, "/config").text == "providers: []\n"
+
+
+def test_what_is_said_to_be_ready_is_on_the_page_that_is_sent() -> None:
+    pages = Pages(board=Board(), telemetry=Telemetry(), waiting_for=list, config_text=str)
+
+    async def main() -> None:
+        keeping = asyncio.create_task(pages.board.keep_ready())
+        await asyncio.sleep(0)
+        pages.board.put("a", {"trainfleet_jobs": [b'trainfleet_jobs{n="1"} 1\n' * 100_000]})  # too much for a scrape
+        transport = httpx.ASGITransport(app=make_app(pages))
+        async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
+            ready = await client.get("/-/ready")
+            page = await client.get("/metrics")
+        assert (ready.status_code, page.text.count("trainfleet_jobs{")) == (200, 100_000)
+        keeping.cancel()
+
+    asyncio.run(main())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter
 
+from trainfleet_exporter.exposition.deflater import Deflater
 from trainfleet_exporter.exposition.families import FAMILIES, Family
 from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
@@ -16,7 +15,9 @@ from trainfleet_exporter.exposition.shelf import Shelf
 from trainfleet_exporter.exposition.snapshot import Snapshot
 from trainfleet_exporter.slices import give_way
 
-_SLICE_SECONDS = 0.002
+log = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 0.001
 _AT_ONCE = PIECE_LIMIT // 4
 """Bytes that a scrape itself makes ready, in a millisecond or two, so that it sends what was published this moment."""
 _REST = 9
@@ -25,7 +26,6 @@ _LONGEST_REST = 1.0
 """Seconds."""
 _PASSES = 3
 """How often what changed while others had their turn is joined in slices; the rest of it is then joined in one."""
-_NICENESS = 10
 
 
 class Board:
@@ -46,10 +46,13 @@ class Board:
         self._families: dict[Hashable, tuple[str, ...]] = {}
         """What each part has samples of."""
         self._series: dict[Hashable, int] = {}
-        self._deflating = asyncio.Lock()
-        self._snapshot = Snapshot((), self._heads, self._deflating)
+        self._deflater = Deflater()
+        self._snapshot = Snapshot((), self._heads, self._deflater)
+        """The newest page; none that was sent is newer."""
         self._ready: Snapshot | None = None
         self._changed = asyncio.Event()
+        self._fails = False
+        """Whether no page could be made ready when that was last tried."""
 
     def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
         """Replaces the part whole by rendered samples (as a `Renderer` gives them): families that are not in `rendered`
@@ -85,7 +88,7 @@ class Board:
         if any(shelf.stale for shelf in self._shelves.values()):
             pages = ((family, shelf.pieces()) for family, shelf in self._shelves.items())
             families = tuple([(family, pieces) for family, pieces in pages if pieces])
-            self._snapshot = Snapshot(families, self._heads, self._deflating)
+            self._snapshot = Snapshot(families, self._heads, self._deflater, self._snapshot.number + 1)
         return self._snapshot
 
     def page(self) -> Snapshot:
@@ -101,33 +104,57 @@ class Board:
         """Have a page ready that shows what is published now."""
         page = await self._make_ready()
         if self._ready is not None:
-            self._ready = page
+            self._ready = _newer(page, self._ready)
 
     async def keep_ready(self, made: Callable[[Snapshot], None] = lambda page: None) -> None:
-        """Make pages ready, as things change, until cancelled. `made` is told of each new one."""
-        deflater = ThreadPoolExecutor(1, thread_name_prefix="deflate", initializer=_take_time)
+        """Make pages ready, as things change, until cancelled. `made` is told of each new one.
+
+        While that fails (no memory, no thread to be had), each scrape makes its page itself.
+        """
+        self._ready = self._snapshot
         try:
-            self._ready = self._ready or Snapshot((), self._heads, self._deflating)
             while True:
                 await self._changed.wait()
                 self._changed.clear()
                 began = perf_counter()
-                self._ready = await self._make_ready(deflater)
-                made(self._ready)
-                # Parts that share a chunk have it deflated anew with every change of one of them.
-                await asyncio.sleep(min(_REST * (perf_counter() - began), _LONGEST_REST))
+                page = await self._renew()
+                if page is not None:
+                    made(page)
+                    # Parts that share a chunk have it deflated anew with every change of one of them.
+                    rest = min(_REST * (perf_counter() - began), _LONGEST_REST)
+                else:
+                    self._changed.set()
+                    rest = _LONGEST_REST
+                del page  # which would be held until the next is made
+                await asyncio.sleep(rest)
         finally:
             self._ready = None
-            deflater.shutdown(wait=False, cancel_futures=True)
 
-    async def _make_ready(self, deflater: Executor | None = None) -> Snapshot:
-        """Join in slices, deflate in a thread. A put that comes in between is on the page or not, as a whole."""
+    async def _renew(self) -> Snapshot | None:
+        """Have scrapes sent a new page; None where none can be made."""
+        try:
+            page = await self._make_ready()
+        except Exception:
+            if not self._fails:
+                log.exception("no page can be made ready ahead of scrapes; told once while it lasts")
+            self._fails, self._ready = True, None
+            return None
+        self._fails, self._ready = False, _newer(page, self._snapshot if self._ready is None else self._ready)
+        return self._ready
+
+    async def _make_ready(self) -> Snapshot:
+        """Join in slices, deflate piece by piece in a thread; scrapes go before each. A put that comes in between is on
+        the page or not, as a whole."""
         for _ in range(_PASSES):
             if not await self._join():
                 break
         page = self.snapshot()
+        for piece in page.undeflated():
+            await give_way()
+            await self._deflater.run(piece.deflate)
         for fmt in Format:
-            await page.deflated(fmt, deflater)
+            await give_way()
+            await page.deflated(fmt)
             page.pieces(fmt)
         return page
 
@@ -144,7 +171,5 @@ class Board:
         return yielded
 
 
-def _take_time() -> None:
-    """Let a thread have what processor time others leave it, where a thread can be told to: scrapes go first."""
-    if sys.platform == "linux":
-        os.nice(_NICENESS)
+def _newer(page: Snapshot, other: Snapshot) -> Snapshot:
+    return page if page.number >= other.number else other

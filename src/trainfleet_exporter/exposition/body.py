@@ -11,6 +11,8 @@ from trainfleet_exporter.exposition.snapshot import Snapshot, gathered
 
 _GZIP_HEAD = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
 """Deflate, no flags, no time, unknown system: a page has neither name nor age."""
+_QUICK = 3
+"""On the exporter's own metrics: a quarter of the time of level 6, for a tenth more bytes."""
 _FINAL_BLOCK = b"\x03\x00"
 """An empty block that says it is the last."""
 
@@ -33,7 +35,7 @@ def plain_pieces(snapshot: Snapshot, fmt: Format, extra: bytes) -> tuple[bytes, 
 async def gzip_pieces(snapshot: Snapshot, fmt: Format, extra: bytes) -> tuple[bytes, ...]:
     """The body as one gzip member. Only `extra`, and what changed since some snapshot was last deflated, is work."""
     page = await snapshot.deflated(fmt)
-    end = Piece(_end(fmt, extra))
+    end = Piece(_end(fmt, extra), level=_QUICK)
     crc = crc_combine(page.crc, end.crc(), len(end.data))
     size = page.size + len(end.data)
     trailer = struct.pack("<LL", crc, size & 0xFFFFFFFF)

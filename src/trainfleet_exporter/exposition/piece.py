@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+from trainfleet_exporter.exposition.crc import shift
+
 PIECE_LIMIT = 1 << 20
 """Bytes of a piece at most (a single longer line apart): what one scrape holds in a send buffer."""
 
@@ -14,10 +16,12 @@ _LEVEL = 6
 class Piece:
     """Immutable bytes of a page with their checksum and their deflated form, both made once and on demand."""
 
-    __slots__ = ("_crc", "_deflated", "data")
+    __slots__ = ("_crc", "_deflated", "_level", "data")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, level: int = _LEVEL) -> None:
+        """`level` is zlib's: a lower one for what is sent once."""
         self.data = data
+        self._level = level
         self._crc: int | None = None
         self._deflated: bytes | None = None
 
@@ -32,11 +36,18 @@ class Piece:
             self._crc = zlib.crc32(self.data)
         return self._crc
 
+    def deflate(self) -> None:
+        """Have the checksum and the deflated form made, and what it takes to append them to a page. zlib lets other
+        threads run meanwhile."""
+        self.crc()
+        shift(len(self.data))
+        self.deflated()
+
     def deflated(self) -> bytes:
         """Raw deflate blocks, none of them final, that end at a byte border and need nothing of what came before, so
         that any sequence of pieces can be joined. May be called from any thread: two at once do the work twice and
         come to the same bytes."""
         if self._deflated is None:
-            deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+            deflater = zlib.compressobj(self._level, zlib.DEFLATED, -zlib.MAX_WBITS)
             self._deflated = deflater.compress(self.data) + deflater.flush(zlib.Z_FULL_FLUSH)
         return self._deflated

@@ -20,7 +20,7 @@ from trainfleet_exporter.slices import give_way
 __all__ = ["RenderSettings", "Renderer", "Update", "escape_label", "format_value"]
 
 SLICE_OBJECTS = 100
-SLICE_SECONDS = 0.002
+SLICE_SECONDS = 0.001
 SLICE_READINGS = 1_000
 _REMEMBERED = 50
 """Objects of a part from which on it is worth remembering them, to render only what changed."""
@@ -74,7 +74,7 @@ class Renderer:
         return work.finished()
 
     async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
-        """The same, giving the event loop back about every 2 ms, so that scrapes go on being answered."""
+        """The same, giving the event loop back about every millisecond, so that scrapes go on being answered."""
         work = _Rendering(self, provider, objects, None)
         await _in_slices(work.steps())
         return work.finished()
@@ -113,7 +113,7 @@ class Renderer:
 
 
 class _Rendering:
-    """One rendering of a part, in steps of about 2 ms."""
+    """One rendering of a part, in steps of about a millisecond."""
 
     def __init__(self, renderer: Renderer, provider: str, found: Sequence[object], basis: Basis | None) -> None:
         self._renderer = renderer

@@ -160,6 +160,7 @@ class Shelf:
             if size and (size >= half or size + item.length > self._limit):
                 made.append(_Chunk())
             made[-1].take(item)
+        chunk.items.clear()  # `join` may still come to it: what it would join is another's by now
         place = self._chunks.index(chunk)
         self._chunks[place : place + 1] = made
         for new in made:

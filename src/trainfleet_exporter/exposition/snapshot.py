@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from trainfleet_exporter.exposition.crc import crc_combine
+from trainfleet_exporter.exposition.deflater import Deflater
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 
@@ -25,19 +24,22 @@ class Deflated:
 
 
 class Snapshot:
-    """An immutable page. `families` are the samples of each family that has any, in the order of the page."""
+    """An immutable page. `families` are the samples of each family that has any, in the order of the page; of the pages
+    of a board, the one with the higher `number` is newer."""
 
     def __init__(
         self,
         families: tuple[tuple[str, tuple[Piece, ...]], ...],
         heads: Mapping[Format, Mapping[str, Piece]],
-        deflating: asyncio.Lock,
+        deflater: Deflater,
+        number: int = 0,
     ) -> None:
+        self.number = number
         self._families = families
         self._heads = heads
         self._plain: dict[Format, tuple[bytes, ...]] = {}
         self._deflated: dict[Format, Deflated] = {}
-        self._deflating = deflating  # of the board: one thread deflates a piece, whoever asks first
+        self._deflater = deflater
 
     def pieces(self, fmt: Format) -> tuple[bytes, ...]:
         """The page up to, and without, its end: heads and samples in pieces of at most 1 MB. A family without samples
@@ -50,14 +52,19 @@ class Snapshot:
         """The sample lines of one family; nothing where it has none, or is not known."""
         return next((pieces for name, pieces in self._families if name == family), ())
 
-    async def deflated(self, fmt: Format, executor: Executor | None = None) -> Deflated:
-        """The same, deflated. What an earlier snapshot had deflated is taken as it is; the rest is done in a thread (of
-        the executor, or the loop's), which lets the event loop go on because zlib frees the interpreter lock."""
+    def undeflated(self) -> list[Piece]:
+        """The samples that have not been deflated yet."""
+        return [piece for _, samples in self._families for piece in samples if not piece.is_deflated]
+
+    async def deflated(self, fmt: Format) -> Deflated:
+        """The same, deflated. What an earlier snapshot had deflated is taken as it is; the rest is done in a thread,
+        which lets the event loop go on because zlib frees the interpreter lock."""
         if fmt not in self._deflated:
-            async with self._deflating:
+            async with self._deflater.turn:
                 if fmt not in self._deflated:
-                    loop = asyncio.get_running_loop()
-                    self._deflated[fmt] = await loop.run_in_executor(executor, _deflate, self._parts(fmt))
+                    parts = self._parts(fmt)
+                    is_ready = all(part.is_deflated for part in parts)  # then a thread would only be in the way
+                    self._deflated[fmt] = _joined(parts) if is_ready else await self._deflater.run(_joined, parts)
         return self._deflated[fmt]
 
     def _parts(self, fmt: Format) -> list[Piece]:
@@ -65,7 +72,7 @@ class Snapshot:
         return [part for family, samples in self._families for part in (heads[family], *samples)]
 
 
-def _deflate(parts: list[Piece]) -> Deflated:
+def _joined(parts: list[Piece]) -> Deflated:
     crc = size = 0
     for part in parts:
         crc = crc_combine(crc, part.crc(), len(part.data))

@@ -47,6 +47,7 @@ class _Shown:
     failing_since: float | None = None
     stale_at: float | None = None
     rebuild: Rebuild | None = None
+    mark: bytes = b""
 
 
 class PartStore:
@@ -85,9 +86,13 @@ class PartStore:
         *,
         stale_at: float | None = None,
         rebuild: Rebuild | None = None,
+        mark: bytes = b"",
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile."""
+        """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile.
+
+        `mark` is that of the answer, where another answer of the same mark would say the same (see `confirm`).
+        """
         while True:
             previous = self._shown.get(key)
             basis = previous.basis if previous is not None else None
@@ -109,9 +114,29 @@ class PartStore:
             basis=update.basis,
             stale_at=stale_at,
             rebuild=rebuild,
+            mark=mark,
         )
         self._failed.discard(key)
         self._tell()
+
+    def mark(self, key: str) -> bytes:
+        """The mark of the answer that a part shows; empty where there is none, or no part."""
+        shown = self._shown.get(key)
+        return b"" if shown is None else shown.mark
+
+    def confirm(self, key: str, mark: bytes, *, wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Note that a new answer has the mark of the one that is shown: the same as to publish that again.
+
+        False, and nothing is done, where the part does not show an answer of that mark (any more).
+        """
+        shown = self._shown.get(key)
+        if shown is None or not mark or shown.mark != mark or shown.rebuild is not None:
+            return False  # what a dated part shows depends on the time as well
+        if wanted():
+            shown.read_at, shown.published, shown.failing_since = time.time(), _now(), None
+            self._failed.discard(key)
+            self._tell()
+        return True
 
     def miss(self, key: str) -> bool:
         """Note that a part's thing was not found; whether that is new. It is forgotten when it is found, or no more."""

@@ -25,6 +25,7 @@ class Page:
 
     total: int | None
     rows: object
+    """What was answered as its list; a row in it may be a `Taken`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Listing:
 
 
 Row: TypeAlias = dict[str, Any]
+Taken: TypeAlias = tuple[str, object]
+"""A row that was looked at when it was decoded: its id, and what the listing has of it. JSON has no tuples."""
 
 
 def as_it_is(row: Row) -> object:
@@ -116,6 +119,9 @@ class _Reading:
                 most = self._pages_to_come(page.total, len(items)) + _MORE_PAGES
             smallest = page.total if smallest is None else min(smallest, page.total)
             for item in items:
+                if isinstance(item, tuple):
+                    self.rows[item[0]] = item[1]
+                    continue
                 row_id = self._id_of(item) if isinstance(item, dict) else ""
                 if row_id:
                     self.rows[row_id] = self._keep(item)

@@ -38,12 +38,26 @@ class DurationField:
     """The duration in seconds; what is given and cannot be used is counted (quantities.UNUSABLE)."""
 
 
+@dataclass(slots=True)
+class Known:
+    """A job, and what it was made of."""
+
+    job: Job
+    digest: bytes
+    lost: Counter[str] | None
+    """What of its row could not be used, by reason, but for its duration."""
+    raw: bytes = b""
+    """The digest of the bytes of its row, where they may stand for it."""
+    is_looked_up: bool = False
+    """Whether it was made of a table as well, which has to be looked at anew each time."""
+
+
 class Translated:
     """The jobs of one workspace by their ids, each with what it was made of."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[bytes, Job, Counter[str] | None]] = {}
-        """A digest, the job, and what of its row could not be used, by reason, but for its duration."""
+        self._known: dict[str, Known] = {}
+        self._raw: dict[bytes, Known] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -60,55 +74,55 @@ class Translated:
         try:
             digest = _digest(row, depends)
             known = self._known.get(job_id)
-            if known is not None and known[0] == digest:
-                found, lost = known[1], known[2]
+            if known is not None and known.digest == digest:
                 counts = UNUSABLE.get()
-                if lost and counts is not None:
-                    counts.update(lost)
+                if known.lost and counts is not None:
+                    counts.update(known.lost)
             else:
                 with counting_unusable() as lost:
                     translated = translate(row)
                 if translated is None:
                     return None
-                known, found = None, translated
+                known = Known(translated, digest, lost or None)
+                if digest:
+                    self._forget(job_id)
+                    self._known[job_id] = known
         finally:
             _show(hidden)
-        seconds = duration.read(row)
-        if seconds != found.duration:
-            found = with_duration(found, seconds)
-        elif known is not None:
-            return found
-        if digest:
-            self._known[job_id] = (digest, found, lost or None)
-        return found
+        return _at(known, duration.read(row))
 
-    def again(self, job_id: str, row: Row, duration: DurationField, *, depends: object) -> Job | None:
-        """The job, if its row is the last one but for the duration, and nothing of it has to be counted: then the row
-        need not be kept until its list is whole. None otherwise."""
-        known = self._known.get(job_id)
-        if known is None or known[2]:
-            return None
-        with counting_unusable() as lost:
-            seconds = duration.read(row)
-        if lost:
-            return None
-        hidden = _hide(row, duration.paths)
-        try:
-            digest = _digest(row, depends)
-        finally:
-            _show(hidden)
-        if known[0] != digest:
-            return None
-        found = known[1]
-        if seconds != found.duration:
-            found = with_duration(found, seconds)
-            self._known[job_id] = (digest, found, None)
-        return found
+    def recognize(self, job: Job, raw: bytes, *, is_looked_up: bool = False) -> None:
+        """Let the bytes of a row stand for the job that it has just been translated to: see `again`. `raw` is their
+        digest without the duration, and with all that the translation depends on."""
+        known = self._known.get(job.job_id)
+        if known is not None and known.job is job:
+            self._raw.pop(known.raw, None)
+            known.raw, known.is_looked_up = raw, is_looked_up
+            self._raw[raw] = known
+
+    def again(self, raw: bytes, seconds: float) -> Known | None:
+        """The job of a row by the digest of its bytes, and by the duration that they tell; None for other bytes."""
+        known = self._raw.get(raw)
+        if known is not None:
+            _at(known, seconds)
+        return known
 
     def keep_only(self, job_ids: Collection[str]) -> None:
         """Forget all other jobs."""
         for job_id in self._known.keys() - job_ids:
-            del self._known[job_id]
+            self._forget(job_id)
+
+    def _forget(self, job_id: str) -> None:
+        known = self._known.pop(job_id, None)
+        if known is not None:
+            self._raw.pop(known.raw, None)
+
+
+def _at(known: Known, seconds: float | None) -> Job:
+    """A job at a time; the very same object as before where that is the same."""
+    if seconds != known.job.duration:
+        known.job = with_duration(known.job, seconds)
+    return known.job
 
 
 def with_duration(job: Job, seconds: float | None) -> Job:

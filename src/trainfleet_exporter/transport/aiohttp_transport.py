@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.transport.aiohttp_errors import CAUGHT, reading_error, sending_error
 from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
+from trainfleet_exporter.transport.wire_request import WireRequest
 
 # Shorter than the 15 s after which some cloud load balancers drop an idle connection, perhaps under a new request.
 _KEEP_ALIVE = 10.0
@@ -41,29 +43,28 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             raise StartError(f"ca_file {http.ca_file}: {reason}") from error
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._direct: set[str] = set()
+        """Origins that no proxy leads to. Asking the environment takes as long as signing, and it does not change."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the response's stream gives the body as it is on the wire, and must be closed."""
         session = self._open()
-        body = await request.aread()
         proxy: yarl.URL | None = None
         try:
-            url = _wire_url(request)
-            proxy, for_proxy = without_user(proxy_for(url, self._http))
+            wire = await WireRequest.of(request)
+            url = yarl.URL(wire.address, encoded=True)
+            proxy, for_proxy = without_user(self._proxy(wire.origin, url))
             to_proxy = url.scheme == "https"  # by a tunnel, whose head is for the proxy alone
             answer = await session.request(
-                request.method,
+                wire.method,
                 url,
-                headers=[
-                    *((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw),
-                    *(() if to_proxy else for_proxy.items()),
-                ],
-                data=body or None,
+                headers=wire.lines if to_proxy or not for_proxy else [*wire.lines, *for_proxy.items()],
+                data=wire.body or None,
                 allow_redirects=False,
                 proxy=proxy,
                 proxy_headers=for_proxy if to_proxy and for_proxy else None,
-                timeout=self._timeout(request),
-                trace_request_ctx=request.extensions.get("trace"),
+                timeout=self._timeout(wire),
+                trace_request_ctx=wire.extensions.get("trace"),
             )
         except UnusableProxy as error:
             raise httpx.ProxyError(str(error), request=request) from None
@@ -99,14 +100,18 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             )
         return self._session
 
+    def _proxy(self, origin: str, url: yarl.URL) -> yarl.URL | None:
+        if origin in self._direct:
+            return None
+        proxy = proxy_for(url, self._http)
+        if proxy is None:
+            self._direct.add(origin)
+        return proxy
+
     def _timeout(self, request: httpx.Request) -> aiohttp.ClientTimeout:
         settings: dict[str, Any] = request.extensions.get("timeout", {})
-        connect = settings.get("connect", self._http.connect_timeout)
-        return aiohttp.ClientTimeout(
-            connect=connect,  # without a pool limit: DNS, TCP and TLS together
-            sock_connect=connect,
-            sock_read=settings.get("read", self._http.request_timeout),
-            ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
+        return _timeouts(
+            settings.get("connect", self._http.connect_timeout), settings.get("read", self._http.request_timeout)
         )
 
 
@@ -115,14 +120,14 @@ class _Body(httpx.AsyncByteStream):
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks = self._answer.content.iter_any()
+        content = self._answer.content
         while True:
             try:
-                chunk = await anext(chunks)
-            except StopAsyncIteration:
-                return
+                chunk = await content.readany()
             except CAUGHT as error:
                 raise reading_error(error) from None
+            if not chunk:  # its end
+                return
             yield chunk
 
     async def aclose(self) -> None:
@@ -139,10 +144,14 @@ def _tls_context(http: HttpSettings) -> ssl.SSLContext:
     return context
 
 
-def _wire_url(request: httpx.Request) -> yarl.URL:
-    origin = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
-    target: bytes = request.extensions.get("target", request.url.raw_path)
-    return yarl.URL(origin + target.decode("ascii"), encoded=True)
+@lru_cache(maxsize=8)
+def _timeouts(connect: float, read: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        connect=connect,  # without a pool limit: DNS, TCP and TLS together
+        sock_connect=connect,
+        sock_read=read,
+        ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
+    )
 
 
 async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

@@ -14,12 +14,13 @@ from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
 from trainfleet_exporter.transport.calls import HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
+from trainfleet_exporter.transport.wire_request import WireRequest
 
-_DEFAULT_HEADERS = {
-    "accept": "application/json",
-    "accept-encoding": "gzip",
-    "user-agent": f"trainfleet-exporter/{__version__}",
-}
+_DEFAULT_HEADERS = (
+    ("accept", "application/json"),
+    ("accept-encoding", "gzip"),
+    ("user-agent", f"trainfleet-exporter/{__version__}"),
+)
 _LONG = 32 * 1024
 """Bytes of a body from which on it takes some tenths of a millisecond to decode it."""
 _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
@@ -37,6 +38,7 @@ class Exchange:
         self._host = host
         self._transport = send
         self._http = http
+        self._timeout = {"connect": http.connect_timeout, "read": http.request_timeout}
         self.body_limits = BodyLimits()
 
     async def send(
@@ -78,23 +80,16 @@ class Exchange:
                 turn.abandon()  # nothing was sent, so nothing was learnt
             raise error from None
 
-    def _request(self, signed: SignedRequest, trace: _Trace) -> httpx.Request:
+    def _request(self, signed: SignedRequest, trace: _Trace) -> WireRequest:
         named = {name.lower() for name in signed.headers}
-        defaults = {name: value for name, value in _DEFAULT_HEADERS.items() if name not in named}
-        try:
-            return httpx.Request(
-                signed.method,
-                self._origin + signed.target,
-                headers={**signed.headers, **defaults},
-                content=signed.body or None,
-                extensions={
-                    "target": signed.target.encode("ascii"),
-                    "timeout": {"connect": self._http.connect_timeout, "read": self._http.request_timeout},
-                    "trace": trace,
-                },
-            )
-        except (httpx.InvalidURL, ValueError):  # characters beyond ASCII, in a key or a path
-            raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None
+        return WireRequest(
+            signed.method,
+            self._origin,
+            signed.target,
+            headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
+            body=signed.body,
+            extensions={"timeout": self._timeout, "trace": trace},
+        )
 
     async def _exchange(self, request: httpx.Request, decode: _Decode | None) -> HttpAnswer:
         response = await self._transport.handle_async_request(request)

@@ -62,10 +62,13 @@ class Limiter:
         Throttled where a pause, RequestTimedOut where the limits do not let it come before `deadline` (loop time).
         """
         self._refuse_if_late(priority, deadline)
+        if not any(self._waiting.values()) and self._may_grant(asyncio.get_running_loop().time()):
+            self._take()  # at once, as mostly
+            return
         turn = asyncio.get_running_loop().create_future()
         self._waiting[priority][turn] = deadline
         self._grant()
-        if turn.done():  # at once, as mostly
+        if turn.done():
             turn.result()
             return
         try:
@@ -127,14 +130,20 @@ class Limiter:
     def _grant(self) -> None:
         now = asyncio.get_running_loop().time()
         self._refill(now)
-        while self._free and now >= self._paused_until - _ROUNDING and self._tokens >= 1 - _ROUNDING:
+        while self._may_grant(now):
             turn = self._next()
             if turn is None:
                 break
-            self._free -= 1
-            self._tokens -= 1
+            self._take()
             turn.set_result(None)
         self._wake_again(now)
+
+    def _may_grant(self, now: float) -> bool:
+        return self._free > 0 and now >= self._paused_until - _ROUNDING and self._tokens >= 1 - _ROUNDING
+
+    def _take(self) -> None:
+        self._free -= 1
+        self._tokens -= 1
 
     def _refill(self, now: float) -> None:
         if self._filled_at > -math.inf:

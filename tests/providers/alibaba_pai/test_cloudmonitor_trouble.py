@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import time
@@ -18,6 +19,7 @@ from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
+from trainfleet_exporter.providers.alibaba_pai.roster import Roster
 from trainfleet_exporter.providers.book import JobBook
 
 DAY = 86400.0
@@ -194,6 +196,37 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
         assert all('job_id="b"' in line for line in left)  # its last good answer is kept for three polls
 
     run(cloud, steps)
+
+
+@pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
+def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%"), metric("POD_CPU_UTIL", "%")]
+    before = {id(roster) for roster in _rosters()}
+
+    async def steps(fleet: Fleet) -> None:
+        most = 0
+        for restart in range(60):
+            for name in ("CARD_GPU_DUTY_CYCLE", "POD_CPU_UTIL"):
+                cloud.points[name] = [point("a", 50, pod=f"a-{restart}-{pod}", gpuId="0") for pod in range(2)]
+            assert await fleet.exporter.poll_once()
+            most = max([most, *(len(roster) for roster in _rosters() if id(roster) not in before)])
+        assert 60 <= most <= 72
+        families = ("pod_cpu_utilization_ratio", "job_cpu_utilization_ratio", "device_utilization_ratio")
+        lines = await fleet.lines(*families)
+        assert len(lines) == 5
+        assert sum(f"a-{restart}-" in line for line in lines) == 4
+        cloud.jobs = []
+        assert await fleet.exporter.poll_once()
+        await fleet.runner("usage" if source == "cloudmonitor" else source).tick()
+        assert sum(len(roster) for roster in _rosters() if id(roster) not in before) == 0
+
+    run(cloud, steps, usage_by(source))
+
+
+def _rosters() -> list[Roster]:
+    return [found for found in gc.get_objects() if isinstance(found, Roster)]
 
 
 def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:

@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Level
-from trainfleet_exporter.providers.alibaba_pai.roster import Key, Roster, Rosters
+from trainfleet_exporter.providers.alibaba_pai.roster import Key, Lineup, Roster, Rosters
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,15 @@ def test_equal_columns_are_kept_once() -> None:
     roster = rosters.of("pod")
     roster.place(("a", "a-0"))
     subjects = roster.lineup().subjects
-    first = rosters.shared_lineup("pod", subjects, lambda: frozenset("a"))
-    assert rosters.shared_lineup("pod", (*subjects,), lambda: frozenset("x")) is first
-    assert rosters.shared_lineup("pod", (), lambda: frozenset("x")).owners == {"x"}
+    assert rosters.known_lineup("pod", subjects) is None
+    first = rosters.shared_lineup("pod", Lineup(subjects, frozenset("a")))
+    again = (*list(subjects),)
+    assert again is not subjects
+    assert rosters.known_lineup("pod", again) is first
+    assert rosters.shared_lineup("pod", Lineup(again, frozenset("a"))) is first
+    assert rosters.known_lineup("job", subjects) is None
+    assert rosters.known_lineup("pod", ()) is None
+    assert rosters.shared_lineup("pod", Lineup((), frozenset())).subjects == ()
     times = rosters.shared_times("pod", array("d", [1.0, 2.0]))
     assert rosters.shared_times("pod", array("d", [1.0, 2.0])) is times
     later = array("d", [1.0, 3.0])
@@ -124,6 +130,48 @@ def test_who_is_no_more_is_forgotten_at_every_level() -> None:
     rosters.of("job").place(("a",))
     rosters.of("pod").place(("a", "a-0"))
     rosters.of("pod").place(("b", "b-0"))
-    rosters.shared_lineup("job", rosters.of("job").lineup().subjects, lambda: frozenset("a"))
+    rosters.shared_lineup("job", rosters.of("job").lineup())
     asyncio.run(rosters.keep_if({"b"}.__contains__))
     assert [len(rosters.of(level)) for level in ("job", "pod", "device", "pool")] == [0, 1, 0, 0]
+
+
+def test_pods_that_are_replaced_again_and_again_are_forgotten() -> None:
+    """A job that runs on for months keeps nothing of each of its pods."""
+    rosters = Rosters()
+    roster, most = rosters.of("pod"), 0
+    for restart in range(500):
+        for pod in range(2):
+            roster.place(("a", f"a-{restart}-{pod}"))
+        roster.told(2)
+        roster.told(1)  # another metric tells of fewer
+        most = max(most, len(roster))
+        asyncio.run(rosters.keep_if({"a"}.__contains__))
+    assert most <= 72
+    roster.place(("a", "last"))
+    roster.told(1)
+    kept = roster.lineup()
+    rosters.shared_lineup("pod", kept)
+    rosters.trim()
+    assert roster.lineup() is kept  # it is not each poll that forgets
+    assert rosters.known_lineup("pod", kept.subjects) is kept
+
+
+def test_where_no_metric_could_be_read_nothing_is_forgotten() -> None:
+    rosters = Rosters()
+    roster = rosters.of("pod")
+    for pod in range(200):
+        roster.place(("a", f"a-{pod}"))
+    roster.told(200)
+    for _ in range(2):
+        rosters.trim()
+        assert len(roster) == 200
+    roster.told(68)
+    rosters.trim()
+    assert len(roster) == 200
+    rosters.shared_lineup("pod", roster.lineup())
+    subjects = roster.lineup().subjects
+    roster.told(67)
+    rosters.trim()
+    assert len(roster) == 0
+    assert rosters.known_lineup("pod", subjects) is None
+    assert roster.place(("a", "a-7")) == 0

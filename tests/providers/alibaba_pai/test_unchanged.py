@@ -118,6 +118,72 @@ def test_a_machine_type_that_changed_changes_its_jobs(run: Run, translated: list
     run(cloud, steps)
 
 
+def test_a_machine_type_that_stayed_leaves_its_jobs_alone(run: Run, translated: list[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", Duration=5, ResourceId="", JobSpecs=MACHINE)]
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
+
+    async def steps(fleet: Fleet) -> None:
+        for duration in (5, 65, 125):
+            cloud.jobs[0]["Duration"] = duration
+            await fleet.exporter.poll_once()
+            assert await fleet.value('job_duration_seconds{job_id="a"}') == duration
+            assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 12
+            await asyncio.sleep(6 * 3600)  # it is read again
+        assert len(cloud.called("ListEcsSpecs")) == 3
+        assert translated == ["a"]
+
+    run(cloud, steps)
+
+
+def test_pods_of_which_nothing_new_is_told_are_not_translated_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = Cloud()
+    jobs = cloud.jobs = [job("a", Duration=5), job("b", Duration=5)]
+    pods = {"Pods": [{"PodId": "p", "Type": "Worker", "Status": "Running"}]}
+    translated: list[str] = []
+    whole = translate.pods
+
+    def noted(row: translate.Row) -> Any:
+        translated.append(str(row["JobId"]))
+        return whole(row)
+
+    monkeypatch.setattr(translate, "pods", noted)
+
+    async def steps(fleet: Fleet) -> None:
+        def tell(duration: int, **more: Any) -> None:
+            ids = {"RequestId": f"r-{duration}"}
+            cloud.details = {"a": jobs[0] | pods | ids, "b": jobs[1] | pods | ids | more}
+            for detail in cloud.details.values():
+                detail["Duration"] = duration
+
+        tell(5)
+        await fleet.exporter.poll_once()
+        tell(65)
+        await fleet.exporter.poll_once()
+        assert translated == ["a", "b"]
+        polls = 0
+        for lost in ({}, {"PodId": "q", "GmtCreateTime": "soon"}):
+            tell(125, Pods=[{"PodId": "p", "Type": "Worker", "Status": "Failed"}, lost])
+            for _ in range(2):
+                polls += 1
+                await fleet.exporter.poll_once()
+                assert fleet.own("dropped_readings_total", collector="pods", reason="malformed") == polls
+        assert translated == ["a", *"bbbbb"]
+        assert len(await fleet.lines("pod_info")) == 3
+        cloud.jobs = jobs[:1]
+        del cloud.details["b"]
+        await fleet.exporter.poll_once()
+        assert len(await fleet.lines("pod_info")) == 1
+        cloud.jobs = jobs
+        tell(185)
+        for _ in range(2):  # the cycle over pods may have begun before the job was listed again
+            await fleet.exporter.poll_once()
+        assert translated == ["a", *"bbbbbb"]
+        assert len(await fleet.lines("pod_info")) == 2
+
+    run(cloud, steps)
+
+
 def test_a_job_that_ended_and_came_back_is_translated_anew(run: Run, translated: list[str]) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]

@@ -44,6 +44,16 @@ def test_a_card_has_one_subject_and_so_has_what_has_no_card() -> None:
     assert pod is parts.pod("p")
 
 
+def test_a_job_that_does_not_tell_of_its_cards_keeps_them_all_the_same() -> None:
+    """Else the labels of each would be written anew in every poll."""
+    silent = Job(job_id="a", status=Status.RUNNING, nodes=50)
+    parts, known = JobParts.of(silent, ()), set[object]()
+    for _ in range(2):
+        assert JobParts.of(silent, (), parts) is parts
+        known |= {card(parts, f"pod-{pod}", str(number)) for pod in range(50) for number in range(8)}
+    assert len(known) == 400
+
+
 def test_pods_that_come_and_go_under_new_names_are_forgotten() -> None:
     """A job that is restarted for months keeps nothing of each of its pods."""
     parts = JobParts.of(job(), ())
@@ -54,6 +64,11 @@ def test_pods_that_come_and_go_under_new_names_are_forgotten() -> None:
         card(parts, f"pod-{restart}-1")
         most = max(most, len(parts.subjects))
     assert most <= 100
+    for restart in range(500, 1000):  # one that is scaled up and down keeps nothing either
+        parts = JobParts.of(job(nodes=2 + restart % 2), (), parts)
+        card(parts, f"pod-{restart}-0")
+        most = max(most, len(parts.subjects))
+    assert most <= 110
     kept = card(parts, "pod-499-0")
-    assert JobParts.of(job(), (), parts) is parts
+    assert JobParts.of(job(nodes=3), (), parts) is parts
     assert card(parts, "pod-499-0") is kept  # it is not each poll that forgets

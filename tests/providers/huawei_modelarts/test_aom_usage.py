@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,19 @@ from tests.providers.huawei_modelarts.columns import objects
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from trainfleet_exporter.exposition.families import FAMILIES
-from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status
+from trainfleet_exporter.model import (
+    Accelerators,
+    DeviceUsage,
+    Job,
+    JobUsage,
+    PodUsage,
+    Readings,
+    Status,
+    Subject,
+    UsageSource,
+)
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, less
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     READINGS,
     UNITS,
@@ -365,7 +376,28 @@ def test_golden() -> None:
 def test_what_is_withheld_is_not_shown() -> None:
     jobs = dict([running("a", "worker-0"), running("b", "worker-0")])
     found = collected(plan("cpu_utilization_ratio"), [row("1", service_id=job_id) for job_id in jobs], jobs=jobs)
-    assert {item.job_id for item in objects(found.readings(without={"a"}))} == {"b"}
+    left: list[Shown] = []
+    for _ in less(found.readings(), {"a"}, left):
+        pass
+    assert {item.job_id for item in objects(left)} == {"b"}
+
+
+def test_what_is_left_out_takes_its_values_along() -> None:
+    jobs = [Subject((f"job{number % 7}", f"worker-{number}")) for number in range(20_000)]
+    column = Readings(PodUsage, "values.cpu", jobs, array("d", range(20_000)))
+    sources = [UsageSource(f"job{number}", "aom", None) for number in range(8)]
+    left: list[Shown] = []
+    steps = sum(1 for _ in less([column, *sources], {"job3", "job5"}, left))
+    assert steps >= 4  # others have their turn
+    kept, *others = left
+    assert isinstance(kept, Readings)
+    assert list(kept.values) == [number for number in range(20_000) if number % 7 not in (3, 5)]
+    assert list(kept.subjects) == [jobs[int(value)] for value in kept.values]
+    assert others == [source for source in sources if source.job_id not in ("job3", "job5")]
+    everything: list[Shown] = []
+    assert sum(1 for _ in less([column, *sources], (), everything)) == 0
+    assert everything[0] is column
+    assert everything[1:] == sources
 
 
 _LABELS = st.dictionaries(

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.model import Accelerators, Job, Readings, Status
+from trainfleet_exporter.model import Accelerators, Job, Status
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
 from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
 from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Labels, Sample, Vector, decode_answer, slices
@@ -51,7 +51,7 @@ def outcome(payload: Any) -> Any:
     for _ in found.settle():
         pass
     rest = {**payload, "data": {key: value for key, value in payload["data"].items() if key != "result"}}
-    columns = [one for one in found.readings() if isinstance(one, Readings)]
+    columns = found.readings()
     shown = [(one.of, [subject.keys for subject in one.subjects], list(one.values)) for one in columns]
     return rest, found.dropped, shown
 

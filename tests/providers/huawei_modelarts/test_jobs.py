@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Pod
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[[Check], None]
@@ -85,6 +87,32 @@ def test_a_poll_in_which_only_time_went_by_shows_the_same_pods(run: Run, publish
         assert len([item for item in published[-1] if isinstance(item, Pod)]) == 5
 
     run(check)
+
+
+def test_nothing_is_kept_of_jobs_and_workspaces_that_are_no_more(run: Run) -> None:
+    before = {id(rows) for rows in _known_rows()}
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        def of_this_test() -> list[KnownRows]:
+            return [rows for rows in _known_rows() if id(rows) not in before]
+
+        cloud.workspaces.append({"id": "1", "name": "second"})
+        cloud.jobs = [job("a"), job("b")]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        assert sorted(list(rows.tasks(["a", "b"])) for rows in of_this_test()) == [[], ["a", "b"]]
+        cloud.workspaces.pop()
+        cloud.jobs = [job("b")]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        assert [list(rows.tasks(["a", "b"])) for rows in of_this_test()] == [["b"]]
+
+    run(check)
+
+
+def _known_rows() -> list[KnownRows]:
+    gc.collect()
+    return [found for found in gc.get_objects() if isinstance(found, KnownRows)]
 
 
 def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> None:

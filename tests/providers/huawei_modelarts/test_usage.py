@@ -7,7 +7,7 @@ import gzip
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from tests.providers.huawei_modelarts.cloud import CONFIG, PROJECT, Cloud, Row, 
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.polling import Part
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[..., None]
@@ -181,8 +183,43 @@ def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
         await fleet.runner("usage").tick()
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
         assert await fleet.lines("job_cpu_utilization", "job_usage") == []
+        await asyncio.sleep(1300)
+        await fleet.runner("usage").tick()
+        assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 5  # it should not by now
 
     run(check)
+
+
+def test_what_readings_are_of_is_the_same_from_poll_to_poll(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that its labels are written once."""
+    published: list[Sequence[object]] = []
+    publish = Part.publish
+
+    async def watched(part: Part, objects: Sequence[object], **given: Any) -> None:
+        published.append(objects)
+        await publish(part, objects, **given)
+
+    monkeypatch.setattr(Part, "publish", watched)
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job("a"), job("b")]
+        cloud.aom = {CPU: [series("a", 50), series("b", 60)]}
+        await fleet.exporter.poll_once()
+        first = _subjects(published)
+        assert [subject.keys for subject in first] == [("a",), ("b",), ("a", "worker-0"), ("b", "worker-0")]
+        published.clear()
+        cloud.aom = {CPU: [series("b", 61), series("a", 50)]}
+        await fleet.runner("jobs").tick()
+        await fleet.runner("usage").tick()
+        assert [one is other for one, other in zip(_subjects(published), first, strict=True)] == [True] * 4
+
+    run(check)
+
+
+def _subjects(published: list[Sequence[object]]) -> list[Subject]:
+    return [
+        subject for objects in published for one in objects if isinstance(one, Readings) for subject in one.subjects
+    ]
 
 
 def test_a_new_job_is_waited_for_before_it_costs_calls(run: Run) -> None:
@@ -381,13 +418,16 @@ def test_a_job_whose_accelerators_aom_does_not_know_is_left_to_task_metrics(run:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("npu", 3600, resource=ASCEND), new_job("cpu", 3600)]
         cloud.aom = {CPU: [series("npu", 50), series("cpu", 50)]}
-        cloud.metrics[("npu", "worker-0")] = {"metrics": [{"metric": "npuUtil", "value": [80]}]}
+        told = [{"metric": "npuUtil", "value": [80]}, {"metric": "cpuUsage", "value": [70]}]
+        cloud.metrics[("npu", "worker-0")] = {"metrics": told}
         fleet.schedule.start()
         await asyncio.sleep(SWEEP - 10)
         assert await source(fleet, "npu") == "aom"  # while AOM is waited for, what it has is shown
         await asyncio.sleep(2 * SWEEP)
         assert (await source(fleet, "npu"), await source(fleet, "cpu")) == ("task_metrics", "aom")
         assert await fleet.value('job_accelerator_utilization_ratio{job_id="npu",accelerator="npu"}') == 0.8
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="npu"}') == 0.7
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == 2
         cloud.aom[NPU] = [series("npu", 90, npu_id="0")]
         await asyncio.sleep(3600)
         assert await source(fleet, "npu") == "aom"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
@@ -18,6 +18,9 @@ from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
+
+
+Decode: TypeAlias = Callable[[bytes], Awaitable[Any]]
 
 
 class PaiApi:
@@ -34,16 +37,22 @@ class PaiApi:
         return await _whole_list(self._aiworkspace, call, "Workspaces", "WorkspaceId", deadline)
 
     async def list_jobs(
-        self, query: Mapping[str, str], *, deadline: float, keep: Callable[[Row], object] = as_it_is
+        self,
+        query: Mapping[str, str],
+        *,
+        deadline: float,
+        keep: Callable[[Row], object] = as_it_is,
+        decode: Decode | None = None,
     ) -> Listing:
         """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
 
-        `keep` makes of each row what the listing has of it.
+        `keep` makes of each row what the listing has of it; `decode` (Call.decode) may have taken some already.
         """
         call = Call(
             operation="ListJobs",
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
+            decode=decode,
         )
         return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
 
@@ -56,9 +65,16 @@ class PaiApi:
         call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
         return await _whole_list(self._dlc, call, "EcsSpecs", "InstanceType", deadline)
 
-    async def get_job(self, job_id: str, *, deadline: float, priority: Priority = Priority.DETAIL) -> dict[str, Any]:
-        """DLC GetJob: one job with its pods."""
-        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)
+    async def get_job(
+        self,
+        job_id: str,
+        *,
+        deadline: float,
+        priority: Priority = Priority.DETAIL,
+        decode: Decode | None = None,
+    ) -> dict[str, Any]:
+        """DLC GetJob: one job with its pods. `decode` as in Call."""
+        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority, decode=decode)
         payload = _object(await self._dlc.call(call, deadline=deadline), call)
         if text(payload, "JobId") != job_id:
             raise BadAnswer("the answer is not about the job that was asked for", operation=call.operation)

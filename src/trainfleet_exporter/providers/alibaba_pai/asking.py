@@ -25,7 +25,7 @@ _AT_ONCE = 50
 _DAY = 86400.0
 _SLICE = 200
 """Points that are taken over between two looks at the clock: 0.2 ms of usual ones, 2 ms of others."""
-_SLICE_SECONDS = 0.002
+_SLICE_SECONDS = 0.001
 """How long points are taken over before others have a turn."""
 
 

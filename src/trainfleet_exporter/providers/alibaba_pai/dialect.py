@@ -61,10 +61,12 @@ class PaiDialect:
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt, with a nonce and a date of its own: a repeated nonce is refused."""
         keys = self.credentials.current()
+        # The canonical query itself goes on the wire, so that what was signed is what is sent.
+        query = canonical_query(call.query)
         headers = sign(
             method=call.method,
             path=call.path,
-            query=call.query,
+            query=query,
             host=host,
             action=call.operation,
             version=self.version,
@@ -75,8 +77,6 @@ class PaiDialect:
             nonce=uuid.uuid4().hex,
             body=call.body,
         )
-        # The canonical query itself goes on the wire, so that what was signed is what is sent.
-        query = canonical_query(call.query)
         target = f"{call.path}?{query}" if query else call.path
         return SignedRequest(call.method, target, headers, call.body, keys.told())
 

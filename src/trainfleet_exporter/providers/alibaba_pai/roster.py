@@ -23,6 +23,8 @@ KEY_LENGTHS: dict[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 3}
 _WHOLES: dict[Level, tuple[Level, ...]] = {"job": (), "pool": (), "pod": ("job",), "device": ("job", "pod")}
 _SLICE = 2_000
 """Subjects that are gone through before others have a turn: about 1 ms."""
+_SPARE = 64
+"""How many things are remembered beyond twice those that a metric tells of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,8 @@ class Roster:
         """For each coarser level the places that are of one thing of it, lowest first."""
         self._subjects: list[Subject] = []
         self._lineup: Lineup | None = None
+        self._told = 0
+        """The most things that any metric told of since `trim`."""
 
     def __len__(self) -> int:
         return len(self._subjects)
@@ -75,7 +79,21 @@ class Roster:
                 kept._add(subject.keys[: KEY_LENGTHS[self.level]], subject)
             if not number % _SLICE:
                 await give_way()
-        self.places, self.wholes, self._subjects, self._lineup = kept.places, kept.wholes, kept._subjects, None
+        self._become(kept)
+
+    def told(self, things: int) -> None:
+        """A metric told of so many things."""
+        self._told = max(things, self._told)
+
+    def trim(self) -> None:
+        """Forget all, once most of it is told of no more: jobs run on for months while their pods are replaced under
+        other names, again and again."""
+        if self._told and len(self) > 2 * self._told + _SPARE:
+            self._become(Roster(self.level))
+        self._told = 0
+
+    def _become(self, other: Roster) -> None:
+        self.places, self.wholes, self._subjects, self._lineup = other.places, other.wholes, other._subjects, None
 
     def _add(self, key: Key, subject: Subject) -> int:
         place = self.places[key] = len(self._subjects)
@@ -98,22 +116,33 @@ class Rosters:
         return self._of[level]
 
     async def keep_if(self, alive: Callable[[str], bool]) -> None:
-        """Forget what is of jobs (or pools) that are no more. Not while a metric is being read."""
+        """Forget what is of jobs (or pools) that are no more, and `trim`. Not while a metric is being read."""
         for level, roster in self._of.items():
             before = len(roster)
             await roster.keep_if(alive)
-            await give_way()
             if len(roster) != before:
-                self._lineups.pop(level, None)
-                self._times.pop(level, None)
+                self._forget(level)
+            await give_way()
+        self.trim()
 
-    def shared_lineup(
-        self, level: Level, subjects: tuple[Subject, ...], owners: Callable[[], frozenset[str]]
-    ) -> Lineup:
-        """The line-up of these subjects: that of the last metric, if it is the same."""
+    def trim(self) -> None:
+        """Forget what is mostly told of no more (Roster.trim). Not while a metric is being read."""
+        for level, roster in self._of.items():
+            before = len(roster)
+            roster.trim()
+            if len(roster) != before:
+                self._forget(level)
+
+    def known_lineup(self, level: Level, subjects: tuple[Subject, ...]) -> Lineup | None:
+        """The line-up of these subjects, if that of the last metric is the same."""
         known = self._lineups.get(level)
-        if known is None or known.subjects != subjects:
-            known = self._lineups[level] = Lineup(subjects, owners())
+        return known if known is not None and known.subjects == subjects else None
+
+    def shared_lineup(self, level: Level, lineup: Lineup) -> Lineup:
+        """This line-up: that of the last metric, if it is the same."""
+        known = self.known_lineup(level, lineup.subjects)
+        if known is None:
+            known = self._lineups[level] = lineup
         return known
 
     def shared_times(self, level: Level, times: array[float]) -> array[float]:
@@ -122,3 +151,7 @@ class Rosters:
         if known is None or memoryview(known) != memoryview(times):
             known = self._times[level] = times
         return known
+
+    def _forget(self, level: Level) -> None:
+        self._lineups.pop(level, None)
+        self._times.pop(level, None)

@@ -16,15 +16,18 @@ from urllib.parse import quote
 
 ALGORITHM = "ACS3-HMAC-SHA256"
 
+Query = Mapping[str, str] | str
+"""Decoded names and values, or what `canonical_query` made of them."""
 
-def canonical_query(query: Mapping[str, str]) -> str:
+
+def canonical_query(query: Query) -> str:
     """The query as it is signed: percent-encoded by RFC 3986 (`%20`, never `+`), sorted by key; empty is `k=`."""
+    if isinstance(query, str):
+        return query
     return "&".join(f"{quote(key, safe='')}={quote(query[key], safe='')}" for key in sorted(query))
 
 
-def canonical_request(
-    *, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body_sha256: str
-) -> str:
+def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:
     """What is hashed. `path` is percent-encoded already; `headers` holds exactly the signed ones, in any case."""
     signed = sorted((name.lower(), value.strip()) for name, value in headers.items())
     lines = "".join(f"{name}:{value}\n" for name, value in signed)
@@ -33,9 +36,9 @@ def canonical_request(
 
 
 def signature(
-    *, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body_sha256: str, secret: str
+    *, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str, secret: str
 ) -> str:
-    """The signature in lower-case hex, over the decoded `query` and exactly the `headers` given."""
+    """The signature in lower-case hex, over `query` and exactly the `headers` given."""
     request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
     text = f"{ALGORITHM}\n{hashlib.sha256(request.encode()).hexdigest()}"
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -45,7 +48,7 @@ def sign(
     *,
     method: str,
     path: str,
-    query: Mapping[str, str],
+    query: Query,
     host: str,
     action: str,
     version: str,

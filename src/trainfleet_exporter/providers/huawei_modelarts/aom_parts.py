@@ -24,6 +24,8 @@ _SPARE = 64
 """How many things of a job are remembered beyond twice those that it has: of pods that were replaced some time ago."""
 _PODS = 1000
 """How many pods a job is taken to have at most that does not tell."""
+_CARDS = 16
+"""How many cards each of its pods."""
 
 _MadeOf = tuple[str, float | None, tuple[Accelerators, ...], Sequence[str]]
 
@@ -56,7 +58,7 @@ class JobParts:
             known._trim()
             return known
         kinds = {item.kind for item in job.accelerators}
-        return cls(
+        found = cls(
             job_id=job.job_id,
             tasks=frozenset(tasks),
             pods=len(tasks) or (int(job.nodes) if job.nodes else None),
@@ -66,6 +68,8 @@ class JobParts:
             subjects=known.subjects if known is not None else Subjects(),
             _made_of=made_of,
         )
+        found._trim()
+        return found
 
     @property
     def job(self) -> Subject:
@@ -110,7 +114,8 @@ class JobParts:
     def _trim(self) -> None:
         """Forget pods that were replaced under other names, again and again."""
         pods = _PODS if self.pods is None else self.pods
-        if len(self._pod_names) > 2 * pods + _SPARE or len(self.subjects) > 4 * (pods + (self.cards or 0)) + _SPARE:
+        cards = _CARDS * pods if self.cards is None else self.cards
+        if len(self._pod_names) > 2 * pods + _SPARE or len(self.subjects) > 4 * (pods + cards) + _SPARE:
             self._pod_names = {}
             self.subjects = Subjects()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any
+from typing import Any, TypeAlias
 
 from trainfleet_exporter.model import Readings, Subject, UsageSource
 from trainfleet_exporter.providers.huawei_modelarts.aom_levels import JobCells, Levels
@@ -28,7 +28,10 @@ _LONGEST = 40
 _NUMBERS = (int, float)
 _STEP = 500
 """How many values are made into columns in one step."""
+_TESTED = 5_000
+"""How many values, or objects, are told apart by their jobs in one step."""
 _LABELS = Labels.__struct_fields__
+Shown: TypeAlias = Readings | UsageSource
 
 
 @dataclass(slots=True)
@@ -114,9 +117,9 @@ class Collected:
         self._groups.clear()
         self.job_ids = frozenset(found)
 
-    def readings(self, without: Collection[str] = ()) -> Iterator[Readings | UsageSource]:
-        """What is shown, `without` some of the jobs; nothing before `settle` has ended."""
-        return less(self._readings, without)
+    def readings(self) -> Sequence[Readings]:
+        """What came of it; nothing before `settle` has ended."""
+        return self._readings
 
     def _pass_over(self, job_id: str) -> None:
         if not job_id:
@@ -148,17 +151,26 @@ class Collected:
         return value
 
 
-def less(objects: Iterable[Readings | UsageSource], without: Collection[str]) -> Iterator[Readings | UsageSource]:
-    """What is shown of jobs, less what is of some of them."""
-    for one in objects:
-        if not without:
-            yield one
-        elif isinstance(one, Readings):
-            kept = [subject.keys[0] not in without for subject in one.subjects]
-            subjects, values = compress(one.subjects, kept), compress(one.values, kept)
-            yield replace(one, subjects=list(subjects), values=array("d", values))
+def less(objects: Sequence[Shown], without: Collection[str], into: list[Shown]) -> Iterator[None]:
+    """Add what is shown of jobs to a list, less what is of some of them; in steps of a millisecond or so."""
+    if not without:
+        into += objects
+        return
+    for number, one in enumerate(objects, start=1):
+        if isinstance(one, Readings):
+            subjects: list[Subject] = []
+            values = array("d")
+            for start in range(0, len(one.subjects), _TESTED):
+                part = slice(start, start + _TESTED)
+                kept = [subject.keys[0] not in without for subject in one.subjects[part]]
+                subjects += compress(one.subjects[part], kept)
+                values.extend(compress(one.values[part], kept))
+                yield
+            into.append(replace(one, subjects=subjects, values=values))
         elif one.job_id not in without:
-            yield one
+            into.append(one)
+        if not number % _TESTED:
+            yield
 
 
 def _fields(row: object) -> tuple[Labels, object]:

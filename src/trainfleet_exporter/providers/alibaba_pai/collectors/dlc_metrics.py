@@ -110,6 +110,7 @@ def dlc_metrics(
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
         shown: list[Column] = []
         known_pods = rosters.setdefault(part.key, Rosters())
+        known_pods.trim()
         for feed in (await known.have(part)).values():
             if without_gpu and _is_of_accelerators(feed):
                 continue

@@ -7,18 +7,17 @@ finished since the last poll, and a few for the jobs that are in neither.
 from __future__ import annotations
 
 import time
-from functools import partial
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRows
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
-from trainfleet_exporter.providers.listing import Listing, Row, packed, unpacked
+from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import jobs_sweep
-from trainfleet_exporter.providers.translated import DurationField
-from trainfleet_exporter.quantities import iso_time, number, text
+from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
 
@@ -31,7 +30,6 @@ _SLICE = 100
 """Rows that are worked on before others have a turn: about 2 ms where all are new."""
 _TESTED = 2_000
 """Jobs that are put to the config's filter before others have a turn: about 1 ms."""
-_DURATION = DurationField((("Duration",),), lambda row: number(row, "Duration"))
 
 # Every pair of words that a live job can show, so that each has a series from the start, 0 included.
 _KNOWN_PAIRS = (
@@ -69,60 +67,33 @@ class _WorkspaceSweep:
         self._part = part
         self._page = page
         self._found: dict[str, Job] = {}
-        self._needs_ecs_specs = False
-        """Whether a row that was read, and is not taken over yet, needs the machine types."""
 
     async def read(self, *, since: float) -> dict[str, Job]:
         """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
         for status in translate.LIVE_STATUSES:
-            listing = await self._list({"Status": status, "StartTime": EVER}, asked_status=status)
-            await self._take(listing, asked_status=status)
+            rows = JobRows(self._shared, self._page, status)
+            await self._take(await self._list({"Status": status, "StartTime": EVER}, rows), rows)
         known, now = self._page.ends_known_until, time.time()
         # Where the clock was set back, no range may end before it begins.
         start = since if known is None else min(known, now) - _OVERLAP
         finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
-        await self._take(await self._list(finished), only_finished=True)
+        rows = JobRows(self._shared, self._page)
+        await self._take(await self._list(finished, rows), rows, only_finished=True)
         await self._look_up(self._page.missing(self._found))
         return self._found
 
-    async def _list(self, query: dict[str, str], *, asked_status: str = "") -> Listing:
+    async def _list(self, query: dict[str, str], rows: JobRows) -> Listing:
         query = {"WorkspaceId": self._page.workspace_id, **query}
-        keep = partial(self._keep, asked_status)
-        return await self._shared.api.list_jobs(query, deadline=self._part.deadline, keep=keep)
+        return await self._shared.api.list_jobs(query, deadline=self._part.deadline, keep=rows.keep, decode=rows.decode)
 
-    def _keep(self, asked_status: str, row: Row) -> object:
-        """What is kept of a row until its list is whole: the job, if it is as it was, or else the row, packed."""
-        if translate.needs_ecs_specs(row):
-            self._needs_ecs_specs = True
-            return packed(row)
-        depends = self._depends(asked_status, row)
-        job = self._page.translated.again(text(row, "JobId"), row, _DURATION, depends=depends)
-        return packed(row) if job is None else job
-
-    def _depends(self, asked_status: str, row: Row) -> tuple[object, ...]:
-        """What the translation of a row depends on beside the row."""
-        looked_up = translate.looked_up(row, self._shared.pool_models, self._shared.ecs_specs.known)
-        return asked_status, self._page.workspace_id, *looked_up
-
-    async def _take(self, listing: Listing, *, asked_status: str = "", only_finished: bool = False) -> None:
+    async def _take(self, listing: Listing, rows: JobRows, *, only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
-        if self._needs_ecs_specs:
-            self._needs_ecs_specs = False
-            await self._shared.ecs_specs.have(self._part)
-        here, book, known = self._page.workspace_id, self._shared.book, self._page.translated
-        models, machines = self._shared.pool_models, self._shared.ecs_specs.known
-        translated = partial(
-            translate.job, asked_status=asked_status, workspace_id=here, pool_models=models, ecs_specs=machines
-        )
+        await rows.have_tables(self._part)
+        here, book = self._page.workspace_id, self._shared.book
         for place, (job_id, kept) in enumerate(listing.rows.items(), start=1):
             if not place % _SLICE:
                 await give_way()
-            if isinstance(kept, Job):
-                job: Job | None = kept
-            else:
-                row = unpacked(kept)
-                depends = self._depends(asked_status, row)
-                job = known.job(job_id, row, _DURATION, depends=depends, translate=translated)
+            job = rows.job(job_id, kept)
             if job is None:
                 continue
             if only_finished and job.status not in FINISHED:
@@ -135,6 +106,7 @@ class _WorkspaceSweep:
 
     async def _look_up(self, missing: list[str]) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
+        rows = JobRows(self._shared, self._page)
         if len(missing) <= _BY_ID_ONE_BY_ONE:
             for job_id in missing:
                 try:
@@ -142,12 +114,11 @@ class _WorkspaceSweep:
                 except NotFound:
                     continue
                 # The detail of a job does not name its user, as the lists do.
-                kept = self._keep("", {"Username": self._page.live[job_id].user_name} | row)
-                await self._take(Listing({job_id: kept}, 0))
+                kept = rows.keep({"Username": self._page.live[job_id].user_name} | row)
+                await self._take(Listing({job_id: kept}, 0), rows)
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
-            listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER})
-            await self._take(
-                Listing({key: row for key, row in listing.rows.items() if key in asked}, listing.malformed)
-            )
+            listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER}, rows)
+            found = {key: row for key, row in listing.rows.items() if key in asked}
+            await self._take(Listing(found, listing.malformed), rows)

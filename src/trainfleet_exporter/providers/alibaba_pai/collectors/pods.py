@@ -6,8 +6,11 @@ from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Rolling
 from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.detail import Detail
+from trainfleet_exporter.quantities import counting_unusable
 
 
 def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
@@ -18,15 +21,7 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
         return cap.ids(sorted(shared.live_jobs(), key=_need))
 
     async def read(part: Part) -> None:
-        try:
-            row = await shared.api.get_job(part.key, deadline=part.deadline)
-        except NotFound as error:
-            await part.not_found(error)  # the next sweep says what became of it
-            return
-        detail, found, dropped = translate.pods(row)
-        for reason, count in dropped.items():
-            part.dropped(reason, count)
-        await part.publish([detail, *found])
+        await read_pods(shared.api, part)
 
     return Rolling(
         name="pods",
@@ -38,6 +33,28 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
         watch=shared.book.watch,
         workers=workers,
     )
+
+
+async def read_pods(api: PaiApi, part: Part) -> int | None:
+    """Read and show the pods of one job; how many there are, or None where no answer says anything new of them."""
+    answer = Detail(part.key, part.mark)
+    try:
+        row = await api.get_job(part.key, deadline=part.deadline, decode=answer.decode)
+    except NotFound as error:
+        await part.not_found(error)  # the next sweep says what became of it
+        return None
+    if answer.is_known:
+        if part.confirm(answer.mark):
+            return None
+        row = answer.row()
+    with counting_unusable() as lost:
+        detail, found, dropped = translate.pods(row)
+    for reason, count in dropped.items():
+        part.dropped(reason, count)
+    # What cannot be used is counted at each poll: that takes the row.
+    mark = b"" if lost or dropped else answer.mark
+    await part.publish([detail, *found], mark=mark)
+    return len(found)
 
 
 def _need(job: Job) -> tuple[bool, float]:

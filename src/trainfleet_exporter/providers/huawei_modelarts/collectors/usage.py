@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
-from trainfleet_exporter.model import Job, Readings, Status, UsageSource
+from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, less
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, less
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover, all_of
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
@@ -252,9 +252,8 @@ class AomUsage:
                     raise answer
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
-                objects: list[Readings | UsageSource] = []
-                for one in answer.readings(withheld):
-                    objects.append(one)
+                objects: list[Shown] = []
+                for _ in less(answer.readings(), withheld, objects):
                     await give_way()
                 await self._publish(part, objects, good[key])
                 self._handover.show(key, good[key])
@@ -266,15 +265,22 @@ class AomUsage:
             await self._publish(part, list(self._sources.values()), shown)
             self._handover.show(_SOURCES, shown)
 
-    async def _publish(self, part: Part, objects: Sequence[Readings | UsageSource], job_ids: Collection[str]) -> None:
+    async def _publish(self, part: Part, objects: Sequence[Shown], job_ids: Collection[str]) -> None:
         """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
-        live = self._shared.book.live
+
+        def still_listed(into: list[Shown]) -> Iterator[None]:
+            listed = self._shared.book.live()
+            return less(objects, {job_id for job_id in job_ids if job_id not in listed}, into)
 
         def rebuild(_: float) -> tuple[Sequence[object], float | None]:
-            listed = live()
-            return list(less(objects, {job_id for job_id in job_ids if job_id not in listed})), None
+            kept: list[Shown] = []
+            for _step in still_listed(kept):
+                pass
+            return kept, None
 
-        shown, _ = rebuild(0.0)
+        shown: list[Shown] = []
+        for _ in still_listed(shown):
+            await give_way()
         await part.publish(shown, rebuild=rebuild)
 
     def _tell_closed(self, error: Exception) -> None:
