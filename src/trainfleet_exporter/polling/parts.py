@@ -191,8 +191,11 @@ class PartStore:
             if self._is_over(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
-                objects, shown.stale_at = shown.rebuild(wall)
+                due = shown.stale_at
+                objects, stale_at = shown.rebuild(wall)
                 update = await self._renderer.update(self._state.provider, objects, shown.basis)
+                if shown.stale_at == due:  # else it failed meanwhile, and is due again at once
+                    shown.stale_at = stale_at
                 if self._shown.get(key) is shown:
                     self._board.put(self._board_key(key), update.rendered)
                     shown.basis = update.basis
