@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -210,15 +209,3 @@ def _check(server: _Server, found: _Batches) -> Check:
         f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × at least where no job was ever seen",
         ratio[worst] >= _TIMES_FASTER,
     )
-
-
-def main() -> None:
-    """Print what is found."""
-    parser = argparse.ArgumentParser(prog="benchmarks.calls", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    for one in run(parser.parse_args().rounds):
-        print(one, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -62,38 +62,27 @@ class Task:
 
 
 class Client(ABC):
-    """Somebody who asks. Lists are read page by page till their end, as whoever needs them whole must."""
+    """Somebody who asks."""
 
+    @abstractmethod
     async def list_jobs(self, task: Task) -> Done:
         """ListJobs: every running job, in pages of 100."""
-        pages = found = 0
-        total = 1
-        while found < total:
-            pages += 1
-            total, came = await self.page(pages, PAGE_SIZE)
-            found += came
-        return Done(pages, found)
 
     async def list_new_jobs(self, task: Task) -> Done:
         """The same, for whoever makes a difference between jobs that are known and those that are not."""
         return await self.list_jobs(task)
 
+    @abstractmethod
     async def count_jobs(self, task: Task) -> Done:
         """ListJobs for its TotalCount: a page of one."""
-        total, _rows = await self.page(1, 1)
-        return Done(1, min(total, 1))
-
-    async def get_new_job(self, task: Task) -> Done:
-        """The same, for whoever makes a difference between jobs that are known and those that are not."""
-        return await self.get_job(task)
-
-    @abstractmethod
-    async def page(self, number: int, size: int) -> tuple[int, int]:
-        """One page of ListJobs: how many jobs there are in all, and how many came."""
 
     @abstractmethod
     async def get_job(self, task: Task) -> Done:
         """GetJob: one job with its pods."""
+
+    async def get_new_job(self, task: Task) -> Done:
+        """The same, for whoever makes a difference between jobs that are known and those that are not."""
+        return await self.get_job(task)
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -148,10 +137,6 @@ class Ours(Client):
         """As the cycle over pods does with a job that it never saw."""
         return Done(1, await self._read_pods(task.job_id, self._new_store(Board())))
 
-    async def page(self, number: int, size: int) -> tuple[int, int]:
-        """Not used: the API reads lists whole."""
-        raise NotImplementedError
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -177,7 +162,28 @@ class Ours(Client):
         return PartStore(self._state, board=board, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
 
 
-class Sdk(Client):
+class _Paging(Client):
+    """Reads lists page by page till their end, as whoever needs them whole must."""
+
+    async def list_jobs(self, task: Task) -> Done:
+        pages = found = 0
+        total = 1
+        while found < total:
+            pages += 1
+            total, came = await self.page(pages, PAGE_SIZE)
+            found += came
+        return Done(pages, found)
+
+    async def count_jobs(self, task: Task) -> Done:
+        total, _ = await self.page(1, 1)
+        return Done(1, min(total, 1))
+
+    @abstractmethod
+    async def page(self, number: int, size: int) -> tuple[int, int]:
+        """One page of ListJobs: how many jobs there are in all, and how many came."""
+
+
+class Sdk(_Paging):
     """The vendor's asynchronous client as it is: signed, sent, decoded into the SDK's own models."""
 
     def __init__(self, url: str) -> None:
@@ -216,7 +222,7 @@ class Sdk(Client):
         """Nothing is kept open."""
 
 
-class _Bare(Client):
+class _Bare(_Paging):
     """Asks without a signature, and does nothing with an answer but to decode its JSON."""
 
     async def page(self, number: int, size: int) -> tuple[int, int]:

@@ -1,11 +1,10 @@
 """Memory: of the whole exporter with a large fleet, beside Pushgateway with the same page, and as jobs come and go.
 
-`python -m benchmarks.churn --jobs 500 --cycles 20` is a quick run.
+`python -m benchmarks churn --short` is a quick run.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -159,17 +158,3 @@ def _groups(cycles: int) -> Sequence[tuple[int, int]]:
     first = min(_FIRST, cycles)
     marks = [first, *(first + (cycles - first) * part // 5 for part in range(1, 6))]
     return [(0, first), *((start, end) for start, end in itertools.pairwise(marks) if end > start)]
-
-
-def main() -> None:
-    """Print what is found."""
-    parser = argparse.ArgumentParser(prog="benchmarks.churn", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=JOBS)
-    parser.add_argument("--cycles", type=int, default=CYCLES)
-    asked = parser.parse_args()
-    for one in run(asked.jobs, asked.cycles):
-        print(one, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 from collections import defaultdict
@@ -145,17 +144,3 @@ def _durations(what: str, costs: _Costs, some: _Kind, everything: _Kind) -> Chec
         f"{ratios(shares)} ×",
         ratio <= _FOR_DURATIONS,
     )
-
-
-def main() -> None:
-    """Print what is found."""
-    parser = argparse.ArgumentParser(prog="benchmarks.polls", description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    asked = parser.parse_args()
-    for one in run(asked.jobs, asked.rounds):
-        print(one, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,7 @@ each table is a collector like any other.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ class Table(Collector):
         self._starts: dict[Series, str] = {}
         """Of the series that are written."""
 
+    @abstractmethod
     def families(self) -> Iterator[tuple[Heading, Figures]]:
         """Each family with its samples as they are now."""
-        raise NotImplementedError
 
     def collect(self) -> Iterator[Metric]:
         """The same for prometheus-client."""

@@ -146,12 +146,14 @@ def test_another_answer_is_no_confirmation() -> None:
     run_stepped(main)
 
 
+async def nothing_left(_: float) -> tuple[list[object], None]:
+    return [], None
+
+
 def test_what_is_shown_of_dated_readings_is_never_confirmed() -> None:
     async def main() -> None:
         polled = Polled()
-        await polled.poll(
-            lambda part: part.publish(count("a"), mark=MARK, stale_at=START + 9, rebuild=lambda now: ([], None))
-        )
+        await polled.poll(lambda part: part.publish(count("a"), mark=MARK, stale_at=START + 9, rebuild=nothing_left))
         await polled.poll(cannot_confirm)
 
     run_stepped(main)

@@ -10,6 +10,7 @@ from tests.support.clock import run_stepped
 from tests.transport.test_budget import JANUARY, Clock
 from trainfleet_exporter.exposition import Basis, Board, Renderer, RenderSettings, Update
 from trainfleet_exporter.polling import Pacing, PartStore, Poll, Schedule, Sweep
+from trainfleet_exporter.polling.parts import Rebuild
 from trainfleet_exporter.telemetry import CollectorState
 from trainfleet_exporter.transport import Budget
 
@@ -74,6 +75,13 @@ class _SlowRenderer(Renderer):
         return await super().update(provider, objects, basis)
 
 
+def made_anew(key: str) -> Rebuild:
+    async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
+        return count(key), None
+
+    return rebuild
+
+
 def _store(board: Board) -> PartStore:
     renderer = _SlowRenderer(RenderSettings(deny=(), job_labels=()))
     return PartStore(CollectorState("p", "jobs", 60.0), board=board, renderer=renderer, keep_polls=3, poll_timeout=50)
@@ -83,14 +91,36 @@ def test_a_part_that_is_dropped_while_another_is_made_anew() -> None:
     async def main() -> None:
         store = _store(Board())
         for key in ("a", "b"):
-            await store.publish(key, count(key), stale_at=0.0, rebuild=lambda _: (count("x"), None))
+            await store.publish(key, count(key), stale_at=0.0, rebuild=made_anew("x"))
         await asyncio.sleep(1000)  # both have been shown long enough
-        await store.publish("a", count("a"), stale_at=0.0, rebuild=lambda _: (count("x"), None))
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("x"))
         expiring = asyncio.create_task(store.expire())
         await asyncio.sleep(1)  # `a` is being made anew
         store.keep_only({"a"})
         await expiring
         assert ("a" in store, "b" in store) == (True, False)
+
+    run_stepped(main)
+
+
+def test_a_part_that_fails_while_it_is_made_anew_is_due_again_at_once() -> None:
+    async def main() -> None:
+        moments: list[float] = []
+
+        async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
+            moments.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(1)
+            return count("a"), None
+
+        store = _store(Board())
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuild)
+        expiring = asyncio.create_task(store.expire())
+        await asyncio.sleep(0.5)
+        store.fail("a")  # what it tells of may be gone by now
+        await expiring
+        await store.expire()
+        await store.expire()
+        assert moments == [5.0, 11.0]
 
     run_stepped(main)
 
@@ -106,7 +136,7 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
     async def main() -> None:
         board = Watched()
         store = _store(board)
-        await store.publish("a", count("a"), stale_at=0.0, rebuild=lambda _: (count("a"), None))
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("a"))
         late = [asyncio.create_task(job) for job in (store.publish("b", count("b")), store.expire())]
         await asyncio.sleep(1)
         store.close()

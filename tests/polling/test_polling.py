@@ -354,7 +354,7 @@ def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
 
 def test_a_dated_part_is_made_anew_when_a_reading_becomes_too_old() -> None:
     async def run(poll: Poll) -> None:
-        def rebuild(now: float) -> tuple[list[object], float | None]:
+        async def rebuild(now: float) -> tuple[list[object], float | None]:
             return count("a", 1), None
 
         async with poll.part("a") as part:
@@ -379,7 +379,7 @@ def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
     broken: set[str] = set()
     rebuilt: list[float] = []
 
-    def rebuild(moment: float) -> tuple[list[object], None]:
+    async def rebuild(moment: float) -> tuple[list[object], None]:
         rebuilt.append(moment)
         return [shown for name in listed for shown in count(name)], None
 
@@ -388,7 +388,7 @@ def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
             async with poll.part(key) as part:
                 if key in broken:
                     raise ServerTrouble("down", operation="ListJobs", status=500)
-                await part.publish(rebuild(time.time())[0] if key == "part" else [], rebuild=rebuild)
+                await part.publish((await rebuild(time.time()))[0] if key == "part" else [], rebuild=rebuild)
 
     async def main() -> None:
         rig = Rig(_sweep(run))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from trainfleet_exporter.exposition import Basis, Update
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and tells when that has to happen next.
-Rebuild = Callable[[float], tuple[Sequence[object], float | None]]
+Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
 
 
 class PartBoard(Protocol):
@@ -191,10 +191,14 @@ class PartStore:
             if self._is_over(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
-                due = shown.stale_at
-                objects, stale_at = shown.rebuild(wall)
-                update = await self._renderer.update(self._state.provider, objects, shown.basis)
-                if shown.stale_at == due:  # else it failed meanwhile, and is due again at once
+                due, shown.stale_at = shown.stale_at, None
+                try:
+                    objects, stale_at = await shown.rebuild(wall)
+                    update = await self._renderer.update(self._state.provider, objects, shown.basis)
+                except BaseException:
+                    shown.stale_at = due
+                    raise
+                if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
                     shown.stale_at = stale_at
                 if self._shown.get(key) is shown:
                     self._board.put(self._board_key(key), update.rendered)

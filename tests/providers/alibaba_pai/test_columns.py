@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
+from tests.providers.alibaba_pai.working import at_once
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage
 from trainfleet_exporter.providers.alibaba_pai.catalogue import metric
 from trainfleet_exporter.providers.alibaba_pai.columns import (
     Column,
     Sliced,
     at_leisure,
-    at_once,
     columns,
     kept_of,
     newest_by_owner,

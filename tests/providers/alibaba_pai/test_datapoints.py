@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
+from tests.providers.alibaba_pai.working import at_once
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
-from trainfleet_exporter.providers.alibaba_pai.columns import at_once, columns
+from trainfleet_exporter.providers.alibaba_pai.columns import columns
 from trainfleet_exporter.providers.alibaba_pai.datapoints import UNFIT, UNREAD, Collected, Whose, points_of
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.plain_points import plain_points

@@ -33,16 +33,6 @@ _PARTS = 2_500
 """A slice, in wholes and parts of them, which cost 0.3 us each, or 0.7 us where they have to be looked at."""
 
 
-def at_once(work: Sliced[_T]) -> _T:
-    """Do it all without a pause."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-
-
 async def at_leisure(work: Sliced[_T]) -> _T:
     """Do it slice by slice, so that scrapes go on being answered."""
     while True:

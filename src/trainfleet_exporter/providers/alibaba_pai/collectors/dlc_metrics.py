@@ -19,7 +19,7 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.columns import Column, Sliced, at_leisure, at_once, columns, kept_of
+from trainfleet_exporter.providers.alibaba_pai.columns import Column, Sliced, at_leisure, columns, kept_of
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
@@ -156,8 +156,8 @@ async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: flo
         stale_at = min(column.first for column in fresh) + max_age + 0.001
         return [*(column.readings for column in fresh), source], stale_at
 
-    objects, stale_at = at_once(kept(now))
-    await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))
+    objects, stale_at = await at_leisure(kept(now))
+    await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))
 
 
 def _owner_of(job_id: str) -> Callable[[Mapping[str, object]], str]:

@@ -76,14 +76,14 @@ def job_metrics(
 async def _publish(
     part: Part, taken: Sequence[Reading], lacking: Collection[str], *, now: float, max_data_age: float
 ) -> None:
-    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+    async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
         max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
         fresh = [reading for reading in taken if moment - reading.time <= max_age]
         # A touch later than the limit, so that the reading is surely beyond it then.
         stale_at = min((reading.time for reading in fresh), default=None)
         return usage(part.key, fresh, lacking), None if stale_at is None else stale_at + max_age + 0.001
 
-    objects, stale_at = rebuild(now)
+    objects, stale_at = await rebuild(now)
     await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
 
 

@@ -25,7 +25,6 @@ from trainfleet_exporter.providers.alibaba_pai.columns import (
     Column,
     Sliced,
     at_leisure,
-    at_once,
     columns,
     kept_of,
     newest_by_owner,
@@ -256,7 +255,7 @@ class _Usage:
             return [column.readings for column in fresh], None if oldest is None else oldest + max_age + _TOUCH
 
         objects, stale_at = await at_leisure(kept(now))
-        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))
+        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))
         if of_jobs:
             self._read_at[part.key] = [(column.lineup, column.newest) for column in shown]
 
@@ -291,4 +290,4 @@ class _Usage:
             return sources, None if oldest is None else oldest + max_age + _TOUCH
 
         objects, stale_at = await at_leisure(kept(time.time()))
-        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_once(kept(moment)))
+        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))

@@ -39,12 +39,12 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
 
 
 async def _publish(part: Part, readings: Sequence[PoolReading], *, now: float, max_data_age: float) -> None:
-    def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+    async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
         max_age = max(max_data_age, 2 * part.interval)  # as it is then: polls may be stretched meanwhile
         fresh = [reading for reading in readings if moment - reading.time <= max_age]
         # A touch later than the limit, so that the reading is surely beyond it then.
         stale_at = min((reading.time for reading in fresh), default=None)
         return pool_usage(part.key, fresh), None if stale_at is None else stale_at + max_age + 0.001
 
-    objects, stale_at = rebuild(now)
+    objects, stale_at = await rebuild(now)
     await part.publish(objects, stale_at=stale_at, rebuild=rebuild)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -268,20 +269,15 @@ class AomUsage:
     async def _publish(self, part: Part, objects: Sequence[Shown], job_ids: Collection[str]) -> None:
         """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
 
-        def still_listed(into: list[Shown]) -> Iterator[None]:
+        async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
             listed = self._shared.book.live()
-            return less(objects, {job_id for job_id in job_ids if job_id not in listed}, into)
-
-        def rebuild(_: float) -> tuple[Sequence[object], float | None]:
             kept: list[Shown] = []
-            for _step in still_listed(kept):
-                pass
+            for _step in less(objects, {job_id for job_id in job_ids if job_id not in listed}, kept):
+                await give_way()
             return kept, None
 
-        shown: list[Shown] = []
-        for _ in still_listed(shown):
-            await give_way()
-        await part.publish(shown, rebuild=rebuild)
+        shown, _ = await still_listed(time.time())
+        await part.publish(shown, rebuild=still_listed)
 
     def _tell_closed(self, error: Exception) -> None:
         if not self._closed:
