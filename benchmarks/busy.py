@@ -37,7 +37,7 @@ _METHOD = (
 )
 _PINNED = (
     "The exporter has one processor core for itself, its thread that deflates included. The made-up cloud and the "
-    "reader share another, where the reader goes first (nice)."
+    "reader share another, which the cloud has while the reader does not want it."
 )
 _FREE = "One processor core for all: the made-up cloud and the reader take from the exporter."
 
@@ -74,7 +74,7 @@ def run(*, short: bool = False) -> Iterator[Found]:
 
 def _cloud(core: int | None) -> AbstractContextManager[str]:
     """The made-up cloud, which leaves the reader the core that they share: it is not the reader that is measured."""
-    return processes.cloud(_JOBS, core=core, niceness=19)
+    return processes.cloud(_JOBS, core=core, idle=True)
 
 
 def _promise(seconds: Mapping[tuple[str, bool], list[float]], *, gzip: bool) -> Check:

@@ -1,6 +1,6 @@
 """Requests a second: ours, with decoding, translating and rendering, beside the vendor's SDK and bare clients.
 
-`python -m benchmarks.calls --rounds 3` is a quick run.
+`python -m benchmarks calls --short` is a quick run.
 """
 
 from __future__ import annotations

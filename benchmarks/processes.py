@@ -93,15 +93,19 @@ def ordered(module: str, *arguments: str, core: int | None = None) -> Iterator[O
 
 
 @contextmanager
-def cloud(jobs: int, *, core: int | None = None, niceness: int = 0) -> Iterator[str]:
-    """The URL of a made-up cloud (benchmarks.cloud) with so many jobs."""
+def cloud(jobs: int, *, core: int | None = None, idle: bool = False) -> Iterator[str]:
+    """The URL of a made-up cloud (benchmarks.cloud) with so many jobs.
+
+    One that is `idle` runs only while nobody else wants its core.
+    """
     command = [sys.executable, "-m", "benchmarks.cloud", "--jobs", str(jobs)]
     with running(command, core=core, talks=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         if not url:
             raise Failed("the made-up cloud did not begin")
-        os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
+        if idle:
+            os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         yield url
 
 

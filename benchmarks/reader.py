@@ -86,6 +86,7 @@ class Reader:
         if length is not None:
             total = int(length[1])
             while size < total and (count := sock.recv_into(view)):
+                _acknowledge_at_once(sock)
                 size += count
                 if len(self.beginning) < _BEGINNING:
                     self.beginning += bytes(view[: min(count, _BEGINNING)])

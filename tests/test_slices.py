@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tests.support.clock import run_stepped
-from trainfleet_exporter.slices import answering, give_way
+from tests.support.clock import SteppedLoop, run_stepped
+from trainfleet_exporter.slices import answer_comes, answering, fit_in, give_way
 
 
 def test_of_several_workers_one_works_in_each_turn_of_the_loop() -> None:
@@ -126,7 +126,7 @@ def test_of_two_answers_the_last_one_lets_work_go_on() -> None:
 
         await asyncio.gather(one(0.05), one(0.15))
 
-    assert worked_while(answer, 0.3)[:2] == [0.0, 0.15]
+    assert worked_while(answer, 0.3)[:2] == [0.15, 0.16]
 
 
 def test_an_answer_that_fails_lets_work_go_on() -> None:
@@ -140,3 +140,71 @@ def test_an_answer_that_fails_lets_work_go_on() -> None:
             pass
 
     assert worked_while(answer, 0.1)[:2] == [0.0, 0.025]
+
+
+def test_short_work_shares_a_turn_of_the_loop_until_that_is_long() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SteppedLoop)
+        worked: list[list[int]] = [[]]
+
+        async def work(number: int) -> None:
+            await fit_in()
+            worked[-1].append(number)
+            loop.jump(0.0002)
+
+        async def count_turns() -> None:
+            while True:
+                await asyncio.sleep(0)
+                worked.append([])
+
+        counting = asyncio.create_task(count_turns())
+        await asyncio.gather(*(work(number) for number in range(6)))
+        counting.cancel()
+        assert [turn for turn in worked if turn] == [[0, 1, 2], [3], [4], [5]]
+
+    run_stepped(main)
+
+
+def test_short_work_waits_for_the_end_of_an_answer() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with answering():
+            task = asyncio.create_task(fit_in())
+            await asyncio.sleep(0.05)
+            assert not task.done()
+        ended = loop.time()
+        await task
+        assert loop.time() == ended
+
+    run_stepped(main)
+
+
+def test_no_slice_begins_between_a_request_and_its_answer() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def work() -> None:
+            for _ in range(3):
+                await give_way()
+                seen.append("slice")
+
+        async def answer() -> None:
+            with answering():
+                for _ in range(3):
+                    seen.append("answer")
+                    await asyncio.sleep(0)
+
+        def read() -> None:
+            answers.append(asyncio.create_task(answer()))
+            answer_comes()
+
+        answers: list[asyncio.Task[None]] = []
+        working = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(read)  # in the turn in which the first slice is let go
+        await working
+        await answers[0]
+        assert seen == ["answer"] * 3 + ["slice"] * 3
+
+    run_stepped(main)

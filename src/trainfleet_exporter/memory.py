@@ -12,8 +12,9 @@ import contextlib
 import ctypes
 import gc
 
-_YOUNG = 50_000
-"""Objects that are made before the collector looks at them: some ten pages of jobs, most of which are gone by then."""
+_YOUNG = 10_000
+"""Objects that are made before the collector looks at them, which takes some 5 ms: two pages of jobs, most of which are
+gone by then."""
 _M_MMAP_THRESHOLD = -3
 """glibc's number for it (malloc.h)."""
 _ON_ITS_OWN = 256 * 1024

@@ -1,7 +1,7 @@
 """Long work on the event loop, cut into slices: they take turns, one in each turn of the loop, and let scrapes pass.
 
 What is made of the clouds' answers is seconds of Python's work in a poll. Whoever does such work ends each slice of it,
-a millisecond or so, by `await give_way()`:
+half a millisecond or so, by `await give_way()`:
 
     a slice ──give_way()──► waits in line ──one in each turn of the loop──► the next slice
                                 │    ▲
@@ -10,6 +10,9 @@ a millisecond or so, by `await give_way()`:
 So what comes from outside waits for one slice, not for one of each collector; and a page that leaves in a hundred
 pieces does not wait a hundred times. That answers go before all else is bounded: neither a slow reader nor a hundred
 quick ones must stop the polls.
+
+Short work, some tenths of a millisecond such as to sign and send a call, begins by `await fit_in()`: it is done at
+once, several of a kind in one turn of the loop, until that turn has become long; who comes then waits in line, too.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ _LONGEST = 0.2
 """Seconds that they are held up at a stretch, at most."""
 _SHORTEST = 0.01
 """Less than this is not worth holding them up."""
+_TURN = 0.0005
+"""Seconds of a turn of the loop after which no more short work is begun in it."""
 
 
 class _Line:
     """Who waits for a slice of one loop's time."""
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        """Each is told whether it goes on beside an answer."""
         self._next: asyncio.Handle | None = None
         """What will let the first of the line go on."""
         self._answers = 0
@@ -38,14 +44,36 @@ class _Line:
         self._credit = _LONGEST
         """Seconds for which slices may be held up: as many as they were not, before."""
         self._counted_at = asyncio.get_running_loop().time()
+        self._work_began: float | None = None
+        """When the first work in this turn of the loop was begun."""
 
     async def wait(self) -> None:
         loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        if self._next is None:
-            self._next = loop.call_soon(self._go_on)
-        await turn
+        join = self._waiting.append
+        while True:
+            turn: asyncio.Future[bool] = loop.create_future()
+            join(turn)
+            if self._next is None:
+                self._next = loop.call_soon(self._go_on)
+            if await turn or not self._answers:
+                break
+            join = self._waiting.appendleft  # an answer began since
+        self._begin_work()
+
+    def fits(self) -> bool:
+        """Whether short work may be begun in this turn of the loop; if so, that is noted."""
+        return not self._answers and self._begin_work()
+
+    def _begin_work(self) -> bool:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._work_began is None:
+            self._work_began = now
+            loop.call_soon(self._end_turn)
+        return now - self._work_began < _TURN
+
+    def _end_turn(self) -> None:
+        self._work_began = None
 
     def answer_begins(self) -> None:
         self._answers += 1
@@ -62,7 +90,7 @@ class _Line:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else whoever waited was cancelled
-                turn.set_result(None)
+                turn.set_result(self._answers > 0)
                 break
         if self._waiting:
             self._next = asyncio.get_running_loop().call_soon(self._go_on)
@@ -104,6 +132,20 @@ def _line() -> _Line:
 async def give_way() -> None:
     """End a slice of long work, and wait for the turn of the next one."""
     await _line().wait()
+
+
+async def fit_in() -> None:
+    """Begin short work: at once, or when it is its turn where an answer is under way or others had theirs just now."""
+    line = _line()
+    if not line.fits():
+        await line.wait()
+
+
+def answer_comes() -> None:
+    """Tell that an answer is begun in the next turn of the loop: no slice is to begin before it."""
+    line = _line()
+    line.answer_begins()
+    asyncio.get_running_loop().call_soon(line.answer_ends)
 
 
 @contextmanager

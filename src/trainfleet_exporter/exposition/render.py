@@ -19,9 +19,11 @@ from trainfleet_exporter.slices import give_way
 
 __all__ = ["RenderSettings", "Renderer", "Update", "escape_label", "format_value"]
 
-SLICE_OBJECTS = 100
-SLICE_SECONDS = 0.001
-SLICE_READINGS = 1_000
+SLICE_OBJECTS = 50
+SLICE_SECONDS = 0.0005
+SLICE_READINGS = 500
+_MANY = 4
+"""Steps after which what was rendered is long."""
 _REMEMBERED = 50
 """Objects of a part from which on it is worth remembering them, to render only what changed."""
 
@@ -74,7 +76,7 @@ class Renderer:
         return work.finished()
 
     async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
-        """The same, giving the event loop back about every millisecond, so that scrapes go on being answered."""
+        """The same, giving the event loop back about twice a millisecond, so that scrapes go on being answered."""
         work = _Rendering(self, provider, objects, None)
         await _in_slices(work.steps())
         return work.finished()
@@ -82,8 +84,12 @@ class Renderer:
     async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
         """The same for a part that was rendered before, of which only the families that changed are rendered."""
         work = _Rendering(self, provider, objects, basis)
-        await _in_slices(work.steps())
+        is_long = await _in_slices(work.steps()) >= _MANY
+        if is_long:
+            await give_way()
         rendered: dict[str, list[bytes] | None] = {**work.finished()}
+        if is_long:
+            await give_way()  # to show a megabyte is a slice by itself, as to put it together was
         if basis is not None:
             rendered |= dict.fromkeys(basis.families - work.stale, None)
         work.now.families = frozenset(rendered)
@@ -113,7 +119,7 @@ class Renderer:
 
 
 class _Rendering:
-    """One rendering of a part, in steps of about a millisecond."""
+    """One rendering of a part, in steps of about half a millisecond."""
 
     def __init__(self, renderer: Renderer, provider: str, found: Sequence[object], basis: Basis | None) -> None:
         self._renderer = renderer
@@ -216,6 +222,10 @@ class _Rendering:
                 pile.pack()
 
 
-async def _in_slices(steps: Iterator[None]) -> None:
+async def _in_slices(steps: Iterator[None]) -> int:
+    """Take the steps, each in a slice of its own; how many there were."""
+    taken = 0
     for _ in steps:
+        taken += 1
         await give_way()
+    return taken

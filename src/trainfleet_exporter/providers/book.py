@@ -8,7 +8,7 @@ counts each ending once, and keeps ended jobs for their retention.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
@@ -158,6 +158,11 @@ class JobBook:
             if job_id in page.live and not page.expired:
                 return key
         return None
+
+    def taken(self, job_ids: Set[str], workspace_id: str) -> set[str]:
+        """Which of these jobs another workspace lists."""
+        others = [page for key, page in self._workspaces.items() if key != workspace_id and not page.expired]
+        return {job_id for page in others for job_id in page.live.keys() & job_ids}
 
     def wanted(self, job: Job) -> bool:
         """Whether the configured filter lets a job have series of its own."""

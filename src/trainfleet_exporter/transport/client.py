@@ -19,6 +19,7 @@ from trainfleet_exporter.errors import (
     RequestTimedOut,
     Throttled,
 )
+from trainfleet_exporter.slices import fit_in
 from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.calls import (
@@ -135,6 +136,7 @@ class ApiClient:
                 except CloudError as refusal:
                     raise failure or refusal from None
                 with turn:
+                    await fit_in()
                     signed = self._dialect.sign(call, self._host)
                     try:
                         turn.use()

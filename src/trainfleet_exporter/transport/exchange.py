@@ -10,7 +10,7 @@ import httpx
 
 from trainfleet_exporter import __version__
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
-from trainfleet_exporter.slices import give_way
+from trainfleet_exporter.slices import fit_in, give_way
 from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
 from trainfleet_exporter.transport.calls import HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
@@ -101,8 +101,7 @@ class Exchange:
             raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
         finally:
             await response.aclose()
-        if len(body) >= _LONG:
-            await give_way()  # to put it together was a slice by itself
+        await (give_way() if len(body) >= _LONG else fit_in())  # to put a long one together was a slice by itself
         payload = decode_json(body) if decode is None else await decode(body)
         return HttpAnswer(response.status_code, response.headers, body, payload)
 

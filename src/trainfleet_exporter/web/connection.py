@@ -10,12 +10,14 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from trainfleet_exporter.slices import answer_comes
+
 _EXTENSION = "trainfleet_exporter.connection"
 """Our name among the extensions of an ASGI scope."""
 
 
 class Connection(HttpToolsProtocol):
-    """Tells each request's application how to abort its connection (see `abort_of`)."""
+    """Tells each request's application how to abort its connection (see `abort_of`), and long work of its coming."""
 
     def on_headers_complete(self) -> None:
         """The request is known, and its handler about to begin."""
@@ -24,6 +26,7 @@ class Connection(HttpToolsProtocol):
         if cycle is not None and cycle.scope is self.scope:  # else it was no request that is answered
             abort = partial(_abort, weakref.ref(cycle), self.transport)  # weak: the cycle has the scope
             self.scope["extensions"] = {_EXTENSION: {"abort": abort}}
+            answer_comes()
 
 
 def _abort(answer: weakref.ref[RequestResponseCycle], transport: asyncio.Transport) -> None:

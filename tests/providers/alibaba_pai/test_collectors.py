@@ -396,6 +396,24 @@ def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
     run(cloud, steps)
 
 
+def test_a_row_that_two_sweeps_meet_at_the_same_time_is_shown_once(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.jobs = [job("a", WorkspaceId=None)]
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.1)  # so that the two workspaces' calls go on in step
+        return cloud(request)
+
+    async def steps(fleet: Fleet) -> None:
+        for polls in (1, 2):
+            assert await fleet.exporter.poll_once()
+            assert len(await fleet.lines("job_info")) == 1
+            assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == polls
+
+    run(slow, steps)
+
+
 FILTERS = """    jobs:
       include: {name: ["train-.*"], user_id: [u1, u2]}
       exclude: {job_type: [TFJob]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import Any, get_args
@@ -16,9 +17,16 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
 from trainfleet_exporter.providers.alibaba_pai.columns import columns
-from trainfleet_exporter.providers.alibaba_pai.datapoints import UNFIT, UNREAD, Collected, Whose, points_of
+from trainfleet_exporter.providers.alibaba_pai.datapoints import (
+    UNFIT,
+    UNREAD,
+    Collected,
+    Whose,
+    points_at_leisure,
+    points_of,
+)
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
-from trainfleet_exporter.providers.alibaba_pai.plain_points import plain_points
+from trainfleet_exporter.providers.alibaba_pai.plain_points import as_object, plain_points
 from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
 from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert
 
@@ -132,10 +140,30 @@ def test_only_a_page_of_usual_points_is_read_the_short_way(point: object, is_pla
     plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
     assert plain is not None
     for page, expected in (([point], is_plain), ([PLAIN_POINT, point], is_plain), ([], True)):
-        points = points_of({"Datapoints": json.dumps(page)}, "Datapoints", plain)
+        points = asyncio.run(points_at_leisure({"Datapoints": json.dumps(page)}, "Datapoints", plain))
         assert [isinstance(each, plain.struct) for each in points] == [expected] * len(page)
         if not expected:
             assert list(points) == page
+
+
+@pytest.mark.parametrize("name", ["pod-1", "},{", '"},{"', '}],[{"', "\\"])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_a_long_page_is_decoded_piece_by_piece(
+    name: str, separators: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainfleet_exporter.providers.alibaba_pai.plain_points._PIECE", 250)
+    plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
+    assert plain is not None
+    point = {name: value for name, value in PLAIN_POINT.items() if name != "other"}
+    page = [{**point, "pod": name, "gpuId": str(number)} for number in range(20)]
+    text = json.dumps(page, separators=separators)
+    read = asyncio.run(points_at_leisure({"Datapoints": text}, "Datapoints", plain))
+    assert [as_object(point) for point in read] == page
+    if name == "pod-1" and separators == (",", ":"):
+        assert len(list(plain.page(text))) == 5
+        for broken in (text[:-1], text[1:], text + "]", text.replace("},{", "},,{", 9)):
+            with pytest.raises(BadAnswer):
+                asyncio.run(points_at_leisure({"Datapoints": broken}, "Datapoints", plain))
 
 
 def test_which_metrics_have_usual_points() -> None:
@@ -268,7 +296,8 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     for _ in range(2):  # only what was met before is known to the short way
         usual = _collected(feed, rosters=usual.rosters)
         for page in pages:
-            usual.take(points_of({"Datapoints": json.dumps(page)}, "Datapoints", usual.plain) if as_text else page)
+            answer = {"Datapoints": json.dumps(page)}
+            usual.take(asyncio.run(points_at_leisure(answer, "Datapoints", usual.plain)) if as_text else page)
     for page in pages:
         whole.take(page)
     assert _found(usual) == _found(whole)

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.datapoints import points_of
+from trainfleet_exporter.providers.alibaba_pai.datapoints import points_at_leisure
 from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import mapping, text, whole
@@ -87,7 +87,7 @@ async def point_pages(
     empty = 0
     for _ in range(_MAX_PAGES):
         payload = _object(await client.call(call, deadline=deadline), call)
-        points = points_of(payload, key, plain)
+        points = await points_at_leisure(payload, key, plain)
         yield points
         token = text(payload, "NextToken")
         if not token:

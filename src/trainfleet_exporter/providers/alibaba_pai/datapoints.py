@@ -22,6 +22,7 @@ from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints, 
 from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
 from trainfleet_exporter.providers.alibaba_pai.units import RATIOS, Quantity, convert
 from trainfleet_exporter.quantities import UNUSABLE, number, text, whole
+from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import NOT_JSON
 from trainfleet_exporter.transport.body import decode_json
 
@@ -62,18 +63,27 @@ class _Way:
         return cls(target.statistics, target.factor, target.family.quantity)
 
 
-def points_of(payload: Mapping[str, Any], key: str, plain: PlainPoints | None = None) -> Sequence[object]:
-    """The points of an answer: a JSON array in a text, or none at all. BadAnswer for anything else.
+async def points_at_leisure(payload: Mapping[str, Any], key: str, plain: PlainPoints | None) -> Sequence[object]:
+    """The points of an answer, decoded in slices; where all are `plain`, as structs. See points_of."""
+    given = payload.get(key)
+    if plain is not None and isinstance(given, str):
+        found: list[object] = []
+        with suppress(ValueError, RecursionError):
+            for some in plain.page(given):
+                if found:
+                    await give_way()
+                found += some
+            return found
+        await give_way()
+    return points_of(payload, key)
 
-    Where all are `plain`, they come as structs.
-    """
+
+def points_of(payload: Mapping[str, Any], key: str) -> Sequence[object]:
+    """The points of an answer: a JSON array in a text, or none at all. BadAnswer for anything else."""
     given = payload.get(key)
     if given is None or given == "":
         return []
     if isinstance(given, str):
-        if plain is not None:
-            with suppress(ValueError, RecursionError):
-                return plain.decode(given)
         given = decode_json(given.encode("utf-8", "replace"))
         if given is NOT_JSON:
             raise BadAnswer(f"{key} is not JSON")

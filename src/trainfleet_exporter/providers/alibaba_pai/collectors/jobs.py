@@ -26,10 +26,10 @@ _OVERLAP = 600.0
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are asked for by GetJob, which is exact; more of them in lists by id."""
 _BY_ID_AT_ONCE = 50
-_SLICE = 100
-"""Rows that are worked on before others have a turn: about 2 ms where all are new."""
-_TESTED = 2_000
-"""Jobs that are put to the config's filter before others have a turn: about 1 ms."""
+_SLICE = 40
+"""Rows that are worked on before others have a turn: about 0.8 ms where all are new."""
+_TESTED = 1_000
+"""Jobs that are put to the config's filter before others have a turn: about half a millisecond."""
 
 # Every pair of words that a live job can show, so that each has a series from the start, 0 included.
 _KNOWN_PAIRS = (
@@ -80,6 +80,10 @@ class _WorkspaceSweep:
         rows = JobRows(self._shared, self._page)
         await self._take(await self._list(finished, rows), rows, only_finished=True)
         await self._look_up(self._page.missing(self._found))
+        # Another workspace's sweep went on meanwhile; from here to where the page is settled nothing is waited for.
+        for job_id in self._shared.book.taken(self._found.keys(), self._page.workspace_id):
+            del self._found[job_id]
+            self._part.dropped("duplicate")
         return self._found
 
     async def _list(self, query: dict[str, str], rows: JobRows) -> Listing:
