@@ -1,6 +1,6 @@
 """What a poll costs, from the first signature to the page that is ready to be sent, and how that grows with the fleet.
 
-`python -m benchmarks.polls --jobs 100 1000 --rounds 3` is a quick run.
+`python -m benchmarks polls --short` is a quick run.
 """
 
 from __future__ import annotations

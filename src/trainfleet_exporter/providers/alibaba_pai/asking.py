@@ -100,7 +100,13 @@ class Asking:
 
     async def _pages(self, feed: Feed, into: Collected, deadline: float, *, dimensions: str = "") -> None:
         pages = self._monitor.describe_metric_last(
-            self._namespace, feed.metric, since=into.since, deadline=deadline, dimensions=dimensions, plain=into.plain
+            self._namespace,
+            feed.metric,
+            since=into.since,
+            deadline=deadline,
+            dimensions=dimensions,
+            plain=into.plain,
+            again=into.again,
         )
         async for points in pages:
             began = float("-inf")  # to decode them was a slice by itself
@@ -109,6 +115,7 @@ class Asking:
                     await give_way()
                     began = perf_counter()
                 into.take(points[start : start + _SLICE])
+            into.page_ends(points)
 
 
 def _now() -> float:

@@ -7,7 +7,7 @@ against one million free calls a month and account; DescribeMetricMetaList does 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,12 +53,14 @@ class CloudMonitor:
         deadline: float,
         dimensions: str = "",
         plain: PlainPoints | None = None,
+        again: Callable[[str], bool] = lambda text: False,
     ) -> AsyncIterator[Sequence[object]]:
         """DescribeMetricLast: the newest point of each resource that has one after `since`, page by page.
 
         `since` is in Unix seconds: left to itself the service looks back two hours, and what ended in them would fill
         most pages. `dimensions` names at most 50 resources as JSON; without it, all of the namespace are answered.
-        Pages of points that are all `plain` are structs.
+        Pages of points that are all `plain` are structs; of pages that `again` takes over, given as text, there is
+        nothing.
         """
         query = {"Namespace": namespace, "MetricName": metric.name, "Length": str(POINTS)}
         query["StartTime"] = str(math.floor(since * 1000))  # as a text, its time zone would be anybody's guess
@@ -67,12 +69,18 @@ class CloudMonitor:
         if dimensions:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
-        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline, plain=plain):
+        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline, plain=plain, again=again):
             yield points
 
 
 async def point_pages(
-    client: ApiClient, call: Call, key: str, *, deadline: float, plain: PlainPoints | None = None
+    client: ApiClient,
+    call: Call,
+    key: str,
+    *,
+    deadline: float,
+    plain: PlainPoints | None = None,
+    again: Callable[[str], bool] = lambda text: False,
 ) -> AsyncIterator[Sequence[object]]:
     """The points of every page of an answer, which has them under `key`, until there is no further token."""
 
@@ -87,12 +95,13 @@ async def point_pages(
     empty = 0
     for _ in range(_MAX_PAGES):
         payload = _object(await client.call(call, deadline=deadline), call)
-        points = await points_at_leisure(payload, key, plain)
-        yield points
+        points = await points_at_leisure(payload, key, plain, again)
+        if points is not None:
+            yield points
         token = text(payload, "NextToken")
         if not token:
             return
-        empty = 0 if points else empty + 1
+        empty = 0 if points or points is None else empty + 1
         if token in tokens or empty == _EMPTY_PAGES:
             raise BadAnswer("the answer leads on and on without anything new", operation=call.operation)
         tokens.add(token)

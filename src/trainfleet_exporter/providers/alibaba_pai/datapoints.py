@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import POD_KEYS, is_device_key
+from trainfleet_exporter.providers.alibaba_pai.known_pages import KnownPages
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed, Target
 from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints, as_object, plain_points
 from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
@@ -63,9 +64,19 @@ class _Way:
         return cls(target.statistics, target.factor, target.family.quantity)
 
 
-async def points_at_leisure(payload: Mapping[str, Any], key: str, plain: PlainPoints | None) -> Sequence[object]:
-    """The points of an answer, decoded in slices; where all are `plain`, as structs. See points_of."""
+async def points_at_leisure(
+    payload: Mapping[str, Any],
+    key: str,
+    plain: PlainPoints | None = None,
+    again: Callable[[str], bool] = lambda text: False,
+) -> Sequence[object] | None:
+    """The points of an answer, decoded in slices; where all are `plain`, as structs. See points_of.
+
+    None where `again` says of their text that they were taken over already.
+    """
     given = payload.get(key)
+    if isinstance(given, str) and again(given):
+        return None
     if plain is not None and isinstance(given, str):
         found: list[object] = []
         with suppress(ValueError, RecursionError):
@@ -99,9 +110,18 @@ class Collected:
     """
 
     def __init__(
-        self, feed: Feed, whose: Whose, rosters: Rosters, *, now: float, max_age: float, series: bool = False
+        self,
+        feed: Feed,
+        whose: Whose,
+        rosters: Rosters,
+        *,
+        now: float,
+        max_age: float,
+        series: bool = False,
+        known: KnownPages | None = None,
     ) -> None:
-        """`series` says that points of one thing follow each other in time, so that all but the newest are passed."""
+        """`series` says that points of one thing follow each other in time, so that all but the newest are passed;
+        `known` has the pages of this feed that came at its last poll."""
         self.feed = feed
         self.rosters = rosters
         self.roster = rosters.of(feed.level)
@@ -126,6 +146,12 @@ class Collected:
         statistic = next(iter(self._ways)).statistics[0]
         self.plain = None if series or len(self._ways) > 1 else plain_points(feed, statistic)
         """How the usual points are read; None where no point is taken for a usual one."""
+        self._known = known if self.plain is not None else None
+        if self._known is not None:
+            (values,) = self._ways.values()
+            self._known.begin(values, places=self.roster.places, served=whose.served)
+        self._before_page = 0
+        """How many had a reading before the page that is taken over now."""
 
     @property
     def since(self) -> float:
@@ -143,6 +169,32 @@ class Collected:
     def may_lack(self, owner: str) -> bool:
         """Whether a point that could not be read may have been of this owner."""
         return owner in self._spoiled or "" in self._spoiled
+
+    def again(self, text: str) -> bool:
+        """Take over the points of a page, given as its text, if they came before; whether that was so."""
+        if self._known is None:
+            return False
+        self._before_page = self.read
+        page, times = self._known.meet(text), self.times
+        if page is None or not self.since <= page.time <= self._now + _FUTURE:
+            return False
+        if any(times[place] != UNREAD for place in page.places):
+            return False  # an earlier page has told of it, too
+        for place in page.places:
+            times[place] = page.time
+        self._known.take_over(page)
+        self.points += len(page.places)
+        self.read += len(page.places)
+        self.earliest, self.latest = min(page.time, self.earliest), max(page.time, self.latest)
+        return True
+
+    def page_ends(self, points: Sequence[Any]) -> None:
+        """All of a page's points were taken over (`take`)."""
+        if self._known is None or self.plain is None or not self._known.pass_by() or not points:
+            return
+        is_usual = isinstance(points[0], self.plain.struct) and self.read - self._before_page == len(points)
+        if is_usual and not self._unfit:
+            self._known.note([self.plain.of_structs[0](point) for point in points], self.times)
 
     def take(self, points: Sequence[object]) -> None:
         """Take over the points of one page."""
@@ -227,6 +279,8 @@ class Collected:
         raw = {way: _statistic(point, way.statistics) for way in self._ways}
         if all(value is None for value in raw.values()):
             return "malformed"
+        if before != UNREAD and self._known is not None:
+            self._known.doubt()
         if not self._put(self.roster.place(key), time, raw):
             return "out_of_range"
         return "" if before == UNREAD or self._series else "duplicate"

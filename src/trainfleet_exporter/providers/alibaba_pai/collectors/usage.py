@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +30,7 @@ from trainfleet_exporter.providers.alibaba_pai.columns import (
     newest_by_owner,
 )
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Point, Whose
+from trainfleet_exporter.providers.alibaba_pai.known_pages import KnownPages
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     POOL_FAMILIES,
@@ -107,6 +108,8 @@ class _Space:
         self.asking = Asking(monitor, namespace, key)
         self.feeds: Mapping[str, Feed] = {}
         self.rosters = Rosters()
+        self.known: defaultdict[str, KnownPages] = defaultdict(KnownPages)
+        """By metric, the pages that came at its last poll."""
         self.scope: _Scope | None = None
         self.points = 0
         """Seen in this poll, shown or not."""
@@ -128,7 +131,10 @@ class _Space:
         self.feeds, self._unfed = feeds(self.catalogue.known or {}, self._families, self._choices)
         tell("CloudMonitor", self._unfed, self._told)
         part.dropped("malformed", len(self._unfed))
-        return {name for name, feed in before.items() if self.feeds.get(name) != feed}
+        changed = {name for name, feed in before.items() if self.feeds.get(name) != feed}
+        for name in changed & self.known.keys():
+            del self.known[name]
+        return changed
 
 
 class _Usage:
@@ -232,7 +238,8 @@ class _Usage:
         feed, scope = space.feeds[part.key], space.scope
         assert scope is not None  # else no part of it is asked for
         now = time.time()
-        collected = Collected(feed, scope.whose, space.rosters, now=now, max_age=self._max_age(part))
+        max_age, known = self._max_age(part), space.known[part.key]
+        collected = Collected(feed, scope.whose, space.rosters, now=now, max_age=max_age, known=known)
         if scope.names:
             await space.asking.read(feed, collected, names=scope.names, deadline=part.deadline)
             space.points += collected.points
