@@ -9,9 +9,10 @@ import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.figures import milliseconds, number, ratios
+from benchmarks.figures import milliseconds, ratios
 from benchmarks.polls_stage import Stage, stage
 from benchmarks.report import Check, Found, Table
 
@@ -50,7 +51,7 @@ def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> Iterator[Found]:
 
     The two largest of `sizes` are those whose growth is checked.
     """
-    found = {size: _measure(size, rounds) for size in sizes}
+    found = _measure(sizes, rounds)
     yield _table(found, rounds)
     if len(found) > 1:
         yield _growth(found)
@@ -59,14 +60,15 @@ def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> Iterator[Found]:
     yield _durations("a poll of all sweeps", largest, _DURATIONS, _ALL)
 
 
-def _measure(jobs: int, rounds: int) -> _Costs:
-    with stage(jobs, PODS) as there:
-        for kind in _KINDS:
-            _poll(there, kind)
-        costs: defaultdict[_Kind, list[float]] = defaultdict(list)
-        for _ in range(rounds):
-            for kind in _KINDS:
-                costs[kind].append(_poll(there, kind))
+def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
+    """An exporter of each size, all at once, so that a machine that becomes slower does so for all."""
+    costs: dict[int, defaultdict[_Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
+    with ExitStack() as stages:
+        there = {size: stages.enter_context(stage(size, PODS)) for size in sizes}
+        for size, kind in itertools.product(sizes, _KINDS):
+            _poll(there[size], kind)
+        for _, kind, size in itertools.product(range(rounds), _KINDS, sizes):
+            costs[size][kind].append(_poll(there[size], kind))
     return costs
 
 
@@ -94,13 +96,13 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
                 kind.title,
                 *(milliseconds(costs[kind]) for costs in found.values()),
                 f"{medians[most] / most * 1e6:,.0f} µs",
-                *(f"{number(medians[large] / medians[small])} ×" for small, large in _steps(found)),
+                *(f"{ratios(_grown(found, kind, small, large))} ×" for small, large in _steps(found)),
             )
         )
     table.notes += [
         (
-            f"Medians of {rounds} polls of each kind (10th to 90th percentile), the kinds taking turns in one exporter,"
-            " after a round that is not counted."
+            f"Medians of {rounds} polls of each kind (10th to 90th percentile), the kinds taking turns, and within each"
+            " the exporters of all sizes, after a round that is not counted. Ratios are those of the polls of one turn."
         ),
         (
             "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
@@ -122,10 +124,7 @@ def _steps(found: Mapping[int, _Costs]) -> Iterator[tuple[int, int]]:
 
 def _growth(found: Mapping[int, _Costs]) -> Check:
     *_, small, large = sorted(found)
-    growth = {
-        kind: statistics.median(found[large][kind]) / statistics.median(found[small][kind])
-        for kind in (_ALL, _READINGS, _DURATIONS)
-    }
+    growth = {kind: statistics.median(_grown(found, kind, small, large)) for kind in (_ALL, _READINGS, _DURATIONS)}
     worst = max(growth, key=growth.__getitem__)
     limit = large / small
     return Check(
@@ -134,6 +133,10 @@ def _growth(found: Mapping[int, _Costs]) -> Check:
         f"{growth[worst]:.2f} × ({worst.title}, the worst of three)",
         growth[worst] <= limit * _NOISE,
     )
+
+
+def _grown(found: Mapping[int, _Costs], kind: _Kind, small: int, large: int) -> list[float]:
+    return [more / less for less, more in zip(found[small][kind], found[large][kind], strict=True)]
 
 
 def _durations(what: str, costs: _Costs, some: _Kind, everything: _Kind) -> Check:

@@ -150,8 +150,8 @@ class Collected:
         if self._known is not None:
             (values,) = self._ways.values()
             self._known.begin(values, places=self.roster.places, served=whose.served)
-        self._before_page = 0
-        """How many had a reading before the page that is taken over now."""
+        self._of_page: list[int] = []
+        """The places that have a reading of the page that is taken over now, and had none before."""
 
     @property
     def since(self) -> float:
@@ -174,7 +174,7 @@ class Collected:
         """Take over the points of a page, given as its text, if they came before; whether that was so."""
         if self._known is None:
             return False
-        self._before_page = self.read
+        self._of_page.clear()
         page, times = self._known.meet(text), self.times
         if page is None or not self.since <= page.time <= self._now + _FUTURE:
             return False
@@ -190,11 +190,9 @@ class Collected:
 
     def page_ends(self, points: Sequence[Any]) -> None:
         """All of a page's points were taken over (`take`)."""
-        if self._known is None or self.plain is None or not self._known.pass_by() or not points:
-            return
-        is_usual = isinstance(points[0], self.plain.struct) and self.read - self._before_page == len(points)
-        if is_usual and not self._unfit:
-            self._known.note([self.plain.of_structs[0](point) for point in points], self.times)
+        if self._known is not None:
+            is_usual = len(self._of_page) == len(points) and not self._unfit
+            self._known.pass_by(self._of_page if is_usual else (), self.times)
 
     def take(self, points: Sequence[object]) -> None:
         """Take over the points of one page."""
@@ -219,19 +217,26 @@ class Collected:
         ((way, values),) = self._ways.items()
         factor, quantity = way.factor, way.quantity
         is_ratio, is_noisy = quantity in RATIOS, factor < 1
-        places, times, served = self.roster.places, self.times, self._whose.served
+        places, keys, times, served = self.roster.places, self.roster.keys, self.times, self._whose.served
         since, until = self.since, self._now + _FUTURE
-        last = UNREAD
+        note = self._of_page.append
+        last, place, owner, is_served = UNREAD, -1, "", False
         for point in points:
             try:
                 key = key_of(point)
-                place = places[key]
+                place += 1
+                # Most often a page has things in the order in which they were met; to look that up takes longer.
+                if place >= len(keys) or keys[place] != key:
+                    place = places[key]
+                if keys[place][0] is not owner:
+                    owner = keys[place][0]
+                    is_served = owner in served
                 raw, milliseconds = reading_of(point)
                 time = milliseconds / 1000
                 if not (
                     type(milliseconds) is int
                     and since <= time <= until
-                    and key[0] in served
+                    and is_served
                     and times[place] == UNREAD
                     and (type(raw) is float or (type(raw) is int and -_EXACT < raw < _EXACT))
                 ):
@@ -253,6 +258,7 @@ class Collected:
                 continue
             times[place] = time
             values[place] = value
+            note(place)
             self.read += 1
             if time != last:
                 last = time
@@ -292,7 +298,9 @@ class Collected:
             self.times.extend([UNREAD] * lacking)
             for values in self._ways.values():
                 values.extend([UNFIT] * lacking)
-        self.read += self.times[place] == UNREAD
+        if self.times[place] == UNREAD:
+            self.read += 1
+            self._of_page.append(place)
         self.times[place] = time
         self.earliest, self.latest = min(time, self.earliest), max(time, self.latest)
         is_fit = False

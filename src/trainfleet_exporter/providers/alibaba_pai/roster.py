@@ -41,6 +41,8 @@ class Roster:
     def __init__(self, level: Level) -> None:
         self.level = level
         self.places: dict[Key, int] = {}
+        self.keys: list[Key] = []
+        """By place."""
         self.wholes: dict[Level, dict[Key, list[int]]] = {whole: {} for whole in _WHOLES[level]}
         """For each coarser level the places that are of one thing of it, lowest first."""
         self._subjects: list[Subject] = []
@@ -93,10 +95,12 @@ class Roster:
         self._told = 0
 
     def _become(self, other: Roster) -> None:
-        self.places, self.wholes, self._subjects, self._lineup = other.places, other.wholes, other._subjects, None
+        self.places, self.keys, self.wholes = other.places, other.keys, other.wholes
+        self._subjects, self._lineup = other._subjects, None
 
     def _add(self, key: Key, subject: Subject) -> int:
         place = self.places[key] = len(self._subjects)
+        self.keys.append(key)
         self._subjects.append(subject)
         for level, found in self.wholes.items():
             found.setdefault(key[: KEY_LENGTHS[level]], []).append(place)
