@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -23,7 +22,7 @@ from trainfleet_exporter.providers.alibaba_pai.datapoints import (
     UNREAD,
     Collected,
     Whose,
-    points_at_leisure,
+    batches,
     points_of,
 )
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
@@ -141,7 +140,7 @@ def test_only_a_page_of_usual_points_is_read_the_short_way(point: object, is_pla
     plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
     assert plain is not None
     for page, expected in (([point], is_plain), ([PLAIN_POINT, point], is_plain), ([], True)):
-        points = _in_slices(json.dumps(page), plain)
+        points = _in_batches(json.dumps(page), plain)
         assert [isinstance(each, plain.struct) for each in points] == [expected] * len(page)
         if not expected:
             assert list(points) == page
@@ -158,12 +157,12 @@ def test_a_long_page_is_decoded_piece_by_piece(
     point = {name: value for name, value in PLAIN_POINT.items() if name != "other"}
     page = [{**point, "pod": name, "gpuId": str(number)} for number in range(20)]
     text = json.dumps(page, separators=separators)
-    assert [as_object(point) for point in _in_slices(text, plain)] == page
+    assert [as_object(point) for point in _in_batches(text, plain)] == page
     if name == "pod-1" and separators == (",", ":"):
         assert len(list(plain.page(text))) == 5
         for broken in (text[:-1], text[1:], text + "]", text.replace("},{", "},,{", 9)):
             with pytest.raises(BadAnswer):
-                _in_slices(broken, plain)
+                _in_batches(broken, plain)
 
 
 def test_which_metrics_have_usual_points() -> None:
@@ -220,10 +219,11 @@ def _collected(
     return Collected(feed, whose, rosters or Rosters(), now=NOW, max_age=900, series=series)
 
 
-def _in_slices(text: str, plain: PlainPoints | None) -> Sequence[object]:
-    points = asyncio.run(points_at_leisure({"Datapoints": text}, "Datapoints", plain))
-    assert points is not None
-    return points
+def _in_batches(text: str, plain: PlainPoints | None) -> list[object]:
+    async def read() -> list[object]:
+        return [point async for points in batches({"Datapoints": text}, "Datapoints", plain) for point in points]
+
+    return asyncio.run(read())
 
 
 def _found(collected: Collected) -> dict[Key, tuple[float, tuple[float, ...]]]:
@@ -302,7 +302,7 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     for _ in range(2):  # only what was met before is known to the short way
         usual = _collected(feed, rosters=usual.rosters)
         for page in pages:
-            usual.take(_in_slices(json.dumps(page), usual.plain) if as_text else page)
+            usual.take(_in_batches(json.dumps(page), usual.plain) if as_text else page)
     for page in pages:
         whole.take(page)
     assert _found(usual) == _found(whole)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.providers.alibaba_pai.catalogue import metric
-from trainfleet_exporter.providers.alibaba_pai.datapoints import UNREAD, Collected, Whose, points_at_leisure
+from trainfleet_exporter.providers.alibaba_pai.datapoints import UNREAD, Collected, Whose, batches
 from trainfleet_exporter.providers.alibaba_pai.known_pages import KnownPages
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.roster import Rosters
@@ -57,11 +57,12 @@ class Reader:
         whose = Whose(lambda point: point["jobId"] if point.get("jobId") in poll.served else "", poll.served)
         collected = Collected(self._feed, whose, self._rosters, now=now, max_age=900, known=self._known)
         for page in poll.pages:
-            points = await points_at_leisure({"Datapoints": page}, "Datapoints", collected.plain, collected.again)
-            if points is not None:
-                self.decoded += 1
+            is_known = True
+            async for points in batches({"Datapoints": page}, "Datapoints", collected.plain, collected.again):
+                is_known = False
                 collected.take(points)
-                collected.page_ends(points)
+            self.decoded += not is_known
+        collected.page_ends()
         values = collected.values(self._feed.targets[0])
         found = {
             key: (collected.times[place], values[place])

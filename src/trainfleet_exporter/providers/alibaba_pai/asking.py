@@ -109,13 +109,13 @@ class Asking:
             again=into.again,
         )
         async for points in pages:
-            began = float("-inf")  # to decode them was a slice by itself
+            began = perf_counter()
             for start in range(0, len(points), _SLICE):
                 if perf_counter() - began >= _SLICE_SECONDS:
                     await give_way()
                     began = perf_counter()
                 into.take(points[start : start + _SLICE])
-            into.page_ends(points)
+        into.page_ends()
 
 
 def _now() -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.datapoints import points_at_leisure
+from trainfleet_exporter.providers.alibaba_pai.datapoints import batches
 from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import mapping, text, whole
@@ -95,13 +95,20 @@ async def point_pages(
     empty = 0
     for _ in range(_MAX_PAGES):
         payload = _object(await client.call(call, deadline=deadline), call)
-        points = await points_at_leisure(payload, key, plain, again)
-        if points is not None:
+        told = False
+
+        def taken_over(page: str) -> bool:
+            nonlocal told
+            told = again(page)
+            return told
+
+        async for points in batches(payload, key, plain, taken_over):
+            told = told or bool(points)
             yield points
         token = text(payload, "NextToken")
         if not token:
             return
-        empty = 0 if points or points is None else empty + 1
+        empty = 0 if told else empty + 1
         if token in tokens or empty == _EMPTY_PAGES:
             raise BadAnswer("the answer leads on and on without anything new", operation=call.operation)
         tokens.add(token)

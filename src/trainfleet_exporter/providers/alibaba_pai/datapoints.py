@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -64,29 +64,32 @@ class _Way:
         return cls(target.statistics, target.factor, target.family.quantity)
 
 
-async def points_at_leisure(
+async def batches(
     payload: Mapping[str, Any],
     key: str,
     plain: PlainPoints | None = None,
     again: Callable[[str], bool] = lambda text: False,
-) -> Sequence[object] | None:
-    """The points of an answer, decoded in slices; where all are `plain`, as structs. See points_of.
+) -> AsyncIterator[Sequence[object]]:
+    """The points of an answer, some hundred at a time, so that they are taken over while the processor has them at
+    hand; where all of a batch are `plain`, as structs. Else see points_of.
 
-    None where `again` says of their text that they were taken over already.
+    There is no batch where `again` says of their text that they were taken over already.
     """
     given = payload.get(key)
     if isinstance(given, str) and again(given):
-        return None
+        return
     if plain is not None and isinstance(given, str):
-        found: list[object] = []
+        start = 0
         with suppress(ValueError, RecursionError):
-            for some in plain.page(given):
-                if found:
+            for points, end in plain.page(given):
+                start = end
+                yield points
+                if end < len(given):
                     await give_way()
-                found += some
-            return found
+            return
+        given = f"[{given[start:]}" if start else given
         await give_way()
-    return points_of(payload, key)
+    yield points_of({key: given}, key)
 
 
 def points_of(payload: Mapping[str, Any], key: str) -> Sequence[object]:
@@ -152,6 +155,9 @@ class Collected:
             self._known.begin(values, places=self.roster.places, served=whose.served)
         self._of_page: list[int] = []
         """The places that have a reading of the page that is taken over now, and had none before."""
+        self._times_of_page: set[float] = set()
+        self._points_before = 0
+        """Those of the pages before."""
 
     @property
     def since(self) -> float:
@@ -171,10 +177,10 @@ class Collected:
         return owner in self._spoiled or "" in self._spoiled
 
     def again(self, text: str) -> bool:
-        """Take over the points of a page, given as its text, if they came before; whether that was so."""
+        """A page begins, given as its text: take over its points if they came before; whether that was so."""
         if self._known is None:
             return False
-        self._of_page.clear()
+        self.page_ends()
         page, times = self._known.meet(text), self.times
         if page is None or not self.since <= page.time <= self._now + _FUTURE:
             return False
@@ -184,15 +190,20 @@ class Collected:
             times[place] = page.time
         self._known.take_over(page)
         self.points += len(page.places)
+        self._points_before = self.points
         self.read += len(page.places)
         self.earliest, self.latest = min(page.time, self.earliest), max(page.time, self.latest)
         return True
 
-    def page_ends(self, points: Sequence[Any]) -> None:
-        """All of a page's points were taken over (`take`)."""
-        if self._known is not None:
-            is_usual = len(self._of_page) == len(points) and not self._unfit
-            self._known.pass_by(self._of_page if is_usual else (), self.times)
+    def page_ends(self) -> None:
+        """All points of a page have come (`take`). To be told of the last one; the others end when the next begins."""
+        points = self.points - self._points_before
+        if self._known is not None and points:
+            is_usual = len(self._of_page) == points and len(self._times_of_page) == 1 and not self._unfit
+            self._known.pass_by(self._of_page if is_usual else (), max(self._times_of_page, default=UNREAD))
+        self._points_before = self.points
+        self._of_page.clear()
+        self._times_of_page.clear()
 
     def take(self, points: Sequence[object]) -> None:
         """Take over the points of one page."""
@@ -262,6 +273,7 @@ class Collected:
             self.read += 1
             if time != last:
                 last = time
+                self._times_of_page.add(time)
                 self.earliest, self.latest = min(time, self.earliest), max(time, self.latest)
 
     def _take(self, point: Point) -> str:
@@ -301,6 +313,7 @@ class Collected:
         if self.times[place] == UNREAD:
             self.read += 1
             self._of_page.append(place)
+        self._times_of_page.add(time)
         self.times[place] = time
         self.earliest, self.latest = min(time, self.earliest), max(time, self.latest)
         is_fit = False

@@ -65,14 +65,10 @@ class KnownPages:
             values[place] = before[place]
         self._now[self._look] = page
 
-    def pass_by(self, places: Sequence[int], times: array[float]) -> None:
+    def pass_by(self, places: Sequence[int], time: float) -> None:
         """The page that came now was read as if it were new. `places` are those of all its points, each the only one of
-        its place and with a value; none where it is otherwise."""
-        self._now[self._look] = None
-        if self._hope and places:
-            when = {times[place] for place in places}
-            if len(when) == 1:
-                self._now[self._look] = KnownPage(array("I", places), when.pop())
+        its place, with a value, and of this Unix time; none where it is otherwise."""
+        self._now[self._look] = KnownPage(array("I", places), time) if self._hope and places else None
 
     def doubt(self) -> None:
         """A page has told something newer of what an earlier one told of: the values are no longer those of that."""
