@@ -90,10 +90,10 @@ def _promise(seconds: Mapping[tuple[str, bool], list[float]], *, gzip: bool) -> 
 def _cores() -> Iterator[tuple[int | None, int | None]]:
     """A core for the exporter and one for everybody else, us included until the block ends; None where there is one."""
     ours = os.sched_getaffinity(0)
-    if len(ours) < 2:
+    own, others = processes.two_cores()
+    if others is None:
         yield None, None
         return
-    own, others = sorted(ours)[:2]
     os.sched_setaffinity(0, {others})
     try:
         yield own, others

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.cloud import config
-from benchmarks.processes import Failed, Ordered, ordered, running
+from benchmarks.processes import Failed, Ordered, ordered, running, two_cores
 
 
 class Stage:
@@ -57,14 +57,15 @@ class Stage:
 
 @contextmanager
 def stage(jobs: int, pods: int) -> Iterator[Stage]:
-    """Start both; they are ended with the block."""
+    """Start both, each with a processor core to itself where there are two; they are ended with the block."""
     command = [sys.executable, "-m", "benchmarks.cloud", f"--jobs={jobs}", f"--pods={pods}"]
-    with running(command, talks=True) as cloud, tempfile.TemporaryDirectory() as folder:
+    own, others = two_cores()
+    with running(command, core=others, talks=True) as cloud, tempfile.TemporaryDirectory() as folder:
         assert cloud.stdout is not None
         url = cloud.stdout.readline().strip()
         if not url:
             raise Failed("the made-up cloud did not begin")
         path = Path(folder, "config.yaml")
         path.write_text(config(url), encoding="utf-8")
-        with ordered("benchmarks.driven", str(path)) as exporter:
+        with ordered("benchmarks.driven", str(path), core=own) as exporter:
             yield Stage(url, exporter)

@@ -109,6 +109,12 @@ def cloud(jobs: int, *, core: int | None = None, idle: bool = False) -> Iterator
         yield url
 
 
+def two_cores() -> tuple[int | None, int | None]:
+    """A processor core for what is measured and one for what it talks to; None where there is only one for all."""
+    cores = sorted(os.sched_getaffinity(0))
+    return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+
+
 def with_children(pid: int) -> list[int]:
     """A process and those that it started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()

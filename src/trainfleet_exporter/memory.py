@@ -17,6 +17,10 @@ _YOUNG = 10_000
 gone by then."""
 _M_MMAP_THRESHOLD = -3
 """glibc's number for it (malloc.h)."""
+_M_TRIM_THRESHOLD = -1
+_SPARE = 8 * 1024 * 1024
+"""Bytes that may be free at the end of the heap before they are given back. Left to itself, that is a little less than
+an answer of a cloud takes: the pages are given back and cleared anew with every one."""
 _ON_ITS_OWN = 256 * 1024
 """Bytes from which on a block of memory is the system's own, and goes back to it when it is freed."""
 
@@ -30,4 +34,6 @@ def settle() -> None:
     gc.freeze()
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
     with contextlib.suppress(OSError, AttributeError):  # a C library that has no such thing
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _ON_ITS_OWN)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _ON_ITS_OWN)
+        library.mallopt(_M_TRIM_THRESHOLD, _SPARE)
