@@ -106,7 +106,7 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         ),
         (
             "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
-            " both formats, plain and deflated. The exporters have one processor core, the clouds, bare loopback servers,"
+            " both formats, plain and deflated. The exporters have one processor core, the clouds (bare loopback servers)"
             " another. Cycles over single jobs (pods) are left out."
         ),
         (
