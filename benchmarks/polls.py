@@ -106,8 +106,8 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         ),
         (
             "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
-            " both formats, plain and deflated. The exporters have one processor core, the clouds (bare loopback servers)"
-            " another. Cycles over single jobs (pods) are left out."
+            " both formats, plain and deflated. The exporters have one processor core, the clouds (bare loopback"
+            " servers) another. Cycles over single jobs (pods) are left out."
         ),
         (
             "Readings are of the minute before: where only durations are said to have changed, the times of readings"
