@@ -165,7 +165,10 @@ def _of_wholes(collected: Collected, target: Target) -> Sliced[Column]:
             given = _present(given, times, silence)
         if not given or not (is_ratio or not collected.may_lack(key[0])):
             continue
-        amounts = [values[place] for place in given]
+        if isinstance(given, range):
+            amounts = values[given.start : given.stop].tolist()
+        else:
+            amounts = [values[place] for place in given]
         value = amounts[0] if len(amounts) == 1 else _of_whole(amounts, is_ratio=is_ratio)
         if value is None or value == UNFIT:
             continue

@@ -153,7 +153,7 @@ class Collected:
         if self._known is not None:
             (values,) = self._ways.values()
             self._known.begin(values, places=self.roster.places, served=whose.served)
-        self._of_page: list[int] = []
+        self._of_page = array("I")
         """The places that have a reading of the page that is taken over now, and had none before."""
         self._times_of_page: set[float] = set()
         self._points_before = 0
@@ -200,9 +200,9 @@ class Collected:
         points = self.points - self._points_before
         if self._known is not None and points:
             is_usual = len(self._of_page) == points and len(self._times_of_page) == 1 and not self._unfit
-            self._known.pass_by(self._of_page if is_usual else (), max(self._times_of_page, default=UNREAD))
+            self._known.pass_by(self._of_page if is_usual else None, max(self._times_of_page, default=UNREAD))
         self._points_before = self.points
-        self._of_page.clear()
+        self._of_page = array("I")
         self._times_of_page.clear()
 
     def take(self, points: Sequence[object]) -> None:

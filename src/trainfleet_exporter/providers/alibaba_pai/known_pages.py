@@ -6,7 +6,7 @@ CloudMonitor has a new point of a metric every minute or more seldom; who polls 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -65,10 +65,10 @@ class KnownPages:
             values[place] = before[place]
         self._now[self._look] = page
 
-    def pass_by(self, places: Sequence[int], time: float) -> None:
+    def pass_by(self, places: array[int] | None, time: float) -> None:
         """The page that came now was read as if it were new. `places` are those of all its points, each the only one of
-        its place, with a value, and of this Unix time; none where it is otherwise."""
-        self._now[self._look] = KnownPage(array("I", places), time) if self._hope and places else None
+        its place, with a value, and of this Unix time; None where it is otherwise."""
+        self._now[self._look] = KnownPage(places, time) if self._hope and places is not None else None
 
     def doubt(self) -> None:
         """A page has told something newer of what an earlier one told of: the values are no longer those of that."""

@@ -43,8 +43,8 @@ class Roster:
         self.places: dict[Key, int] = {}
         self.keys: list[Key] = []
         """By place."""
-        self.wholes: dict[Level, dict[Key, list[int]]] = {whole: {} for whole in _WHOLES[level]}
-        """For each coarser level the places that are of one thing of it, lowest first."""
+        self.wholes: dict[Level, dict[Key, range | list[int]]] = {whole: {} for whole in _WHOLES[level]}
+        """For each coarser level the places that are of one thing of it, lowest first: mostly neighbours."""
         self._subjects: list[Subject] = []
         self._lineup: Lineup | None = None
         self._told = 0
@@ -103,7 +103,14 @@ class Roster:
         self.keys.append(key)
         self._subjects.append(subject)
         for level, found in self.wholes.items():
-            found.setdefault(key[: KEY_LENGTHS[level]], []).append(place)
+            whole = key[: KEY_LENGTHS[level]]
+            before = found.get(whole)
+            if isinstance(before, list):
+                before.append(place)
+            elif before is None or before.stop == place:
+                found[whole] = range(place if before is None else before.start, place + 1)
+            else:
+                found[whole] = [*before, place]
         return place
 
 
