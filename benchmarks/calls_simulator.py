@@ -10,6 +10,7 @@ import json
 import sys
 
 from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.pai.paistudio import VISIBLE
 
 _POPULATION = 600
 _LARGEST = 20
@@ -17,7 +18,8 @@ _LARGEST = 20
 
 async def _main() -> None:
     simulator = Simulator(seed=7, clouds=("pai",), population=_POPULATION, still=True)
-    running = [job for job in simulator.world.live() if job.status == "Running"]
+    live = (job for job in simulator.world.live() if job.draft.workspace_id in VISIBLE)
+    running = [job for job in live if job.status == "Running"]
     largest = sorted(running, key=lambda job: len(job.pods), reverse=True)[:_LARGEST]
     loop = asyncio.get_running_loop()
     async with simulator.serve() as url:
