@@ -30,7 +30,7 @@ generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the
 faults: $(VENV)/.dev ## run every operation under every fault, and write docs/faults.md
 	$(BIN)/python -m tests.faults
 
-bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (takes an hour; nothing passes or fails)
+bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks
 
 cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/cost.md (takes ten minutes)

@@ -11,6 +11,13 @@ from tests.support.clock import SteppedLoop, run_stepped
 from trainfleet_exporter.slices import answer_comes, answering, fit_in, give_way
 
 
+async def count_turns(worked: list[list[int]]) -> None:
+    """Add a list for each turn of the loop."""
+    while True:
+        await asyncio.sleep(0)
+        worked.append([])
+
+
 def test_of_several_workers_one_works_in_each_turn_of_the_loop() -> None:
     async def main() -> None:
         worked: list[list[int]] = [[]]
@@ -20,12 +27,7 @@ def test_of_several_workers_one_works_in_each_turn_of_the_loop() -> None:
                 await give_way()
                 worked[-1].append(number)
 
-        async def count_turns() -> None:
-            while True:
-                await asyncio.sleep(0)
-                worked.append([])
-
-        counting = asyncio.create_task(count_turns())
+        counting = asyncio.create_task(count_turns(worked))
         await asyncio.gather(*(work(number) for number in range(3)))
         counting.cancel()
         assert max(map(len, worked)) == 1
@@ -153,12 +155,7 @@ def test_short_work_shares_a_turn_of_the_loop_until_that_is_long() -> None:
             worked[-1].append(number)
             loop.jump(0.0002)
 
-        async def count_turns() -> None:
-            while True:
-                await asyncio.sleep(0)
-                worked.append([])
-
-        counting = asyncio.create_task(count_turns())
+        counting = asyncio.create_task(count_turns(worked))
         await asyncio.gather(*(work(number) for number in range(6)))
         counting.cancel()
         assert [turn for turn in worked if turn] == [[0, 1, 2], [3], [4], [5]]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import sys
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,8 +18,10 @@ from trainfleet_exporter.exposition import Board, Format, Snapshot, body
 from trainfleet_exporter.exposition import board as board_module
 from trainfleet_exporter.exposition import crc as crc_module
 from trainfleet_exporter.exposition import snapshot as snapshot_module
+from trainfleet_exporter.exposition.deflater import Deflater
 from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.piece import Piece
+from trainfleet_exporter.slices import give_way
 
 ONE, OTHER = FAMILIES[0].name, FAMILIES[5].name
 LARGE = board_module._AT_ONCE + 1000
@@ -32,6 +37,20 @@ def shown(snapshot: Snapshot) -> set[bytes]:
     """The values on a page."""
     page = b"".join(snapshot.pieces(Format.TEXT))
     return {line.rsplit(b" ", 1)[1] for line in page.splitlines() if not line.startswith(b"#")}
+
+
+@pytest.fixture
+def deflated(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
+    """Every piece that is deflated ahead of scrapes, as often as it is."""
+    pieces: list[Piece] = []
+    deflate = Piece.deflate
+
+    def noted(piece: Piece) -> None:
+        pieces.append(piece)
+        deflate(piece)
+
+    monkeypatch.setattr(Piece, "deflate", noted)
+    return pieces
 
 
 def run(main: Callable[[Board], Awaitable[None]]) -> None:
@@ -87,16 +106,7 @@ def test_what_is_ready_is_joined_and_deflated_already(monkeypatch: pytest.Monkey
     run(main)
 
 
-def test_only_what_changed_is_deflated(monkeypatch: pytest.MonkeyPatch) -> None:
-    deflated: list[Piece] = []
-    deflate = Piece.deflate
-
-    def watched(piece: Piece) -> None:
-        deflated.append(piece)
-        deflate(piece)
-
-    monkeypatch.setattr(Piece, "deflate", watched)
-
+def test_only_what_changed_is_deflated(deflated: list[Piece]) -> None:
     async def main(board: Board) -> None:
         board.put("a", {family.name: [text_of(1, LARGE)] for family in FAMILIES[:5]})
         await asyncio.sleep(10)
@@ -127,6 +137,69 @@ def test_what_is_sent_is_deflated_while_others_make_pages_ready_too() -> None:
         assert shown(board.page()) == {b"%d" % number for number in range(20, 30)}
 
     run(main)
+
+
+def test_who_makes_the_same_page_ready_at_once_deflates_it_once(deflated: list[Piece]) -> None:
+    async def main(board: Board) -> None:
+        for number in range(20):
+            board.put(number, {ONE: [text_of(number, 4 * LARGE)]})
+        await asyncio.gather(*(board.settled() for _ in range(3)))  # and `keep_ready` does
+        assert len(board.snapshot().samples(ONE)) > 1
+        assert Counter(map(id, deflated)) == Counter(map(id, board.snapshot().samples(ONE)))
+
+    run(main)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_other_work_waits_for_a_page_that_is_overdue(overdue: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if overdue:
+        monkeypatch.setattr(board_module, "_OVERDUE", 0.0)
+    over = threading.Event()
+    slices = 0
+
+    async def work() -> None:
+        nonlocal slices
+        while True:
+            await give_way()
+            slices += 1
+
+    async def main(board: Board) -> None:
+        loop, deflating = asyncio.get_running_loop(), asyncio.Event()
+
+        def deflate(piece: Piece) -> None:
+            loop.call_soon_threadsafe(deflating.set)
+            over.wait()
+
+        working = asyncio.create_task(work())
+        board.put("a", {ONE: [text_of(1, LARGE)]})
+        with monkeypatch.context() as patch:
+            patch.setattr(Piece, "deflate", deflate)
+            making = asyncio.create_task(board.settled())
+            await deflating.wait()
+            before = slices
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert (slices == before) is overdue
+            over.set()
+            await making
+        working.cancel()
+
+    try:
+        run(main)
+    finally:
+        over.set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+def test_threads_that_deflate_stand_back() -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async def main() -> tuple[int, int]:
+        return await Deflater().run(priority), priority()
+
+    deflating, ours = asyncio.run(main())
+    assert deflating > ours
 
 
 def test_making_pages_ready_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

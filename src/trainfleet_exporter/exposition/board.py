@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 
 from trainfleet_exporter.exposition.deflater import Deflater
@@ -13,17 +14,20 @@ from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 from trainfleet_exporter.exposition.shelf import Shelf
 from trainfleet_exporter.exposition.snapshot import Snapshot
-from trainfleet_exporter.slices import give_way
+from trainfleet_exporter.slices import answering, give_way
 
 log = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.001
-_AT_ONCE = PIECE_LIMIT // 4
-"""Bytes that a scrape itself makes ready, in a millisecond or two, so that it sends what was published this moment."""
+_AT_ONCE = PIECE_LIMIT // 16
+"""Bytes that a scrape itself makes ready, in half a millisecond, so that it sends what was published this moment."""
 _REST = 9
 """How many times as long as it took to make a page ready the next one has to wait: a tenth of the time goes into it."""
 _LONGEST_REST = 1.0
 """Seconds."""
+_OVERDUE = 5.0
+"""Seconds after which slices of other work wait while a page is deflated, for half of the time: on a single core that
+they fill, the threads that deflate would have next to nothing of it."""
 _PASSES = 3
 """How often what changed while others had their turn is joined in slices; the rest of it is then joined in one."""
 
@@ -53,6 +57,8 @@ class Board:
         self._changed = asyncio.Event()
         self._fails = False
         """Whether no page could be made ready when that was last tried."""
+        self._making = asyncio.Lock()
+        """Of who makes a page ready: two at once would each deflate all of it."""
 
     def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
         """Replaces the part whole by rendered samples (as a `Renderer` gives them): families that are not in `rendered`
@@ -145,18 +151,21 @@ class Board:
     async def _make_ready(self) -> Snapshot:
         """Join in slices, deflate piece by piece in a thread; scrapes go before each. A put that comes in between is on
         the page or not, as a whole."""
-        for _ in range(_PASSES):
-            if not await self._join():
-                break
-        page = self.snapshot()
-        for piece in page.undeflated():
-            await give_way()
-            await self._deflater.run(piece.deflate)
-        for fmt in Format:
-            await give_way()
-            await page.deflated(fmt)
-            page.pieces(fmt)
-        return page
+        async with self._making:
+            began = perf_counter()
+            for _ in range(_PASSES):
+                if not await self._join():
+                    break
+            page = self.snapshot()
+            for piece in page.undeflated():
+                await give_way()
+                with answering() if perf_counter() - began >= _OVERDUE else nullcontext():
+                    await self._deflater.run(piece.deflate)
+            for fmt in Format:
+                await give_way()
+                await page.deflated(fmt)
+                page.pieces(fmt)
+            return page
 
     async def _join(self) -> bool:
         """Join what is to be joined; whether there was so much that others had their turn meanwhile."""
