@@ -120,7 +120,7 @@ class Ours(Client):
     async def list_new_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does when it has never seen any of them."""
         jobs = await self._read_jobs(WorkspaceJobs(""))
-        await self._renderer.render_sliced("benchmark", jobs)
+        await self._renderer.update("benchmark", jobs, None)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
     async def count_jobs(self, task: Task) -> Done:

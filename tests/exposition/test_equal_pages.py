@@ -224,7 +224,7 @@ def test_a_page_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def main() -> None:
         board, plain = Board(), Plain()
-        board.put(0, await Renderer(SETTINGS).render_sliced(PROVIDER, found))
+        board.put(0, (await Renderer(SETTINGS).update(PROVIDER, found, None)).rendered)
         plain.put(0, found)
         assert len(board.snapshot().pieces(Format.TEXT)) > 3
         await check(board, plain)

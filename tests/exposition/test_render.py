@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -138,11 +139,11 @@ def test_sliced_rendering_gives_the_same_and_gives_the_loop_back() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    async def run() -> dict[str, list[bytes]]:
+    async def run() -> Mapping[str, Sequence[bytes] | None]:
         other = asyncio.create_task(count_turns())
-        rendered = await renderer.render_sliced("p", found)
+        update = await renderer.update("p", found, None)
         other.cancel()
-        return rendered
+        return update.rendered
 
     assert asyncio.run(run()) == renderer.render("p", found)
     assert turns >= len(found) // render_module.SLICE_OBJECTS
@@ -161,7 +162,7 @@ def test_a_slice_of_objects_that_take_long_has_fewer_of_them(monkeypatch: pytest
 
     async def main() -> None:
         counting = asyncio.create_task(count_turns())
-        await Renderer(RenderSettings()).render_sliced("p", pods(100))
+        await Renderer(RenderSettings()).update("p", pods(100), None)
         counting.cancel()
 
     asyncio.run(main())

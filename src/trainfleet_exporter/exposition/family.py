@@ -129,6 +129,20 @@ class NumberByAccelerator:
         return () if value is None else (((found.values.accelerator,), value),)
 
 
+class OfSource:
+    """Reads what `samples` makes of some attributes, and of nothing else: objects of which these are equal have equal
+    samples, which is known without making them."""
+
+    __slots__ = ("_samples", "source")
+
+    def __init__(self, source: Callable[[Any], Any], samples: Callable[[Any], Samples]) -> None:
+        self.source = source
+        self._samples = samples
+
+    def __call__(self, found: Any) -> Samples:
+        return self._samples(self.source(found))
+
+
 def number(path: str) -> Read:
     """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
     return Number(path)
@@ -136,53 +150,35 @@ def number(path: str) -> Read:
 
 def flag(path: str) -> Read:
     """Reads one optional truth as 1 or 0."""
-    get = attrgetter(path)
-
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return () if value is None else (((), 1 if value else 0),)
-
-    return read
+    return OfSource(attrgetter(path), lambda value: () if value is None else (((), 1 if value else 0),))
 
 
 def info(*paths: str) -> Read:
     """Always one sample of value 1, whose labels are the attributes named."""
-
-    get = attrgetter(*paths)
-
-    def read(found: Any) -> Samples:
-        values = get(found)
-        return ((values if len(paths) > 1 else (values,), 1),)
-
-    return read
+    if len(paths) == 1:
+        return OfSource(attrgetter(*paths), lambda value: (((value,), 1),))
+    return OfSource(attrgetter(*paths), lambda values: ((values, 1),))
 
 
 def word(path: str) -> Read:
     """One sample of value 1 that carries a text as its label; none where the text is empty."""
-    get = attrgetter(path)
-
-    def read(found: Any) -> Samples:
-        value = get(found)
-        return (((value,), 1),) if value else ()
-
-    return read
+    return OfSource(attrgetter(path), lambda value: (((value,), 1),) if value else ())
 
 
 def amounts(path: str, *labels: str, value: str = "count") -> Read:
     """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
     only once on a page."""
-    get = attrgetter(path)
     get_labels = tuple(attrgetter(label) for label in labels)
     get_value = attrgetter(value)
 
-    def read(found: Any) -> Samples:
+    def samples(entries: Iterable[Any]) -> Samples:
         total: dict[tuple[str, ...], float | int] = {}
-        for entry in get(found):
+        for entry in entries:
             key = tuple([get_label(entry) for get_label in get_labels])
             total[key] = total.get(key, 0) + get_value(entry)
         return total.items()
 
-    return read
+    return OfSource(attrgetter(path), samples)
 
 
 def accelerators(path: str) -> Read:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
+from operator import attrgetter
 from typing import Literal
 
 from trainfleet_exporter.exposition.family import (
     ACCELERATOR_LABELS,
     Family,
+    OfSource,
     Read,
     Samples,
     accelerators,
@@ -26,9 +28,9 @@ _V2 = "ModelArts training-job-searches, items[]"
 _V1 = "ModelArts v1 training-jobs and versions"
 
 
-def _tags(found: Job) -> Samples:
+def _tags(tags: tuple[tuple[str, str], ...]) -> Samples:
     # Names and values in turn: which of them are shown is the operator's choice, made by the renderer.
-    return ((tuple(chain.from_iterable(found.tags)), 1),) if found.tags else ()
+    return ((tuple(chain.from_iterable(tags)), 1),) if tags else ()
 
 
 def _job(
@@ -90,7 +92,7 @@ JOB_FAMILIES = (
             f"{_LIST}, Jobs[].Settings.Tags",
             f"{_V2}.metadata.annotations and tags",
         ),
-        _tags,
+        OfSource(attrgetter("tags"), _tags),
         None,
     ),
     _job(

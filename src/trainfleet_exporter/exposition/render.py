@@ -10,7 +10,7 @@ from time import perf_counter
 
 from trainfleet_exporter.exposition.changes import Basis, Column, Comparison, Row, sort_out
 from trainfleet_exporter.exposition.families import FAMILIES, KEYS
-from trainfleet_exporter.exposition.family import Number, NumberByAccelerator
+from trainfleet_exporter.exposition.family import Number, NumberByAccelerator, OfSource
 from trainfleet_exporter.exposition.pile import Pile
 from trainfleet_exporter.exposition.tag_labels import tag_labels
 from trainfleet_exporter.exposition.text import escape_label, format_value
@@ -59,7 +59,8 @@ class Renderer:
                 continue
             read = family.read
             get = read.value if isinstance(read, Number) else None
-            self._rows[family.of].append(Row(family.name, family.labels, read, get))
+            source = read.source if isinstance(read, OfSource) else get
+            self._rows[family.of].append(Row(family.name, family.labels, read, get, source))
             if isinstance(read, Number | NumberByAccelerator):
                 by_accelerator = isinstance(read, NumberByAccelerator)
                 self._columns[family.of, read.path] = Column(family.name, by_accelerator)
@@ -75,14 +76,9 @@ class Renderer:
             pass
         return work.finished()
 
-    async def render_sliced(self, provider: str, objects: Sequence[object]) -> dict[str, list[bytes]]:
-        """The same, giving the event loop back about twice a millisecond, so that scrapes go on being answered."""
-        work = _Rendering(self, provider, objects, None)
-        await _in_slices(work.steps())
-        return work.finished()
-
     async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
-        """The same for a part that was rendered before, of which only the families that changed are rendered."""
+        """The same in slices, so that scrapes go on being answered. Of a part that was rendered before, which `basis`
+        tells, only the families that changed are rendered."""
         work = _Rendering(self, provider, objects, basis)
         is_long = await _in_slices(work.steps()) >= _MANY
         if is_long:
@@ -170,7 +166,7 @@ class _Rendering:
 
     def _lines(self, found: object, labels: str, rows: Sequence[Row]) -> None:
         piles, further_labels = self._piles, self._renderer.further
-        for family, names, read, get in rows:
+        for family, names, read, get, _ in rows:
             if get is not None:
                 sample = get(found)
                 if sample is not None:
