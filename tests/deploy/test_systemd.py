@@ -39,7 +39,7 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     (command,) = _settings("ExecStart")
     copy = tmp_path / UNIT.name
     text = UNIT.read_text(encoding="utf-8")
-    copy.write_text(text.replace(command, sys.executable), encoding="utf-8")  # there is no such command here
+    copy.write_text(text.replace(command, f'"{sys.executable}"'), encoding="utf-8")  # there is no such command here
     done = subprocess.run([analyze, "verify", copy], capture_output=True, text=True)
     assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
     copy.write_text(text.replace("WatchdogSec=", "WatchdocSec="), encoding="utf-8")

@@ -18,6 +18,7 @@ from prometheus_client import generate_latest
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
+from tests.support.golden import in_order
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.providers.translated import Translated
@@ -190,7 +191,7 @@ async def _seen(given: Sequence[Answers], fleet: Callable[[Cloud], Fleet]) -> li
                 (str(runner.last_error and runner.last_error.text), runner.state.parts_failed)
                 for runner in one.exporter.runners
             ]
-            seen.append((await one.lines(""), counted, own))
+            seen.append((in_order(await one.lines("")), counted, own))
             await asyncio.sleep(601)  # a table of machine types that is not whole is read again after that time
     return seen
 

@@ -16,7 +16,7 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
-from tests.support.golden import check_golden
+from tests.support.golden import check_golden_samples
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -111,7 +111,7 @@ def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
         assert await fleet.exporter.poll_once()  # by now jobs know their pools' accelerator models
-        check_golden(GOLDEN / "whole_poll.txt", "".join(f"{line}\n" for line in await fleet.lines("")))
+        check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
     run(_rich_cloud(), steps, config)
 
