@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.sealed import Sealed
@@ -24,6 +24,9 @@ class _NotJson(Enum):
 
 NOT_JSON: Final = _NotJson.NOT_JSON
 """The payload of an answer whose body is not JSON; JSON's own null is None."""
+
+Decode: TypeAlias = Callable[[bytes], Awaitable[Any]]
+"""What makes a payload of a body, and may give others their turn meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -75,7 +78,7 @@ class Call(Sealed):
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
-    decode: Callable[[bytes], Awaitable[Any]] | None = field(default=None, repr=False)
+    decode: Decode | None = field(default=None, repr=False)
     """Makes the payload of a body where decoding it in one go would hold up the loop; of any other body than what it is
     made for it has to make what transport.decode_json does. None for decode_json itself."""
 

@@ -131,12 +131,12 @@ class ApiClient:
         failure: CloudError | None = None
         try:
             for number in range(1, MAX_ATTEMPTS + 1):
+                await fit_in()  # before the turn: between that and the wire nothing is waited for
                 try:
                     turn = await self._guard.enter(call.operation, call.priority, deadline)
                 except CloudError as refusal:
                     raise failure or refusal from None
                 with turn:
-                    await fit_in()
                     signed = self._dialect.sign(call, self._host)
                     try:
                         turn.use()

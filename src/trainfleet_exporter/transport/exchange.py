@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import httpx
 
@@ -12,7 +11,7 @@ from trainfleet_exporter import __version__
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
 from trainfleet_exporter.slices import fit_in, give_way
 from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
-from trainfleet_exporter.transport.calls import HttpAnswer, HttpSettings, SignedRequest
+from trainfleet_exporter.transport.calls import Decode, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
 from trainfleet_exporter.transport.wire_request import WireRequest
 
@@ -27,7 +26,6 @@ _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
-_Decode = Callable[[bytes], Awaitable[Any]]
 
 
 class Exchange:
@@ -42,7 +40,7 @@ class Exchange:
         self.body_limits = BodyLimits()
 
     async def send(
-        self, signed: SignedRequest, turn: Turn, deadline: float, *, decode: _Decode | None = None
+        self, signed: SignedRequest, turn: Turn, deadline: float, *, decode: Decode | None = None
     ) -> HttpAnswer:
         """The whole answer, whatever its status. Tells `turn` what was learnt about the connection. `decode`: see Call.
 
@@ -91,7 +89,7 @@ class Exchange:
             extensions={"timeout": self._timeout, "trace": trace},
         )
 
-    async def _exchange(self, request: httpx.Request, decode: _Decode | None) -> HttpAnswer:
+    async def _exchange(self, request: httpx.Request, decode: Decode | None) -> HttpAnswer:
         response = await self._transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
@@ -14,13 +14,10 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, Row, as_it_is, read_whole_list
 from trainfleet_exporter.quantities import iso_time, text, whole
-from trainfleet_exporter.transport import ApiClient, Call, Priority
+from trainfleet_exporter.transport import ApiClient, Call, Decode, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
-
-
-Decode: TypeAlias = Callable[[bytes], Awaitable[Any]]
 
 
 class PaiApi:

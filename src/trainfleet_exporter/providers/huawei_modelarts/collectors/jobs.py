@@ -105,10 +105,10 @@ class _WorkspaceSweep:
 
     def give_way(self) -> None:
         """Leave out what another workspace's sweep, which went on beside this one, has taken meanwhile."""
-        for job_id in self._unplaced:
-            if job_id in self.found and not self._is_free(job_id):
-                del self.found[job_id]
-                self._part.dropped("duplicate")
+        unplaced = self.found.keys() & self._unplaced
+        for job_id in self._shared.book.taken(unplaced, self._page.workspace_id):
+            del self.found[job_id]
+            self._part.dropped("duplicate")
 
     def _is_free(self, job_id: str) -> bool:
         if job_id in self._page.live and not self._page.expired:
