@@ -37,7 +37,7 @@ class Exporter:
     ) -> None:
         self.config = config
         self.telemetry = Telemetry()
-        self.board = Board() if board is None else board
+        self.board = Board(beside=self.telemetry.standings) if board is None else board
         self.state = StateFile(config.global_.state_file)
         self._platforms = platforms
         self._observe = observe

@@ -1,7 +1,8 @@
 """What the exporter says about itself.
 
 Counters and durations are tables of our own; the gauges are read from the collectors' own states when a scrape asks, so
-that they cannot be older than the truth and vanish with what they describe. What the process and Python say of
+that they cannot be older than the truth and vanish with what they describe; or as they were when the page was made that
+the scrape is sent, so that they cannot be newer than what they tell of. What the process and Python say of
 themselves is left to prometheus-client.
 """
 
@@ -11,7 +12,8 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 import prometheus_client as prometheus
 from prometheus_client.exposition import generate_latest as text_exposition
@@ -46,6 +48,24 @@ class CollectorState:
     """Whether the collector is no more: what it still tells, being late, is not counted."""
 
 
+class Standing(NamedTuple):
+    """What a collector's state was at one moment, in the same units."""
+
+    provider: str
+    collector: str
+    interval: float
+    success: bool | None
+    duration: float | None
+    last_success: float
+    parts: int
+    parts_failed: int
+    oldest_part: float | None
+    series: int
+
+
+_standing = attrgetter(*Standing._fields)
+
+
 class BudgetFigures(Protocol):
     """A month's budget of calls (transport.Budget)."""
 
@@ -56,10 +76,11 @@ class BudgetFigures(Protocol):
 
 
 class _States(Table):
-    """Gauges made from the collectors' states at the time of the scrape."""
+    """Gauges made from the collectors' states at the time of the scrape, or from `standings` where they are given."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.standings: Sequence[Standing] | None = None
         self.states: list[CollectorState] = []
         self.expiries: dict[str, Callable[[], float | None]] = {}
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
@@ -67,9 +88,10 @@ class _States(Table):
         self.config_loaded_at = time.time()
 
     def families(self) -> Iterator[tuple[Heading, Figures]]:
-        yield _PROVIDER_UP, _PROVIDER_UP.figures(self._provider_up())
+        standings = self.now() if self.standings is None else self.standings
+        yield _PROVIDER_UP, _PROVIDER_UP.figures(_provider_up(standings))
         for heading, read in _OF_COLLECTORS:
-            values = (((state.provider, state.collector), read(state)) for state in self.states)
+            values = (((standing.provider, standing.collector), read(standing)) for standing in standings)
             yield heading, heading.figures((labels, value) for labels, value in values if value is not None)
         yield _BUDGET, _BUDGET.figures((key, budget.calls) for key, budget in self.budgets.items())
         yield _BUDGET_REST, _BUDGET_REST.figures((key, budget.remaining) for key, budget in self.budgets.items())
@@ -78,14 +100,19 @@ class _States(Table):
         yield _RELOAD_SUCCEEDED, _RELOAD_SUCCEEDED.figures([((), self.reload_succeeded)])
         yield _CONFIG_LOADED, _CONFIG_LOADED.figures([((), self.config_loaded_at)])
 
-    def _provider_up(self) -> Iterable[tuple[Values, float]]:
-        up: dict[Values, float] = {}
-        for state in self.states:
-            up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
-        return up.items()
+    def now(self) -> list[Standing]:
+        """How the collectors stand at this moment."""
+        return [Standing._make(_standing(state)) for state in self.states]
 
 
-_Figure = Callable[[CollectorState], float | None]
+def _provider_up(standings: Iterable[Standing]) -> Iterable[tuple[Values, float]]:
+    up: dict[Values, float] = {}
+    for standing in standings:
+        up[standing.provider,] = up.get((standing.provider,), False) or bool(standing.success)
+    return up.items()
+
+
+_Figure = Callable[[Standing], float | None]
 """Reads what is known of a collector; None is not shown."""
 
 
@@ -101,36 +128,36 @@ _PROVIDER_UP = Heading(
 _OF_COLLECTORS = (
     _of_collectors(
         "success",
-        lambda state: state.success,
+        lambda standing: standing.success,
         "1 if every part of the collector's latest poll succeeded, 0 if one failed; absent before the first.",
     ),
     _of_collectors(
         "duration_seconds",
-        lambda state: state.duration,
+        lambda standing: standing.duration,
         "How long the collector's latest poll (or cycle of per-job polls) took.",
     ),
     _of_collectors(
         "interval_seconds",
-        lambda state: state.interval,
+        lambda standing: standing.interval,
         "The interval that the collector keeps now: the configured one, or longer where limits stretch it.",
     ),
     _of_collectors(
         "last_success_timestamp_seconds",
-        lambda state: state.last_success,
+        lambda standing: standing.last_success,
         "When the collector last polled with every part succeeding; 0 before the first time.",
     ),
-    _of_collectors("series", lambda state: state.series, "How many series the collector shows now."),
+    _of_collectors("series", lambda standing: standing.series, "How many series the collector shows now."),
     _of_collectors(
-        "parts", lambda state: state.parts, "How many parts (workspaces, pools, jobs) the collector shows now."
+        "parts", lambda standing: standing.parts, "How many parts (workspaces, pools, jobs) the collector shows now."
     ),
     _of_collectors(
         "parts_failed",
-        lambda state: state.parts_failed,
+        lambda standing: standing.parts_failed,
         "How many parts failed in their latest poll, whether or not their last good answer is still shown.",
     ),
     _of_collectors(
         "oldest_part_timestamp_seconds",
-        lambda state: state.oldest_part,
+        lambda standing: standing.oldest_part,
         "When the oldest part that is shown was read; absent while none is.",
     ),
 )
@@ -283,7 +310,16 @@ class Telemetry:
             return
         self._dropped.add(state.provider, state.collector, reason, count=count)
 
-    def exposition(self, *, openmetrics: bool) -> bytes:
-        """The exporter's own metrics as text, in OpenMetrics without the closing `# EOF`."""
+    def standings(self) -> Sequence[Standing]:
+        """How the collectors stand now, for a page that is sent later (see `exposition`)."""
+        return self._states.now()
+
+    def exposition(self, *, openmetrics: bool, standings: Sequence[Standing] | None = None) -> bytes:
+        """The exporter's own metrics as text, in OpenMetrics without the closing `# EOF`. `standings`, where they are
+        given, are those of the page that this is sent with."""
         fmt = Format.OPENMETRICS if openmetrics else Format.TEXT
-        return b"".join(part.text(fmt) for part in self._parts)
+        self._states.standings = standings
+        try:
+            return b"".join(part.text(fmt) for part in self._parts)
+        finally:
+            self._states.standings = None

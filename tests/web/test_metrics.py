@@ -12,7 +12,7 @@ from trainfleet_exporter.exposition import Board, Format
 from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.slices import give_way
-from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 
 FAMILY = FAMILIES[1].name
@@ -62,3 +62,47 @@ def test_long_work_waits_while_an_answer_is_sent() -> None:
         assert await worked_at == began + 0.1
 
     run_stepped(main)
+
+
+def test_what_is_said_of_polls_is_as_old_as_the_page_that_shows_them() -> None:
+    telemetry = Telemetry()
+    board = Board(beside=telemetry.standings)
+    state = CollectorState("p", "jobs", 60.0)
+    telemetry.watch(state)
+    endpoint = MetricsEndpoint(board, telemetry)
+
+    def poll(number: int, size: int) -> None:
+        board.put("part", {FAMILY: [b'%s{poll="%d"} %d\n' % (FAMILY.encode(), n, number) for n in range(size)]})
+        state.success, state.last_success = True, float(number)
+
+    async def scrape() -> tuple[set[float], float]:
+        """The polls that are shown, and the one that is said to be the latest."""
+        got = bytearray()
+
+        async def send(message: Message) -> None:
+            got.extend(message.get("body", b""))
+
+        await endpoint({"type": "http", "method": "GET", "scheme": "http", "headers": []}, _receive, send)
+        values = [line.rsplit(" ", 1) for line in got.decode().splitlines() if not line.startswith("#")]
+        stamps = [float(value) for name, value in values if "collector_last_success" in name]
+        return {float(value) for name, value in values if name.startswith(FAMILY)}, stamps[0]
+
+    async def main() -> None:
+        keeping = asyncio.create_task(board.keep_ready())
+        await asyncio.sleep(0)
+        assert await scrape() == (set(), 0.0)
+        poll(1, 10)  # little is made ready by the scrape itself
+        assert await scrape() == ({1.0}, 1.0)
+        poll(2, PIECE_LIMIT // 20)
+        assert await scrape() == ({1.0}, 1.0)
+        await board.settled()
+        assert await scrape() == ({2.0}, 2.0)
+        state.last_success = 3.0  # a poll that found the same
+        assert await scrape() == ({2.0}, 3.0)
+        poll(4, PIECE_LIMIT // 10)
+        assert await scrape() == ({2.0}, 3.0)  # never what is older than before
+        await board.settled()
+        assert await scrape() == ({4.0}, 4.0)
+        keeping.cancel()
+
+    asyncio.run(main())

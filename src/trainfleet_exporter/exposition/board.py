@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
+from typing import Any
 
 from trainfleet_exporter.exposition.deflater import Deflater
 from trainfleet_exporter.exposition.families import FAMILIES, Family
@@ -43,13 +44,20 @@ class Board:
                                         ──keep_ready()──► the newest page that is ready ──page()──► a scrape
     """
 
-    def __init__(self, families: Sequence[Family] = FAMILIES, limit: int = PIECE_LIMIT) -> None:
-        """`limit` is the size in bytes up to which small parts of a family are kept in one chunk."""
+    def __init__(
+        self,
+        families: Sequence[Family] = FAMILIES,
+        limit: int = PIECE_LIMIT,
+        beside: Callable[[], Any] = lambda: None,
+    ) -> None:
+        """`limit` is the size in bytes up to which small parts of a family are kept in one chunk. `beside` tells what
+        has to be as old as the page that it is sent with: how fresh its samples are, above all."""
         self._shelves = {family.name: Shelf(limit) for family in families}
         self._heads = {fmt: {family.name: Piece(head(family, fmt)) for family in families} for fmt in Format}
         self._families: dict[Hashable, tuple[str, ...]] = {}
         """What each part has samples of."""
         self._series: dict[Hashable, int] = {}
+        self._beside = beside
         self._deflater = Deflater()
         self._snapshot = Snapshot((), self._heads, self._deflater)
         """The newest page; none that was sent is newer."""
@@ -95,6 +103,7 @@ class Board:
             pages = ((family, shelf.pieces()) for family, shelf in self._shelves.items())
             families = tuple([(family, pieces) for family, pieces in pages if pieces])
             self._snapshot = Snapshot(families, self._heads, self._deflater, self._snapshot.number + 1)
+        self._snapshot.beside = self._beside()
         return self._snapshot
 
     def page(self) -> Snapshot:

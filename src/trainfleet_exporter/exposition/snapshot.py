@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trainfleet_exporter.exposition.crc import crc_combine
 from trainfleet_exporter.exposition.deflater import Deflater
@@ -24,8 +25,8 @@ class Deflated:
 
 
 class Snapshot:
-    """An immutable page. `families` are the samples of each family that has any, in the order of the page; of the pages
-    of a board, the one with the higher `number` is newer."""
+    """A page, which never changes. `families` are the samples of each family that has any, in the order of the page; of
+    the pages of a board, the one with the higher `number` is newer."""
 
     def __init__(
         self,
@@ -35,6 +36,8 @@ class Snapshot:
         number: int = 0,
     ) -> None:
         self.number = number
+        self.beside: Any = None
+        """What was true beside the page when it was last known to show all that is published (see `Board`)."""
         self._families = families
         self._heads = heads
         self._plain: dict[Format, tuple[bytes, ...]] = {}

@@ -46,8 +46,8 @@ class MetricsEndpoint:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body"})
             return
-        own = self._telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS)
         page = self._board.page()
+        own = self._telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS, standings=page.beside)
         step = _TLS_STEP if scope["scheme"] == "https" else PIECE_LIMIT
         with self._readers.answer(page, abort_of(scope), step) as answer:
             pieces = await body(page, chosen, gzip=zipped, extra=own)
