@@ -3,7 +3,8 @@
 The simulator (`trainfleet_exporter.simulator`) is true to the clouds and slow; this one knows nothing but to answer a
 good caller. `python -m benchmarks.cloud --jobs 10000` prints its address and serves until it is stopped. By requests to
 it the fleet changes: `/-/change?jobs=0.1` replaces a tenth of the jobs, `?usage=1` gives every reading another value;
-durations always go on.
+durations always go on. Readings are of the minute before; with `&still=1` they stay of that minute till they are given
+other values.
 """
 
 from __future__ import annotations
@@ -65,15 +66,22 @@ class Fleet:
         """The change in which each job came."""
         self._change = 0
         self._usage = 0
+        self._read_at: int | None = None
+        """When all readings were, where they stay as they are: Unix milliseconds."""
         self._next = 0
         self._started = int(time.time()) - 86400
         self._jobs: dict[int, str] = {}
         """Each job's row with a hole for its duration."""
 
-    def change(self, *, jobs: float = 0.0, usage: bool = False) -> None:
-        """Replace this part of the jobs, the oldest first; and let every reading be another one."""
+    def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
+        """Replace this part of the jobs, the oldest first; and let every reading be another one, or stay as it is, its
+        time as well."""
         self._change += 1
         self._usage += usage
+        if not still:
+            self._read_at = None
+        elif usage or self._read_at is None:
+            self._read_at = _minute_before()
         for _ in range(round(len(self._born) * jobs)):
             self._born[self._next] = self._change
             self._jobs.pop(self._next, None)
@@ -130,7 +138,7 @@ class Fleet:
         total = len(self._born) * self._pods
         start = int(query.get("NextToken") or 0)
         level = (list(POD_METRICS).index(query["MetricName"]) + 1) * 7.0 + self._usage * 0.37
-        at = int(time.time() - 60) // 60 * 60_000
+        at = _minute_before() if self._read_at is None else self._read_at
         points = [self._point(number, at, level) for number in range(start, min(start + _PAGE, total))]
         token = f'"NextToken":"{start + _PAGE}",' if start + _PAGE < total else ""
         return f'{{"Code":"200","Success":true,"Period":"60",{token}"Datapoints":"[{",".join(points)}]"}}'
@@ -204,6 +212,10 @@ class Fleet:
         }
 
 
+def _minute_before() -> int:
+    return int(time.time() - 60) // 60 * 60_000
+
+
 def _iso(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
@@ -257,7 +269,8 @@ def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
             case b"ListWorkspaces":
                 return _WORKSPACES
         if path == "/-/change":
-            fleet.change(jobs=float(query.get("jobs", "0")), usage=query.get("usage") == "1")
+            usage, still = query.get("usage") == "1", query.get("still") == "1"
+            fleet.change(jobs=float(query.get("jobs", "0")), usage=usage, still=still)
             return "{}"
         return _NOTHING
 

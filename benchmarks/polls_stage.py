@@ -34,9 +34,10 @@ class Stage:
         """The exporter's process."""
         return self._exporter.pid
 
-    def change(self, *, jobs: float = 0.0, usage: bool = False) -> None:
-        """Replace a part of the jobs; give every reading another value."""
-        url = f"{self._cloud_url}/-/change?jobs={jobs}&usage={usage:d}"
+    def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
+        """Replace a part of the jobs; give every reading another value, or have it stay as it is (see
+        benchmarks.cloud)."""
+        url = f"{self._cloud_url}/-/change?jobs={jobs}&usage={usage:d}&still={still:d}"
         with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own, over http
             answer.read()
 
