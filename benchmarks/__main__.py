@@ -26,14 +26,14 @@ class _Part:
 
 
 _PARTS = (
+    _Part("polls", "Polls", lambda short: polls.run((100, 1_000), 3) if short else polls.run()),
+    _Part("calls", "Calls of a cloud's API", lambda short: calls.run(3) if short else calls.run()),
     _Part("scrape", "Scrapes, side by side", lambda short: scrape.run(short=short)),
     _Part("first", "The first scrape after a poll", lambda short: first.run(short=short)),
     _Part("busy", "Scrapes while polls run", lambda short: busy.run(short=short)),
     _Part("crowd", "Many scrapers, and slow ones", lambda short: crowd.run(short=short)),
     _Part("prometheus", "A real Prometheus", lambda short: prometheus.run(short=short)),
     _Part("decompressors", "Who can read it", lambda short: decompressors.run(short=short)),
-    _Part("calls", "Calls of a cloud's API", lambda short: calls.run(3) if short else calls.run()),
-    _Part("polls", "Polls", lambda short: polls.run((100, 1_000), 3) if short else polls.run()),
     _Part("churn", "Memory", lambda short: churn.run(1_000, 20) if short else churn.run()),
 )
 
