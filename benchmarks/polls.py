@@ -105,9 +105,9 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         )
     table.notes += [
         (
-            f"Medians of {rounds} turns (10th to 90th percentile), the kinds taking turns, and within each the exporters"
-            f" of all sizes, after a round that is not counted. A turn has one poll of the most jobs and {_REPEATED} of"
-            " fewer, of which the mean is taken. Ratios are those of one turn."
+            f"Medians of {rounds} turns (10th to 90th percentile), the kinds taking turns, and within each the"
+            " exporters of all sizes, after a round that is not counted. A turn has one poll of the most jobs and"
+            f" {_REPEATED} of fewer, of which the mean is taken. Ratios are those of one turn."
         ),
         (
             "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
