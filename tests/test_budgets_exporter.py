@@ -88,6 +88,7 @@ providers:
 """
 
 
+@pytest.mark.long
 def test_providers_of_an_account_share_its_budget_which_survives_a_restart(tmp_path: Path) -> None:
     async def life(hours: float) -> Exporter:
         exporter = _exporter(tmp_path, SHARED)
@@ -152,6 +153,7 @@ def test_without_a_state_file_a_start_in_mid_month_has_what_is_left_of_it(tmp_pa
     assert {entry.name for entry in tmp_path.iterdir()} == {"config.yaml"}
 
 
+@pytest.mark.long
 def test_a_spent_budget_shows_in_the_collectors_once_in_the_log_and_costs_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

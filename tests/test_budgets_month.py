@@ -24,6 +24,8 @@ from trainfleet_exporter.polling import Pace, Pacing, Poll, Schedule, Sweep
 from trainfleet_exporter.transport import Account, Attempt, Call, Holder, HttpSettings, Ledger, Limits, Transport
 from trainfleet_exporter.transport import ledger as ledger_module
 
+pytestmark = pytest.mark.long
+
 CALLS = 400_000
 PER_POLL = 20
 MAIN = Holder("account", "main")
@@ -127,7 +129,6 @@ def test_a_month_of_twenty_calls_a_minute_and_a_restart(tmp_path: Path, pages: d
     assert max(month.gaps("usage", JANUARY.ends - HOUR, JANUARY.ends + HOUR)) <= max(first) * 1.01
 
 
-@pytest.mark.long
 def test_a_month_of_several_collectors_of_different_importance(tmp_path: Path, pages: dict[Path, bytes]) -> None:
     collectors = {"job_counts": 2, "jobs": 5, "pools": 3, "usage": 20, "pods": 47}
     month = Month(pages, tmp_path / "state.json", CALLS, collectors)

@@ -201,6 +201,7 @@ def test_providers_of_one_account_slow_down_together_and_other_apis_do_not() -> 
     run_stepped(main)
 
 
+@pytest.mark.long
 def test_ten_accounts_of_which_one_is_throttled() -> None:
     """The other nine keep their interval; the throttled one obeys its hint to the millisecond, and recovers."""
 

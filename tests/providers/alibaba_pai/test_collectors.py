@@ -700,6 +700,7 @@ def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
     run(cloud, steps)
 
 
+@pytest.mark.long
 def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n:03}", RequestGPU="8") for n in range(400)]

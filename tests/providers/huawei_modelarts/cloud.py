@@ -69,6 +69,8 @@ class Cloud:
         self.v1_metrics: dict[tuple[str, str], list[Row]] = {}
         self.projects: list[Row] = [{"id": PROJECT, "name": "cn-north-4"}]
         self.page = 50
+        self.token_hours = 3
+        """How long a token of IAM's lives; really 24, in which a test would poll 1,440 times."""
         self.slow = 0.01
         """Seconds that an answer takes: others come in between."""
         self.answer: Callable[[str, httpx.Request], httpx.Response | None] = lambda path, request: None
@@ -99,7 +101,8 @@ class Cloud:
         if path == "/v3/projects":
             return httpx.Response(200, json={"projects": self.projects})
         token = f"token-{len(self.called('/v3/auth/tokens'))}"
-        told = {"expires_at": iso_time(START + 86400 * len(self.called("/v3/auth/tokens"))), "project": {"id": PROJECT}}
+        ends = START + 3600 * self.token_hours * len(self.called("/v3/auth/tokens"))
+        told = {"expires_at": iso_time(ends), "project": {"id": PROJECT}}
         assert body["auth"]["identity"]["methods"] == ["password"]
         return httpx.Response(201, json={"token": told}, headers={"X-Subject-Token": token})
 

@@ -63,6 +63,7 @@ def by_job(found: Samples, family: str, label: str = "") -> Mapping[str, str | f
     return {labels["job_id"]: labels[label] if label else value for labels, value in chosen}
 
 
+@pytest.mark.long
 def test_an_hour_of_a_mixed_world(tmp_path: Path) -> None:
     async def main() -> None:
         simulator = Simulator(seed=5, clouds=("modelarts",))

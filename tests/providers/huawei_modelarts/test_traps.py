@@ -59,7 +59,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 @trap("1.2 one token for many calls, renewed before it expires", PASSWORD)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     fleet.schedule.start()
-    await asyncio.sleep(23 * 3600)
+    await asyncio.sleep((cloud.token_hours - 1) * 3600)
     assert len(cloud.called("/v3/auth/tokens")) == 1
     assert {request.headers.get("x-auth-token") for request in cloud.requests[1:]} == {"token-1"}
     await asyncio.sleep(3600)
@@ -461,7 +461,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]
     fleet.schedule.start()
-    await asyncio.sleep(23.2 * 3600)
+    await asyncio.sleep((cloud.token_hours - 0.8) * 3600)
     broken = httpx.Response(503, json={"error": {"code": 503, "message": "down"}})
     cloud.answer = lambda path, request: broken if path.startswith("/v3") else None
     await asyncio.sleep(0.7 * 3600)  # the margin is over, the token is not
