@@ -72,6 +72,7 @@ def _remember_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_module, "_REMEMBERED", 1)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.lists(parts, min_size=1, max_size=6))
 def test_any_sequence_of_updates_shows_what_rendering_it_all_shows(sequence: list[list[object]]) -> None:

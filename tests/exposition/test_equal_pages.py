@@ -187,6 +187,7 @@ async def check(board: Board, plain: Plain) -> None:
             assert gzip.decompress(zipped) == expected
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(sequences(), st.sampled_from([300, 2000, 1 << 20]))
 def test_any_sequence_of_changes(sequence: list[tuple[int, str, list[object]]], limit: int) -> None:

@@ -196,6 +196,7 @@ async def _seen(given: Sequence[Answers], fleet: Callable[[Cloud], Fleet]) -> li
     return seen
 
 
+@pytest.mark.long
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

@@ -11,6 +11,7 @@ import pytest
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import V1, Caller
 from trainfleet_exporter.simulator.modelarts.catalog import TEAM_WORKSPACE
+from trainfleet_exporter.simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
 
 JOBS = f"{V1}/training-jobs"
 LISTS = ["diskReadRate", "diskWriteRate", "recvBytesRate", "sendBytesRate"]
@@ -179,3 +180,15 @@ def test_versions_come_and_go() -> None:
     assert len(caller.legacy.jobs) > len(before)
     assert seen <= {1, 4, 7, 8, 9, 10, 11, 12, 14}
     assert 8 in seen
+
+
+def test_what_is_told_of_readings_again_is_what_would_be_told_anew(caller: Caller) -> None:
+    series = TaskSeries()
+    job = next(job for job in caller.world.live() if job.running is not None and job.work_ended is None)
+    assert job.running is not None
+    for minutes in (0, 1, 5, 5, MOST_MINUTES, MOST_MINUTES + 7):
+        now = job.running + 60 * minutes
+        values = series.values(job, 0, "CpuCoreUsage", now)
+        assert len(values) == min(max(minutes, 1), MOST_MINUTES)
+        assert series.told(job, 0, "CpuCoreUsage", now, name="text", tell=str) == [str(value) for value in values]
+        assert series.told(job, 0, "CpuCoreUsage", now, name="other", tell=repr) == [repr(value) for value in values]

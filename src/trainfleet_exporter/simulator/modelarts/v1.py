@@ -6,9 +6,11 @@ Numbers are texts wherever they are readings, and a reading that is not there is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.exchange import Answer, ApiError
@@ -18,6 +20,8 @@ from trainfleet_exporter.simulator.modelarts.parameters import Call, choice_of, 
 from trainfleet_exporter.simulator.modelarts.phases import v1_status
 from trainfleet_exporter.simulator.world.jobs import Job, Role
 from trainfleet_exporter.simulator.world.nouns import DAY, GIB
+
+T = TypeVar("T")
 
 _BAD = "0105"
 _METRICS = {
@@ -170,8 +174,13 @@ def _mean_of_pods(call: Call, version: Job) -> dict[str, list[str]]:
         return {}
     means = {}
     for metric in _METRICS:
-        pods = [_readings(call, version, place, metric) for place in range(len(version.pods))]
-        means[metric] = [f"{fmean(column):.2f}" for column in zip(*pods, strict=True)]
+        charts = [_Chart(call, version, place, metric) for place in range(len(version.pods))]
+        if len(charts) == 1:
+            means[metric] = charts[0].told("mean", "{:.2f}".format)
+        else:
+            means[metric] = [
+                f"{fmean(column):.2f}" for column in zip(*(chart.told("value", float) for chart in charts), strict=True)
+            ]
     return means
 
 
@@ -201,9 +210,9 @@ def show_pod_metric_statistic(call: Call) -> Answer:
     place = names.index(call.ids[2])
     role = version.draft.roles[0]
     rows = [
-        {"metric": metric, "value": [f"{value:g}" for value in values]}
+        {"metric": metric, "value": values}
         for metric in [known[name] for name in asked] or list(_METRICS)
-        for values in _by_card(_readings(call, version, place, metric), _cards(role, metric, each=each))
+        for values in _Chart(call, version, place, metric).by_card(_cards(role, metric, each=each))
     ]
     return Answer({"metrics": rows, "interval": 1}, rows=[[row["metric"], row["value"][-1]] for row in rows])
 
@@ -215,14 +224,34 @@ def _cards(role: Role, metric: str, *, each: bool) -> int:
     return role.cards if each else min(role.cards, 1)
 
 
-def _by_card(values: list[float], cards: int) -> list[list[float]]:
-    """Cards differ a little, and their mean is the pod's reading."""
-    shares = [1 + 0.05 * (card - (cards - 1) / 2) / cards for card in range(cards)]
-    return [[round(share * value, 2) for value in values] for share in shares]
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    """The readings of one metric of one pod."""
+
+    call: Call
+    version: Job
+    place: int
+    metric: str
+
+    def by_card(self, cards: int) -> Iterator[list[str]]:
+        """Cards differ a little, and their mean is the pod's reading."""
+        for card in range(cards):
+            share = 1 + 0.05 * (card - (cards - 1) / 2) / cards
+            yield self.told(f"{card}/{cards}", partial(_of_card, share))
+
+    def told(self, name: str, tell: Callable[[float], T]) -> list[T]:
+        """Each as `tell` tells it, which `name` stands for."""
+        # Rates are bytes a second here, but kilobytes for disks.
+        scale = 1e6 if self.metric.endswith("BytesRate") else 1024 if self.metric.startswith("disk") else 1
+        return self.call.series.told(
+            self.version,
+            self.place,
+            _METRICS[self.metric],
+            self.call.legacy.present,
+            name=f"{self.metric} {name}",
+            tell=lambda value: tell(round(scale * (value or 0.0), 2)),
+        )
 
 
-def _readings(call: Call, version: Job, place: int, metric: str) -> list[float]:
-    # Rates are bytes a second here, but kilobytes for disks.
-    scale = 1e6 if metric.endswith("BytesRate") else 1024 if metric.startswith("disk") else 1
-    found = call.series.values(version, place, _METRICS[metric], call.legacy.present)
-    return [round(scale * (value or 0.0), 2) for value in found]
+def _of_card(share: float, value: float) -> str:
+    return f"{round(share * value, 2):g}"
