@@ -5,6 +5,7 @@ PyYAML only parses; nothing here constructs objects.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from trainfleet_exporter.errors import ConfigError, Fault
 _STANDARD = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(_STANDARD + tag for tag in ("str", "int", "float", "bool", "null", "timestamp", "value"))
 _MERGE_TAG = _STANDARD + "merge"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Builder:
@@ -70,6 +72,9 @@ class _Builder:
                 self._fault(key, loc, Rule.KEY_NOT_TEXT, found=found)
                 continue
             name = key.value
+            if _SURROGATE.search(name):  # as "\ud800" gives it: no text that could be looked up, or printed
+                self._fault(key, loc, Rule.CONTROL_CHARACTER)
+                continue
             line = _line(key)
             if name in first:
                 self._fault(key, (*loc, name), Rule.REPEATED_KEY, first=first[name])
