@@ -93,9 +93,18 @@ def test_a_slow_reader_holds_up_work_for_a_moment_only() -> None:
 
     moments = worked_while(answer, 10.0)
     assert 0.19 < moments[0] < 0.21
-    # From then on half of the time is the work's.
-    assert 0.4 < len(moments) * 0.01 / 10 < 0.8
+    # From then on half of the time is the work's; and all of it, when it is plain that the reader is slow.
+    assert 0.4 < len([moment for moment in moments if moment < 2]) * 0.01 / 2 < 0.8
+    assert len([moment for moment in moments if moment > 2]) * 0.01 / 8 > 0.99
     assert max(later - earlier for earlier, later in itertools.pairwise(moments)) < 0.21
+
+
+def test_what_is_due_for_everybody_is_an_answer_for_as_long_as_it_takes() -> None:
+    async def answer() -> None:
+        with answering(60):
+            await asyncio.sleep(100)
+
+    assert 0.4 < len(worked_while(answer, 10.0)) * 0.01 / 10 < 0.8
 
 
 def test_long_idleness_does_not_let_answers_hold_up_work_for_longer() -> None:

@@ -8,8 +8,8 @@ half a millisecond or so, by `await give_way()`:
               an answer is under way: waits till it has been sent, for half of the time at most
 
 So what comes from outside waits for one slice, not for one of each collector; and a page that leaves in a hundred
-pieces does not wait a hundred times. That answers go before all else is bounded: neither a slow reader nor a hundred
-quick ones must stop the polls.
+pieces does not wait a hundred times. That answers go before all else is bounded: an answer that takes seconds waits for
+its reader, and holds up nothing any more; and a hundred quick ones must not stop the polls either.
 
 Short work, some tenths of a millisecond such as to sign and send a call, begins by `await fit_in()`: it is done at
 once, several of a kind in one turn of the loop, until that turn has become long; who comes then waits in line, too.
@@ -27,6 +27,8 @@ _LONGEST = 0.2
 """Seconds that they are held up at a stretch, at most."""
 _SHORTEST = 0.01
 """Less than this is not worth holding them up."""
+_SLOW = 2.0
+"""Seconds from which on an answer is thought to wait for whoever reads it."""
 _TURN = 0.0005
 """Seconds of a turn of the loop after which no more short work is begun in it."""
 
@@ -149,11 +151,22 @@ def answer_comes() -> None:
 
 
 @contextmanager
-def answering() -> Iterator[None]:
-    """While an answer is made and sent: slices of long work wait for its end, as long as that is bearable."""
+def answering(seconds: float = _SLOW) -> Iterator[None]:
+    """While an answer is made and sent, or for so many seconds of that: slices of long work wait for its end, as long
+    as that is bearable."""
     line = _line()
     line.answer_begins()
+    is_quick = True
+
+    def is_slow() -> None:
+        nonlocal is_quick
+        is_quick = False
+        line.answer_ends()
+
+    slow = asyncio.get_running_loop().call_later(seconds, is_slow)
     try:
         yield
     finally:
-        line.answer_ends()
+        slow.cancel()
+        if is_quick:
+            line.answer_ends()

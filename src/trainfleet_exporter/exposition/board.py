@@ -26,6 +26,8 @@ _REST = 9
 """How many times as long as it took to make a page ready the next one has to wait: a tenth of the time goes into it."""
 _LONGEST_REST = 1.0
 """Seconds."""
+_LONGEST_PIECE = 60.0
+"""Seconds for which a piece that is overdue goes before polls, at most."""
 _OVERDUE = 5.0
 """Seconds after which slices of other work wait while a page is deflated, for half of the time: on a single core that
 they fill, the threads that deflate would have next to nothing of it."""
@@ -168,7 +170,7 @@ class Board:
             page = self.snapshot()
             for piece in page.undeflated():
                 await give_way()
-                with answering() if perf_counter() - began >= _OVERDUE else nullcontext():
+                with answering(_LONGEST_PIECE) if perf_counter() - began >= _OVERDUE else nullcontext():
                     await self._deflater.run(piece.deflate)
             for fmt in Format:
                 await give_way()
