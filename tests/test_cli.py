@@ -50,6 +50,9 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
         ["--config.file=x", "--web.telemetry-path=/config"],
         ["--config.file=x", "--web.listen-address=nonsense"],
         ["--config.file=x", "--web.listen-address=:99999"],
+        ["--config.file=x", "--web.max-connections=1"],
+        ["--config.file=x", "--web.max-connections=many"],
+        ["--config.file=x", f"--web.max-connections={'9' * 5000}"],
         ["once"],
         ["nonsense"],
     ],
@@ -74,7 +77,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert trainfleet_exporter.__version__ in printed
-    web = ("--web.listen-address", "--web.telemetry-path", "--web.enable-lifecycle")
+    web = ("--web.listen-address", "--web.telemetry-path", "--web.enable-lifecycle", "--web.max-connections")
     for flag in ("--config.file", "--config.check", *web, "--log.level", "--log.format"):
         assert flag in printed
 

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import platform as python_platform
+import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartE
 from trainfleet_exporter.hangup import Hangup
 from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.web.guests import LIMIT
 from trainfleet_exporter.web.security import Gate
 from trainfleet_exporter.web.server import split_address
 
@@ -95,6 +97,7 @@ def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
         addresses=_addresses(options),
         telemetry_path=options.web_telemetry_path,
         enable_lifecycle=options.web_enable_lifecycle,
+        max_connections=options.web_max_connections,
         gate=gate,
     )
 
@@ -240,6 +243,12 @@ def _listen_address(value: str) -> str:
     return value
 
 
+def _max_connections(value: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", value) or not 2 <= int(value) <= 65535:
+        raise argparse.ArgumentTypeError(f"{value[:20]!r}: a number of 2 to 65535 is allowed")
+    return int(value)
+
+
 def _telemetry_path(value: str) -> str:
     # With two strokes in front it would be another host in the links of pages.
     if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
@@ -271,6 +280,14 @@ def _daemon_parser() -> argparse.ArgumentParser:
         dest="web_enable_lifecycle",
         action="store_true",
         help="reload the config on POST or PUT to /-/reload, too, and not only on SIGHUP",
+    )
+    parser.add_argument(
+        "--web.max-connections",
+        dest="web_max_connections",
+        metavar="N",
+        type=_max_connections,
+        default=LIMIT,
+        help=f"how many connections there may be at a time, and half as many of one address; default: {LIMIT}",
     )
     version = f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {python_platform.python_version()})"
     parser.add_argument("--version", action="version", version=version)

@@ -18,6 +18,7 @@ from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.reload import Reloader
 from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.guests import LIMIT
 from trainfleet_exporter.web.security import Gate, Guard
 from trainfleet_exporter.web.server import WebServer, listen_on_each
 
@@ -36,6 +37,8 @@ class WebSettings:
     addresses: Sequence[str] = (":10075",)
     telemetry_path: str = "/metrics"
     enable_lifecycle: bool = False
+    max_connections: int = LIMIT
+    """How many there may be at a time."""
     notice: str = ""
     """What readers of the status page must know before they believe it."""
     gate: Gate | None = None
@@ -76,7 +79,7 @@ class Daemon:
         )
         sockets = listen_on_each(web.addresses)
         self._gate = web.gate
-        self.server = _server(make_app(pages), sockets, web.gate)
+        self.server = _server(make_app(pages), sockets, web)
         self._ready_pages: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -132,10 +135,12 @@ class Daemon:
         log.info("stopped")
 
 
-def _server(app: ASGIApp, sockets: Sequence[socket.socket], gate: Gate | None) -> WebServer:
-    if gate is None:
-        return WebServer(app, sockets)
-    return WebServer(Guard(app, gate), sockets, tls=gate.context if gate.has_tls else None)
+def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) -> WebServer:
+    tls = None
+    if web.gate is not None:
+        app = Guard(app, web.gate)
+        tls = web.gate.context if web.gate.has_tls else None
+    return WebServer(app, sockets, tls=tls, max_connections=web.max_connections)
 
 
 def _in_words(exporter: Exporter) -> str:

@@ -15,7 +15,7 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.web.secured import Served, serving, trusting
-from trainfleet_exporter.web import server as server_module
+from trainfleet_exporter.web.connection import IDLE_SECONDS
 from trainfleet_exporter.web.tls import _CIPHERS, make_context, names_of, read_pair
 from trainfleet_exporter.web.web_config import read_web_config
 
@@ -322,7 +322,7 @@ def test_a_client_that_does_not_say_goodbye_is_not_waited_for(site: Site) -> Non
         began = asyncio.get_running_loop().time()
         while await reader.read(100_000):  # the answer, and the server's goodbye, of which nothing is understood
             pass
-        idle = server_module._KEEP_ALIVE_SECONDS
+        idle = IDLE_SECONDS
         assert idle <= asyncio.get_running_loop().time() - began < idle + 2
         writer.close()
 

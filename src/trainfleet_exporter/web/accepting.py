@@ -14,6 +14,9 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
+
+from trainfleet_exporter.web.guests import Guest, Guests
 
 log = logging.getLogger(__name__)
 
@@ -64,21 +67,24 @@ class Shortage:
 
 
 class Acceptor:
-    """Gives each connection of one listening socket a protocol of its own. Takes the place of an asyncio.Server.
+    """Gives each connection of one listening socket a protocol of its own, if it may come in.
 
-    `tls` is asked for each connection by what it is to be made; without it there is no TLS.
+    It takes the place of an asyncio.Server. `tls` is asked for each connection by what it is to be made; without it
+    there is no TLS.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        protocol: Callable[[], asyncio.BaseProtocol],
+        protocol: Callable[[Guest], asyncio.BaseProtocol],
         *,
+        guests: Guests,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None,
         shortage: Shortage,
     ) -> None:
         self._sock = sock
         self._protocol = protocol
+        self._guests = guests
         self._tls = tls
         self._shortage = shortage
         self._loop = asyncio.get_running_loop()
@@ -129,17 +135,29 @@ class Acceptor:
                 self._again = self._loop.call_later(_PAUSE, self._watch)
                 self._shortage.noted(error)
                 return
-            task = self._loop.create_task(self._begin(connection, address[0]))
+            guest = self._guests.admit(address[0])
+            if guest is None:
+                connection.close()
+                continue
+            task = self._loop.create_task(self._begin(connection, address[0], guest))
+            guest.end = task.cancel
             self._beginning.add(task)
-            task.add_done_callback(self._beginning.discard)
+            task.add_done_callback(partial(self._begun, connection, guest))
 
-    async def _begin(self, connection: socket.socket, client: str) -> None:
+    def _begun(self, connection: socket.socket, guest: Guest, task: asyncio.Task[None]) -> None:
+        self._beginning.discard(task)
+        if task.cancelled():  # maybe before it did anything
+            connection.close()
+            guest.leave()
+
+    async def _begin(self, connection: socket.socket, client: str, guest: Guest) -> None:
+        protocol = partial(self._protocol, guest)
         try:
             if self._tls is None:
-                await self._loop.connect_accepted_socket(self._protocol, connection)
+                await self._loop.connect_accepted_socket(protocol, connection)
             else:
                 await self._loop.connect_accepted_socket(
-                    self._protocol,
+                    protocol,
                     connection,
                     ssl=await self._context(self._tls, connection),
                     ssl_handshake_timeout=_HANDSHAKE_SECONDS,
@@ -147,6 +165,7 @@ class Acceptor:
                 )
         except OSError as error:  # gone, or no TLS that both sides speak: the client's matter
             reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
+            guest.leave()
             log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
 
     @staticmethod

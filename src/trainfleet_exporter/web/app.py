@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfleet_exporter.exposition import Board
 from trainfleet_exporter.telemetry import Telemetry
@@ -48,7 +49,7 @@ class Pages:
     """Reads the config again; None where nobody may ask for that by a request."""
 
 
-def make_app(pages: Pages) -> Starlette:
+def make_app(pages: Pages) -> ASGIApp:
     """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
     sources = Sources(
         board=pages.board,
@@ -85,7 +86,7 @@ def make_app(pages: Pages) -> Starlette:
         outcome = await pages.reload()
         return PlainTextResponse(outcome.text, status_code=200 if outcome.success else 500)
 
-    return Starlette(
+    starlette = Starlette(
         routes=[
             Route(pages.telemetry_path, MetricsEndpoint(pages.board, pages.telemetry), methods=["GET", "HEAD"]),
             Route("/", StatusPage(sources).answer),
@@ -95,6 +96,31 @@ def make_app(pages: Pages) -> Starlette:
             Route("/-/reload", reload, methods=["POST", "PUT"]),
         ]
     )
+    return _guarded(starlette)
+
+
+_HEADERS = {
+    # For browsers: whatever is shown is what it is said to be, runs nothing, and is no part of another site's page.
+    b"x-content-type-options": b"nosniff",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"x-frame-options": b"DENY",
+}
+
+
+def _guarded(app: ASGIApp) -> ASGIApp:
+    """The application, whose answers have these headers unless they have their own."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        async def adding(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                headers = [header for header in _HEADERS.items() if header[0] not in own]
+                message = {**message, "headers": [*message["headers"], *headers]}
+            await send(message)
+
+        await app(scope, receive, adding)
+
+    return call
 
 
 def _comes_from_elsewhere(request: Request) -> bool:

@@ -1,32 +1,232 @@
-"""One client's connection: HTTP/1.1 as uvicorn speaks it, and a way for an answer to end its connection at once."""
+"""One client's connection: HTTP/1.1 as uvicorn speaks it, with limits, and a way for an answer to end it at once.
+
+    connected ──10 s for all of the request's head──► served ──300 s for all of the answer──► idle ──75 s──► closed
+                     ▲                                                                         │
+                     └─────────────────────── the first byte of the next one ──────────────────┘
+
+uvicorn itself waits for requests, for what is left of them and for readers of answers as long as they like, and keeps
+whatever they send. The pages need nothing but a request's head: what follows it is read and thrown away.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
 from trainfleet_exporter.slices import answer_comes
+from trainfleet_exporter.web.guests import Guest
+
+log = logging.getLogger(__name__)
 
 _EXTENSION = "trainfleet_exporter.connection"
 """Our name among the extensions of an ASGI scope."""
+
+HEAD_SECONDS = 10.0
+"""How long a request may be on its way, from the connection or from its first byte to the end of its head."""
+ANSWER_SECONDS = 300.0
+"""How long an answer may be made and taken: far longer than any scrape may last."""
+IDLE_SECONDS = 75
+"""How long a connection may be idle: longer than a scrape interval, so that Prometheus keeps its own (and its TLS)."""
+_PARTING_SECONDS = 10.0
+"""How long a client has to take what was written before its connection was closed."""
+REQUEST_BYTES = 64 << 10
+"""Of a request, its head and what follows it."""
+TARGET_BYTES = 8 << 10
+"""Of a request's target (path and query)."""
+_LINGER_SECONDS = 1.0
+"""How long a client that was refused may go on sending what nobody reads."""
+_REFUSAL = (
+    b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s\n"
+)
+_PIPELINED = 16
+"""Requests that may wait for the answer to one before them."""
+
+
+class _TooManyError(Exception):
+    """More requests than a connection may have waiting."""
+
+
+class _FromStrangers(logging.Filter):
+    """What uvicorn warns of is what strangers send, by which anybody could fill a log: shown with all details only."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno != logging.WARNING or log.isEnabledFor(logging.DEBUG)
+
+
+_LOG = logging.getLogger("uvicorn.error.connection")
+_LOG.addFilter(_FromStrangers())
 
 
 class Connection(HttpToolsProtocol):
     """Tells each request's application how to abort its connection (see `abort_of`), and long work of its coming."""
 
+    def __init__(
+        self,
+        config: Any,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        *,
+        guest: Guest,
+    ) -> None:
+        super().__init__(config=config, server_state=server_state, app_state=app_state)
+        self.logger = _LOG
+        self._guest = guest
+        self._deadline: asyncio.TimerHandle | None = None
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being answered; others may wait behind it."""
+        self._is_idle = False
+        """Whether nothing has come since the last answer."""
+        self._in_head = False
+        """Whether a part of a request's head has come, and not all of it."""
+        self._in_request = False
+        """Whether a part of a request has come, and not all of it."""
+        self._taken = 0
+        """Bytes that have come of it."""
+        self._is_deaf = False
+        """Whether nothing is read any more, for what came last was no request that can be answered."""
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._guest.end = self._break_off
+        self._within(HEAD_SECONDS, self._give_up_request)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._within(0, None)
+        self._guest.leave()
+        super().connection_lost(exc)
+        self._answering = None  # which has this connection, in a circle
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf or self.transport.is_closing():
+            return
+        if self._is_idle:
+            self._is_idle = False
+            self._within(HEAD_SECONDS, self._give_up_request)
+        self._taken += len(data)
+        super().data_received(data)
+        if self._in_request and self._taken > REQUEST_BYTES and not self._is_deaf:
+            self._refuse(431 if self._in_head else 413)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """It has been idle for long enough."""
+        self._part()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._in_head = self._in_request = True
+
     def on_headers_complete(self) -> None:
         """The request is known, and its handler about to begin."""
-        super().on_headers_complete()
+        if len(self.pipeline) >= _PIPELINED:
+            raise _TooManyError
+        app = self.app
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.url) > TARGET_BYTES:
+            self.app = _refusing(414)
+        elif size + len(self.url) > REQUEST_BYTES:
+            self.app = _refusing(431)
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = app
+        self._in_head = False
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and cycle.scope is self.scope:  # else it was no request that is answered
             abort = partial(_abort, weakref.ref(cycle), self.transport)  # weak: the cycle has the scope
             self.scope["extensions"] = {_EXTENSION: {"abort": abort}}
             answer_comes()
+
+    def on_message_complete(self) -> None:
+        """The last byte of a request."""
+        super().on_message_complete()
+        self._in_request = False
+        self._taken = 0
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        self._guest.serve()
+        self._within(ANSWER_SECONDS, self._break_off)
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """All of an answer has been written."""
+        self._answering = None
+        super().on_response_complete()
+        if self._answering is None:  # else the next one has begun
+            self._guest.wait()
+            if self.transport.is_closing():
+                self._within(_PARTING_SECONDS, self.transport.abort)
+            elif self._in_request:
+                self._within(HEAD_SECONDS, self._give_up_request)
+            else:
+                self._is_idle = True
+                self._within(0, None)  # uvicorn has a time of its own for that
+
+    def send_400_response(self, msg: str) -> None:
+        """What has come is no request."""
+        self._refuse(400)
+
+    # The limits.
+
+    def _within(self, seconds: float, action: Callable[[], None] | None) -> None:
+        """Do this after so many seconds, unless something else is to be done by then."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(seconds, action) if action is not None else None
+
+    def _give_up_request(self) -> None:
+        """The rest of a request has not come in time."""
+        log.debug("a request of %s did not come in time", self.client)
+        if self._in_head:
+            self._refuse(408)
+        else:
+            self._part()
+
+    def _refuse(self, status: int) -> None:
+        """Read no more. Say why, unless an answer is under way: then that one is the last."""
+        self._is_deaf = True
+        if self._answering is not None:
+            self.cycle.keep_alive = False  # of the last one that waits
+        elif self._in_request and not self._in_head:
+            self._part()  # it has had its answer
+        else:
+            reason = HTTPStatus(status).phrase
+            self.transport.write(_REFUSAL % (status, reason.encode(), len(reason) + 1, reason.encode()))
+            # Closed at once, with bytes of the client's unread, the answer would be lost on its way.
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+                self._within(_LINGER_SECONDS, self.transport.abort)
+            else:
+                self._part()
+
+    def _part(self) -> None:
+        """Close it, as soon as the client has what was written."""
+        self.transport.close()
+        self._within(_PARTING_SECONDS, self.transport.abort)
+
+    def _break_off(self) -> None:
+        if self._answering is None:
+            self.transport.abort()
+        else:
+            _abort(weakref.ref(self._answering), self.transport)
+
+
+def _refusing(status: int) -> ASGIApp:
+    """An application that answers so, and closes."""
+    return PlainTextResponse(f"{HTTPStatus(status).phrase}\n", status, {"connection": "close"})
 
 
 def _abort(answer: weakref.ref[RequestResponseCycle], transport: asyncio.Transport) -> None:

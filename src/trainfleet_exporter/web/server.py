@@ -19,14 +19,13 @@ import uvicorn
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.accepting import Acceptor, Shortage
-from trainfleet_exporter.web.connection import Connection
+from trainfleet_exporter.web.connection import IDLE_SECONDS, Connection
+from trainfleet_exporter.web.guests import LIMIT, Guest, Guests
 
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _TICK_SECONDS = 1.0
-_KEEP_ALIVE_SECONDS = 75
-"""How long a connection may be idle: longer than a scrape interval, so that Prometheus keeps its own (and its TLS)."""
 _DRAIN_SECONDS = 2.0
 _CUT_OFF_SECONDS = 0.5
 """How long handlers have to notice that their connection was cut off."""
@@ -38,16 +37,22 @@ class _Server(uvicorn.Server):
     Its own end would cancel the handlers of slow clients, and log a trace for each; here their connections are cut.
     """
 
-    def __init__(self, config: uvicorn.Config, tls: Callable[[], Awaitable[ssl.SSLContext]] | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, tls: Callable[[], Awaitable[ssl.SSLContext]] | None, guests: Guests
+    ) -> None:
         super().__init__(config)
         self._tls = tls
+        self._guests = guests
         self.accepting = asyncio.Event()
         self._leaving = asyncio.Event()
         self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         shortage = Shortage()
-        self._acceptors = [Acceptor(sock, self._protocol, tls=self._tls, shortage=shortage) for sock in sockets or ()]
+        self._acceptors = [
+            Acceptor(sock, self._protocol, guests=self._guests, tls=self._tls, shortage=shortage)
+            for sock in sockets or ()
+        ]
         self.started = True
         self.accepting.set()
 
@@ -89,11 +94,10 @@ class _Server(uvicorn.Server):
                 connection.shutdown()
             await asyncio.sleep(0.02)
 
-    def _protocol(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # whatever is configured
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+    def _protocol(self, guest: Guest) -> Connection:
+        return Connection(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, guest=guest
         )
-        return made
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -103,7 +107,8 @@ class _Server(uvicorn.Server):
 class WebServer:
     """One application on one or more listening sockets. `addresses` tells where it really listens.
 
-    `tls` gives what the next connection's TLS is made by; without it there is none.
+    `tls` gives what the next connection's TLS is made by; without it there is none. `max_connections` is how many there
+    may be at a time, on all sockets together.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class WebServer:
         sockets: Sequence[socket.socket],
         *,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
+        max_connections: int = LIMIT,
     ) -> None:
         self._sockets = list(sockets)
         self.addresses = [_address_text(sock) for sock in self._sockets]
@@ -124,11 +130,12 @@ class WebServer:
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=IDLE_SECONDS,
                 proxy_headers=False,
                 server_header=False,
             ),
             tls,
+            Guests(max_connections),
         )
         self._task: asyncio.Task[None] | None = None
 

@@ -1,0 +1,78 @@
+"""Slow clients before the door of a whole process: scrapes beside them are answered, and they are shown out."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
+from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.web.connection import HEAD_SECONDS
+
+HEAD = b"GET /metrics HTTP/1.1\r\nhost: x\r\nuser-agent: a very slow one\r\naccept: */*\r\n\r\n"
+SLOW, IDLE = 500, 50
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with running_cloud(seed=1, clouds=CLOUDS) as (_, address):
+        path = tmp_path_factory.mktemp("door") / "config.yaml"
+        path.write_text(Simulator(clouds=CLOUDS).config_yaml(address), encoding="utf-8")
+        yield path
+
+
+async def _come(port: int, *, drip: bytes) -> bytes:
+    """Send a byte a second of it, till there is no more or the connection ends; what was answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answer = asyncio.create_task(reader.read())
+    try:
+        for byte in drip:
+            writer.write(bytes((byte,)))
+            await asyncio.wait([answer], timeout=1)
+            if answer.done():
+                break
+        return await answer
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def _scrape(exporter: ExporterProcess) -> list[int]:
+    """Scrape once a second, each time by a new connection, as long as anybody could still be there."""
+    statuses: list[int] = []
+    for _ in range(int(HEAD_SECONDS) + 5):
+        async with httpx.AsyncClient(base_url=exporter.url, trust_env=False, timeout=10) as client:
+            statuses.append((await client.get("/metrics")).status_code)
+        await asyncio.sleep(1)
+    return statuses
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limit", [512, 100])
+def test_scrapes_are_answered_beside_slow_clients_who_are_shown_out(config: Path, tmp_path: Path, limit: int) -> None:
+    arguments = [f"--config.file={config}", f"--web.max-connections={limit}"]
+    with running_exporter(arguments, tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        port = int(exporter.url.rpartition(":")[2])
+
+        async def visit() -> tuple[list[int], list[bytes]]:
+            clients = [_come(port, drip=HEAD) for _ in range(SLOW)] + [_come(port, drip=b"") for _ in range(IDLE)]
+            async with asyncio.timeout(120):
+                return await asyncio.gather(_scrape(exporter), asyncio.gather(*clients))
+
+        statuses, answers = asyncio.run(visit())
+        assert set(statuses) == {200}
+        assert len(answers) == SLOW + IDLE  # every connection has ended
+        assert set(answers[SLOW:]) == {b""}
+        assert not [answer for answer in answers if answer and not answer.startswith(b"HTTP/1.1 408 ")]
+        # Where fewer may come, those who came first made room for those who came later, and these say nothing.
+        assert any(answers) == (limit == 512)
+        assert exporter.log.count("more connections than are allowed") == 1
+        assert exporter.end(signal=signal.SIGTERM) == 0
