@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint generate faults bench cost image lock clean
+.PHONY: help demo test lint generate faults fuzz bench cost image lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the
 faults: $(VENV)/.dev ## run every operation under every fault, and write docs/faults.md
 	$(BIN)/python -m tests.faults
 
+fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, ten minutes for each target (Linux only)
+	$(BIN)/python -m fuzz
+
 bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks
 
@@ -45,6 +48,8 @@ lock: $(VENV)/.dev ## pin names, versions and hashes anew
 	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build -o requirements/runtime.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build --group dev --group vendor -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-header --upgrade --group fuzz -o requirements/fuzz.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +63,10 @@ $(VENV)/.dev: pyproject.toml requirements/dev.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@ $(VENV)/.runtime
+
+$(VENV)/.fuzz: $(VENV)/.dev requirements/fuzz.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	touch $@
 
 clean: ## forget the environment and every cache
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

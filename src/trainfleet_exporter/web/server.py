@@ -122,18 +122,7 @@ class WebServer:
         self._sockets = list(sockets)
         self.addresses = [_address_text(sock) for sock in self._sockets]
         self._server = _Server(
-            uvicorn.Config(
-                app,
-                http=Connection,
-                ws="none",
-                loop="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                timeout_keep_alive=IDLE_SECONDS,
-                proxy_headers=False,
-                server_header=False,
-            ),
+            protocol_config(app),
             tls,
             Guests(max_connections),
         )
@@ -156,6 +145,22 @@ class WebServer:
             self._task = None
         for sock in self._sockets:
             sock.close()
+
+
+def protocol_config(app: Any) -> uvicorn.Config:
+    """How an application's connections speak HTTP."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        proxy_headers=False,
+        server_header=False,
+    )
 
 
 def listen(address: str) -> list[socket.socket]:

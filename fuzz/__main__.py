@@ -1,0 +1,90 @@
+"""`python -m fuzz [TARGET ...] [--seconds 600]`: each target for so long, and a table of how far it came.
+
+What is found new is kept in the corpus, as far as it leads to code that nothing kept before does. An input that breaks
+something is left in `fuzz/found`; put it into the corpus once that is mended. The exit code is 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fuzz.targets import TARGETS
+
+_HERE = Path(__file__).parent
+_SLOWEST = 10
+"""Seconds after which one input is taken for a hang."""
+_LARGEST = 8192
+"""Bytes of an input."""
+_MEMORY = 2048
+"""MiB after which one is taken for a bomb."""
+_PROGRESS = re.compile(r"#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
+_DONE = re.compile(r"Done (\d+) runs")
+
+
+def main() -> int:
+    """Fuzz, tell, and keep what is new."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help=f"of: {', '.join(TARGETS)}; default: all")
+    parser.add_argument("--seconds", type=int, default=600, help="for each target; default: 600")
+    options = parser.parse_args()
+    unknown = [name for name in options.targets if name not in TARGETS]
+    if unknown:
+        parser.error(f"no target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    print("| target | executions | a second | coverage (edges) | features | broken by |\n|---|---|---|---|---|---|")
+    faults = 0
+    for name in options.targets or TARGETS:
+        row, found = _fuzz(name, options.seconds)
+        faults += len(found)
+        print(f"| {name} | {' | '.join(row)} | {', '.join(found) or 'nothing'} |", flush=True)
+    return 1 if faults else 0
+
+
+def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
+    corpus = _HERE / "corpus" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    broken = _HERE / "found"
+    broken.mkdir(exist_ok=True)
+    before = set(broken.glob(f"{name}-*"))
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [
+            f"-max_total_time={seconds}",
+            f"-timeout={_SLOWEST}",
+            f"-rss_limit_mb={_MEMORY}",
+            f"-max_len={_LARGEST}",
+            f"-artifact_prefix={broken}/{name}-",
+            "-print_final_stats=1",
+        ]
+        said = _run(name, [*arguments, folder, str(corpus)])
+        if set(broken.glob(f"{name}-*")) == before:
+            _run(name, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), folder])  # the smallest of what is new
+    progress = _PROGRESS.findall(said)
+    runs = int((_DONE.findall(said) or [(progress or [("0",)])[-1][0]])[0])
+    _, edges, features = (progress or [("0", "0", "0")])[-1]
+    found = sorted(path.name for path in set(broken.glob(f"{name}-*")) - before)
+    if not found and not _DONE.search(said):
+        print(said[-3000:], file=sys.stderr)
+        found = ["an end of its own"]
+    return (f"{runs:,}", f"{runs / seconds:,.0f}", edges, features), found
+
+
+def _run(name: str, arguments: list[str]) -> str:
+    command = [sys.executable, "-m", "fuzz.run", name, *arguments]
+    done = subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

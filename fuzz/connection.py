@@ -1,0 +1,189 @@
+"""One client's connection, fed whatever a stranger may send, in whatever pieces: the target `http`.
+
+The pages, the application and the protocol are the real ones; the loop's time is stepped, and the socket is a transport
+that keeps what is written. The first byte of an input says how the rest comes, see `_Manner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tests.support.clock import SteppedLoop
+from uvicorn.server import ServerState
+
+from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
+from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.connection import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection
+from trainfleet_exporter.web.guests import Guests
+from trainfleet_exporter.web.server import protocol_config
+
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+_PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
+"""Seconds after which no connection is left on which nothing comes any more."""
+
+
+class _Clock:
+    """Stands for the wall clock, which does not matter here."""
+
+    def shift(self, seconds: float) -> None:
+        """It goes on."""
+
+
+class _Manner:
+    """How a client behaves: one byte."""
+
+    def __init__(self, byte: int) -> None:
+        self.size = 1 << (byte & 0b111) if byte & 0b1000 else 1 << 20
+        """Bytes of the pieces that it sends."""
+        self.is_slow = bool(byte & 0b1_0000)
+        """Whether there are two seconds between them."""
+        self.reads = not byte & 0b10_0000
+        """Whether it takes what it is answered."""
+        self.leaves = bool(byte & 0b100_0000)
+        """Whether it breaks off, having sent all."""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What it sends, one after another."""
+        for at in range(0, len(data), self.size):
+            yield data[at : at + self.size]
+
+
+class _Transport(asyncio.Transport):
+    """A socket's other side."""
+
+    def __init__(self, protocol: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__({"peername": ("192.0.2.1", 40000), "sockname": ("192.0.2.2", 10075)})
+        self._protocol = protocol
+        self._loop = loop
+        self._is_stuck = False
+        self._is_closing = False
+        self.is_lost = False
+        self.written = bytearray()
+
+    def stick(self) -> None:
+        """Take nothing any more."""
+        self._is_stuck = True
+        self._protocol.pause_writing()
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        self.written += data
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            if not self._is_stuck:  # else there is something left to be taken
+                self._loop.call_soon(self._lose)
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._loop.call_soon(self._lose)
+
+    def _lose(self) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self._protocol.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class _Witness(logging.Handler):
+    """Keeps what should not have happened."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+        self.setFormatter(logging.Formatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(self.format(record))
+
+
+class _Place:
+    """A server without a socket, with a page of each kind."""
+
+    def __init__(self) -> None:
+        self.loop = SteppedLoop(_Clock())
+        self.witness = _Witness()
+        self.guests = Guests(2)
+        self.state = ServerState()
+        board, telemetry = Board(), Telemetry()
+        objects = [
+            Workspace("1", "one"),
+            JobCount("1", Status.RUNNING, "Running", 3),
+            FinishedCount("1", Status.FAILED, 2),
+        ]
+        board.put("part", Renderer(RenderSettings(deny=(), job_labels=())).render("p", objects))
+        telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
+        pages = Pages(board=board, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n")
+        self.config = protocol_config(make_app(pages))
+        self.config.load()
+
+    async def visit(self, manner: _Manner, data: bytes) -> _Transport:
+        """A client comes, and nothing is left of it."""
+        loop = asyncio.get_running_loop()
+        guest = self.guests.admit("192.0.2.1")
+        assert guest is not None
+        protocol = Connection(config=self.config, server_state=self.state, app_state={}, guest=guest)
+        transport = _Transport(protocol, loop)
+        protocol.connection_made(transport)
+        if not manner.reads:
+            transport.stick()
+        for piece in manner.pieces(data):
+            if transport.is_closing():
+                break
+            protocol.data_received(piece)
+            await asyncio.sleep(2.0 if manner.is_slow else 0)
+        if manner.leaves:
+            transport.abort()
+        await asyncio.sleep(_PATIENCE)
+        return transport
+
+
+@cache
+def _place() -> _Place:
+    return _Place()
+
+
+def http(data: bytes) -> None:
+    """A client's bytes: it gets answers or refusals, none of them a fault of the exporter's, and is gone in the end."""
+    place = _place()
+    place.witness.seen.clear()
+    wrong: list[dict[str, Any]] = []
+    place.loop.set_exception_handler(lambda _, context: wrong.append(context))
+    asyncio.set_event_loop(place.loop)
+    logs = [logging.getLogger(), logging.getLogger("uvicorn.error")]
+    for log in logs:
+        log.addHandler(place.witness)
+    try:
+        transport = place.loop.run_until_complete(place.visit(_Manner(data[0] if data else 0), data[1:]))
+    finally:
+        for log in logs:
+            log.removeHandler(place.witness)
+    assert not wrong, wrong
+    assert not place.witness.seen, place.witness.seen
+    assert not transport.written or transport.written.startswith(b"HTTP/1.1 ")
+    assert all(int(status) < 500 for status in _STATUS.findall(transport.written)), transport.written
+    assert transport.is_lost
+    assert not place.guests
+    assert not place.state.connections
+    assert not place.state.tasks

@@ -1,0 +1,247 @@
+"""What is fuzzed: functions of bytes, which raise only if something is wrong with the exporter."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from fuzz.connection import http
+from trainfleet_exporter import quantities
+from trainfleet_exporter.config import Config, load_config, redacted
+from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
+from trainfleet_exporter.config.schema import ProviderConfig
+from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
+from trainfleet_exporter.exposition import Format, Renderer, RenderSettings, accepts_gzip, choose
+from trainfleet_exporter.exposition.families import KEYS
+from trainfleet_exporter.model import UsageValues
+from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics
+from trainfleet_exporter.providers.alibaba_pai import translate as pai
+from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
+from trainfleet_exporter.providers.huawei_modelarts import aom_vectors, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.transport.body import decode_json
+from trainfleet_exporter.web.login import credentials
+from trainfleet_exporter.web.web_config import read_web_config
+
+Row = Mapping[str, Any]
+
+_NOW = 1_767_323_045.0
+_ENVIRON = {"KEY": "value", "EMPTY": "", "NUMBER": "7", "HOME": "/nowhere"}
+_RENDERER = Renderer(RenderSettings(job_labels=("team",)))
+
+
+@cache
+def _folder() -> Path:
+    """Of this process; what is in memory is not written to a disk."""
+    memory = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+
+
+@cache
+def _platforms() -> Mapping[str, type[ProviderConfig]]:
+    return {name: platform.config for name, platform in installed_platforms().items()}
+
+
+def _clear(faults: tuple[Fault, ...]) -> None:
+    """Each fault is one line that can be printed and says something."""
+    assert faults
+    for fault in faults:
+        assert str(fault).isprintable(), fault
+        assert fault.message
+
+
+def config(data: bytes) -> None:
+    """A config file: a Config, which can be shown, or faults."""
+    path = _folder() / "config.yaml"
+    path.write_bytes(data)
+    try:
+        found = load_config(path, environ=_ENVIRON, platforms=_platforms())
+    except ConfigError as error:
+        _clear(error.faults)
+    else:
+        assert isinstance(found, Config)
+        assert redacted(found)
+
+
+def web_config(data: bytes) -> None:
+    """A web config file: what it says, or faults."""
+    path = _folder() / "web.yaml"
+    path.write_bytes(data)
+    try:
+        found = read_web_config(path)
+    except ConfigError as error:
+        _clear(error.faults)
+    else:
+        if found.config is None:
+            _clear(tuple(found.faults))
+
+
+def accept(data: bytes) -> None:
+    """Headers of a scrape, as a server has them, a line each: Accept, Accept-Encoding, Authorization."""
+    given, coding, login, *_ = [*data.split(b"\n"), b"", b""]
+    assert choose(given.decode("latin-1")) in Format
+    assert accepts_gzip(coding.decode("latin-1")) in {True, False}
+    found = credentials([login])
+    assert found is None or b":" not in found[0]
+
+
+def quantity(data: bytes) -> None:
+    """A text as a Kubernetes quantity, and as any field of a cloud's JSON."""
+    text = data.decode("utf-8", "replace")
+    found = quantities.parse_quantity(text)
+    assert found is None or found >= 0
+    decoded = decode_json(data)
+    for value in (text, decoded):
+        fields = {"key": value}
+        for read in (quantities.quantity, quantities.number, quantities.whole):
+            amount = read(fields, "key")
+            assert amount is None or (math.isfinite(amount) and amount >= 0), (read, value)
+        moment = quantities.utc_time(fields, "key")
+        assert moment is None or math.isfinite(moment)
+        assert isinstance(quantities.text(fields, "key"), str)
+        assert quantities.flag(fields, "key") in {True, False, None}
+        for row in quantities.mappings(fields, "key"):
+            assert isinstance(row, Mapping)
+
+
+def duration(data: bytes) -> None:
+    """A duration of the config: what is read is written the same way, but for leading zeros and larger units."""
+    try:
+        seconds = parse_duration(data.decode("utf-8", "replace"))
+    except ValueError:
+        return
+    assert 0 <= seconds <= MAX_DURATION
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+def _rows(payload: object) -> Iterator[Row]:
+    """An object and every object in lists of it."""
+    if isinstance(payload, dict):
+        yield payload
+        for value in payload.values():
+            if isinstance(value, list):
+                yield from (item for item in value if isinstance(item, dict))
+
+
+def _show(found: object) -> None:
+    """What was made of a row is shown as Prometheus reads it."""
+    objects = [found] if not isinstance(found, list | tuple) else list(found)
+    told = [one for one in objects if type(one) in KEYS]
+    for pieces in _RENDERER.render("p", told).values():
+        text = b"".join(pieces).decode()
+        for family in text_string_to_metric_families(text):
+            assert family.samples
+
+
+_OF_PAI: tuple[Callable[[Row], object], ...] = (
+    pai.workspace,
+    pai.job,
+    lambda row: [*pai.pods(row)[1], pai.pods(row)[0]],
+    pai_pools.pool,
+    pai_pools.quota,
+    pai_pools.pool_amounts,
+    lambda row: pai_pools.node(row, "quota"),
+    lambda row: pai_pools.queue([row, row], "quota"),
+)
+_PAI_TABLES: tuple[Callable[[Row], object], ...] = (
+    pai.ecs_spec,
+    pai.needs_ecs_specs,
+    pai.restart_times,
+    lambda row: pai.job(row, ecs_specs={"ecs.gn7": pai.ecs_spec(row)}, pool_models={"q": "A10"}),
+    lambda row: pai.looked_up(row, {"q": "A10"}, {}),
+)
+
+
+def alibaba_pai(data: bytes) -> None:
+    """An answer of PAI's, whichever it is of: rows become objects, or nothing."""
+    payload = decode_json(data)
+    for row in _rows(payload):
+        for translate in _OF_PAI:
+            _show(translate(row))
+        for read in _PAI_TABLES:
+            read(row)
+    if isinstance(payload, dict):
+        for metric in job_metrics.METRIC_TYPES:
+            readings, _ = job_metrics.readings(payload, metric, job_id="dlc1", now=_NOW, max_age=300)
+            _show(job_metrics.usage("dlc1", readings))
+        try:
+            datapoints.points_of(payload, "Datapoints")
+        except BadAnswer as error:
+            assert str(error).isprintable()
+
+
+_NOTHING = UsageValues()
+_OF_MODELARTS: tuple[Callable[[Row], object], ...] = (
+    modelarts.workspace,
+    modelarts.job,
+    modelarts.pool,
+    modelarts.pool_amounts,
+    lambda row: (modelarts.pool_workloads("pool", row) or ([],))[0],
+    lambda row: modelarts_usage.device_usage("job", "pod", row)[0],
+    lambda row: modelarts_usage.usage("job", "task", {"pod": modelarts_usage.pod_values(row)[0] or _NOTHING}),
+    lambda row: v1.job(row, v1.newest_version(row, "1"), workspace_id="0"),
+    lambda row: v1.counts("0", [row], since=0.0),
+    lambda row: v1.pods("job", row)[0],
+    lambda row: pool_details.pool_usage("pool", (pool_details.pool_readings(row, now=_NOW, max_age=300) or ([],))[0]),
+    lambda row: pool_details.node("pool", row),
+    lambda row: pool_details.queue_places([row, row], {"job"}),
+    lambda row: pool_details.pool_queue("pool", [row], ["gpu"]),
+    pool_details.training_quota,
+)
+_MODELARTS_TABLES: tuple[Callable[[Row], object], ...] = (
+    modelarts.duration,
+    modelarts.restarts_allowed,
+    modelarts.tasks,
+    modelarts.devices,
+    v1.is_live,
+)
+
+
+def huawei_modelarts(data: bytes) -> None:
+    """An answer of ModelArts's or AOM's, whichever it is of."""
+    payload = decode_json(data)
+    for row in _rows(payload):
+        for translate in _OF_MODELARTS:
+            _show(translate(row))
+        for read in _MODELARTS_TABLES:
+            read(row)
+    _vector(data)
+
+
+def _vector(data: bytes) -> None:
+    """A vector is read in slices, or as any other JSON."""
+
+    async def read() -> None:
+        payload = await aom_vectors.decode_answer(data)
+        result = payload.get("data") if isinstance(payload, dict) else None
+        result = result.get("result") if isinstance(result, dict) else None
+        if isinstance(result, aom_vectors.Vector):
+            try:
+                for _ in result.slices():
+                    pass
+            except BadAnswer as error:
+                assert str(error).isprintable()
+
+    asyncio.run(read())
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "config": config,
+    "web_config": web_config,
+    "accept": accept,
+    "http": http,
+    "quantity": quantity,
+    "duration": duration,
+    "alibaba_pai": alibaba_pai,
+    "huawei_modelarts": huawei_modelarts,
+}
+"""By name, which is that of its folder in the corpus."""
