@@ -47,7 +47,12 @@ def test_a_refusal_from_another_time_is_about_the_clock(seconds: int, status: in
     )
 
 
-@pytest.mark.parametrize("date", ["", "soon", "Fri, 99 Jan 2026 03:04:05 GMT", formatdate(START + 899, usegmt=True)])
+BEYOND = "Fri, 31 Dec 9999 23:59:59 -0100"  # the year 10000 here, which nothing can be told in
+
+
+@pytest.mark.parametrize(
+    "date", ["", "soon", "Fri, 99 Jan 2026 03:04:05 GMT", BEYOND, formatdate(START + 899, usegmt=True)]
+)
 def test_a_refusal_from_about_now_or_from_no_known_time_is_not(date: str) -> None:
     assert refusal(message="verify aksk signature fail", date=date).message == "verify aksk signature fail"
 

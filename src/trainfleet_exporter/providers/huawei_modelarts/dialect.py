@@ -126,17 +126,20 @@ def _wrong_clock(message: str, date: str) -> str:
     The gateway has several wordings for it; the time at which it answered tells in any case.
     """
     now = time.time()
+    off = 0.0
     try:
-        there: float | None = parsedate_to_datetime(date).timestamp()
-    except (ValueError, OverflowError):
-        there = None
-    if there is not None and abs(there - now) > _MAX_SKEW:
-        minutes = f" by {abs(there - now) / 60:.0f} minutes"
+        there = parsedate_to_datetime(date).timestamp()
+        told = iso_time(there)
+    except (ValueError, OverflowError):  # no date, or one beyond the year 9999
+        told = "unknown"
+    else:
+        off = abs(there - now)
+    if off > _MAX_SKEW:
+        minutes = f" by {off / 60:.0f} minutes"
     elif "timestamp" in message.lower() or "x-sdk-date" in message.lower():
         minutes = ""
     else:
         return ""
-    told = "unknown" if there is None else iso_time(there)
     return f"{_WRONG_CLOCK}{minutes}: here it is {iso_time(now)}, there it is {told}"
 
 
