@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from fuzz.answers import answer
 from fuzz.connection import http
+from fuzz.loop import run
 from trainfleet_exporter import quantities
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
@@ -231,7 +232,7 @@ def _vector(data: bytes) -> None:
             except BadAnswer as error:
                 assert str(error).isprintable()
 
-    asyncio.run(read())
+    run(read())
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
@@ -241,6 +242,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "http": http,
     "quantity": quantity,
     "duration": duration,
+    "answer": answer,
     "alibaba_pai": alibaba_pai,
     "huawei_modelarts": huawei_modelarts,
 }

@@ -1,0 +1,58 @@
+"""What a cloud, a gateway or a proxy answers, whole: the target `answer`.
+
+An input is a status, headers and a body as they stand in HTTP, with bare line ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+
+import httpx
+
+from fuzz.loop import run
+from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
+from trainfleet_exporter.providers.alibaba_pai import dialect as pai
+from trainfleet_exporter.providers.huawei_modelarts import dialect as modelarts
+from trainfleet_exporter.transport import HttpAnswer
+from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
+
+_LIMITS = BodyLimits(wire=4096, decoded=65536)
+_LONGEST = 600
+
+
+def answer(data: bytes) -> None:
+    """It is read, within limits, and judged as both clouds' answers: nothing is wrong, or an error that can be told."""
+    head, _, body = data.partition(b"\n\n")
+    status, *lines = head.decode("latin-1").split("\n")
+    fields = [(name.strip() or "x", value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    headers = httpx.Headers([(name.encode("ascii", "replace"), value.encode("latin-1")) for name, value in fields])
+    try:
+        plain = run(_read(body, headers.get("content-encoding", "")))
+    except BadAnswer as error:
+        _can_be_told(error)
+        return
+    assert len(plain) <= _LIMITS.decoded
+    number = int(status) if len(status) == 3 and status.isascii() and status.isdigit() else 200
+    told = HttpAnswer(number, headers, plain, decode_json(plain))
+    for judge in (pai.judge, modelarts.judge):
+        verdict = judge(told)
+        if verdict is not None:
+            _can_be_told(verdict)
+
+
+def _can_be_told(error: CloudError) -> None:
+    assert str(error).isprintable(), error
+    assert len(str(error)) <= _LONGEST, error
+    assert error.retry_after is None or (math.isfinite(error.retry_after) and error.retry_after >= 0)
+    if isinstance(error, Throttled) and error.pace is not None:
+        assert math.isfinite(error.pace)
+        assert error.pace >= 0
+
+
+async def _read(body: bytes, encoding: str) -> bytes:
+    async def stream() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 512):
+            yield body[at : at + 512]
+
+    return await read_body(stream(), encoding, _LIMITS)
