@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -59,9 +60,12 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
             f"-artifact_prefix={broken}/{name}-",
             "-print_final_stats=1",
         ]
-        said = _run(name, [*arguments, folder, str(corpus)])
+        launcher = _launcher(name, Path(folder))
+        new = Path(folder, "new")
+        new.mkdir()
+        said = _run(launcher, [*arguments, str(new), str(corpus)])
         if set(broken.glob(f"{name}-*")) == before:
-            _run(name, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), folder])  # the smallest of what is new
+            _run(launcher, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), str(new)])  # the smallest of what is new
     progress = _PROGRESS.findall(said)
     runs = int((_DONE.findall(said) or [(progress or [("0",)])[-1][0]])[0])
     _, edges, features = (progress or [("0", "0", "0")])[-1]
@@ -72,10 +76,17 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
     return (f"{runs:,}", f"{runs / seconds:,.0f}", edges, features), found
 
 
-def _run(name: str, arguments: list[str]) -> str:
-    command = [sys.executable, "-m", "fuzz.run", name, *arguments]
+def _launcher(name: str, folder: Path) -> Path:
+    """A program that is the target: libFuzzer starts itself anew to merge, by its own name."""
+    path = folder / name
+    path.write_text(f'#!/bin/sh\nFUZZ_SELF="$0" exec {shlex.quote(sys.executable)} -m fuzz.run {name} "$@"\n')
+    path.chmod(0o700)
+    return path
+
+
+def _run(launcher: Path, arguments: list[str]) -> str:
     done = subprocess.run(
-        command,
+        [launcher, *arguments],
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import random
 import sys
 from typing import Any
@@ -88,6 +89,7 @@ def _places(value: Any) -> Any:
 def main() -> None:
     """Run until libFuzzer is told to end, or something is wrong."""
     name = sys.argv.pop(1)
+    sys.argv[0] = os.environ.get("FUZZ_SELF", sys.argv[0])
     with atheris.instrument_imports(include=["trainfleet_exporter", "uvicorn.protocols.http"]):
         targets = importlib.import_module("fuzz.targets")
     options = {"custom_mutator": mutate_json} if name in _JSON else {}
