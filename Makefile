@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint generate faults fuzz bench cost image lock clean
+.PHONY: help demo test lint generate faults fuzz mutate bench cost image lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,6 +23,9 @@ lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+mutate: $(VENV)/.dev ## make small mistakes in freshness, budgets, publishing and negotiation that tests have to notice
+	$(BIN)/python -m mutation
 
 generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the chart's copies, references in docs
 	$(BIN)/python -m deploy.generator

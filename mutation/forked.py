@@ -1,0 +1,232 @@
+"""Runs of tests in forked processes: each imports our code anew, with or without a mistake in one module of it."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec, spec_from_file_location
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any
+
+import coverage
+import pytest
+from hypothesis import settings
+
+from mutation.operators import Mutant
+from mutation.targets import Target
+
+_OURS = ("trainfleet_exporter", "tests", "mutation", "conftest", "__main__", "__mp_main__")
+_FORK = multiprocessing.get_context("fork")
+_MEMORY = 4 << 30
+"""Bytes of address space that a run may take: some mistakes gather things for ever."""
+_START = 60.0
+"""Seconds in which the tests have to be imported."""
+_LEAST, _TIMES = 5.0, 5.0
+"""Seconds that a test may always take, and how many times as long as without a mistake."""
+_OPTIONS = (
+    "-x",
+    "-q",
+    "-m",
+    "not long",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",  # libraries are imported before the fork
+    "--hypothesis-profile=mutation",
+)
+
+# The same examples in each run, so that a survivor is one again the next time.
+settings.register_profile("mutation", deadline=None, derandomize=True, database=None)
+
+
+@dataclass(slots=True)
+class Sound:
+    """A run without a mistake."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each test took."""
+    runs: dict[int, list[str]] = field(default_factory=dict)
+    """By line, the tests that run it; an empty name is its import."""
+    libraries: list[str] = field(default_factory=list)
+
+    def concerned(self, lines: range) -> dict[str, float]:
+        """The tests that run one of the lines, with the seconds that they take."""
+        names = {name for line in lines for name in self.runs.get(line, ())}
+        if "" in names:
+            names = {name for found in self.runs.values() for name in found}
+        return {name: self.seconds[name] for name in names if name in self.seconds}
+
+
+class Broken(Exception):
+    """Tests fail, or cannot be run, without any mistake."""
+
+
+def file_of(target: Target) -> Path:
+    """The source of a module, found without importing it."""
+    package = find_spec("trainfleet_exporter")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / target.module
+
+
+def measure(target: Target) -> Sound:
+    """Run a module's tests without a mistake; what they import is imported here, for the runs to come."""
+    with tempfile.TemporaryFile() as output:
+        ours, theirs = _FORK.Pipe(duplex=False)
+        process = _FORK.Process(target=_in_child, args=(output.fileno(), lambda: _measure(target, theirs)))
+        process.start()
+        theirs.close()
+        with suppress(EOFError):
+            sound: Sound = ours.recv()
+        process.join()
+        if process.exitcode:
+            output.seek(0)
+            raise Broken(f"the tests of {target.module} fail as it is:\n{output.read().decode(errors='replace')}")
+    for name in sound.libraries:
+        with suppress(Exception):  # some are only there while others are imported
+            importlib.import_module(name)
+    return sound
+
+
+def survivors(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> Iterator[tuple[Mutant, str]]:
+    """Each mutant with what became of it: `killed`, `timed out` or `survived`; several are run at a time."""
+    running: dict[int, tuple[ForkProcess, Mutant]] = {}
+    waiting = iter(found)
+    with Path(os.devnull).open("wb") as nowhere:
+        while True:
+            for mutant in waiting:
+                tests = sound.concerned(mutant.lines)
+                if not tests:
+                    yield mutant, "survived"
+                    continue
+                process = _FORK.Process(target=_in_child, args=(nowhere.fileno(), _trying(target, mutant, tests)))
+                process.start()
+                running[process.sentinel] = process, mutant
+                if len(running) >= jobs:
+                    break
+            if not running:
+                return
+            for sentinel in wait(list(running)):
+                assert isinstance(sentinel, int)
+                process, mutant = running.pop(sentinel)
+                process.join()
+                yield mutant, _judged(process.exitcode)
+
+
+def _judged(code: int | None) -> str:
+    if code == -signal.SIGALRM:
+        return "timed out"
+    return "survived" if code == pytest.ExitCode.OK else "killed"
+
+
+def _in_child(output: int, run: Callable[[], int]) -> None:
+    os.setpgid(0, 0)  # an interrupt is for the parent
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    _allow(_START)
+    code = run()
+    sys.stdout.flush()
+    os._exit(code)  # threads of a test that a mistake left behind are not waited for
+
+
+def _allow(seconds: float) -> None:
+    """Have the process killed after so many seconds from now."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _trying(target: Target, mutant: Mutant, tests: Mapping[str, float]) -> Callable[[], int]:
+    def run() -> int:
+        file = str(file_of(target))
+        sys.meta_path.insert(0, _Finder(target.dotted, file, mutant.compiled(file)))
+        files = sorted({name.partition("::")[0] for name in tests})
+        return int(pytest.main([*_OPTIONS, *files], plugins=[_Chosen(tests)]))
+
+    return run
+
+
+def _measure(target: Target, answers: Connection) -> int:
+    _allow(0)
+    file = str(file_of(target))
+    measured = coverage.Coverage(data_file=None, config_file=False, include=[file])
+    measuring = _Measuring(measured)
+    measured.start()
+    code = int(pytest.main([*_OPTIONS, *target.tests], plugins=[measuring]))
+    measured.stop()
+    runs = measured.get_data().contexts_by_lineno(file)
+    libraries = [name for name in sys.modules if name.partition(".")[0] not in _OURS]
+    answers.send(Sound(dict(measuring.seconds), runs, libraries))
+    return code
+
+
+class _Measuring:
+    """Notes of each test how long it takes and, by its name as coverage's context, which lines it runs."""
+
+    def __init__(self, measured: coverage.Coverage) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._measured = measured
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        self._measured.switch_context(item.nodeid)
+        result = yield
+        self._measured.switch_context("")
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+
+class _Chosen:
+    """Runs some tests only, the quick ones first, each for a limited time."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._seconds), key=lambda item: self._seconds[item.nodeid]
+        )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        _allow(_LEAST + _TIMES * self._seconds[item.nodeid])
+        return (yield)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the module with the mistake in place of the one without."""
+
+    def __init__(self, name: str, file: str, code: Any) -> None:
+        self._name = name
+        self._file = file
+        self._code = code
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        return spec_from_file_location(fullname, self._file, loader=_Loader(fullname, self._file, self._code))
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, file: str, code: Any) -> None:
+        super().__init__(name, file)
+        self._code = code
+
+    def get_code(self, fullname: str) -> Any:
+        return self._code

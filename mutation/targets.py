@@ -1,0 +1,40 @@
+"""What is mutated, and the tests of it that run in this process and take little time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One module by its path in the package, and files of tests."""
+
+    subject: str
+    module: str
+    tests: tuple[str, ...]
+
+    @property
+    def dotted(self) -> str:
+        """Its name for `import`."""
+        return f"trainfleet_exporter.{self.module.removesuffix('.py').replace('/', '.')}"
+
+
+_BUDGET = (
+    "tests/transport",
+    "tests/polling/test_pacing.py",
+    "tests/polling/test_leaving.py",
+    "tests/test_reload_budgets.py",
+)
+_PAGES = ("tests/exposition", "tests/polling/test_polling.py")
+
+TARGETS = (
+    Target("negotiation", "exposition/negotiation.py", ("tests/exposition/test_negotiation.py",)),
+    Target("budget", "transport/budget.py", (*_BUDGET, "tests/test_budgets_exporter.py")),
+    Target("budget", "transport/ledger.py", (*_BUDGET, "tests/test_budgets_exporter.py")),
+    Target("budget", "transport/calendar.py", (*_BUDGET, "tests/polling/test_clock.py")),
+    Target("budget", "polling/pacing.py", (*_BUDGET, "tests/test_budgets_dialects.py")),
+    Target("freshness", "polling/parts.py", ("tests/polling",)),
+    Target("freshness", "polling/poll.py", ("tests/polling", "tests/web/test_status_page_errors.py")),
+    Target("publish", "exposition/board.py", _PAGES),
+    Target("publish", "exposition/changes.py", _PAGES),
+)
