@@ -47,6 +47,9 @@ OPENMETRICS = {
     ),
     "same weight, named by both": "text/plain;q=0.5,application/openmetrics-text;version=1.0.0;q=0.5",
     "named before anything": "*/*,application/openmetrics-text",
+    "a text of another version": "text/plain;version=1.0.0,application/openmetrics-text;q=0.5",
+    "no weight is the highest": "text/plain,application/openmetrics-text;version=1.0.0;q=1",
+    "malformed weight is the highest": "text/plain;q=high,application/openmetrics-text;version=1.0.0;q=1",
     "its type's group": "application/*",
     "text excluded": "text/plain;q=0,*/*;q=0.1",
     "text excluded as a group": "text/*;q=0,*/*",
@@ -77,6 +80,10 @@ TEXT = {
     "nothing that we have": "image/png",
     "everything excluded": "*/*;q=0",
     "openmetrics excluded": "application/openmetrics-text;q=0,*/*",
+    "openmetrics excluded, and nothing else named": "application/openmetrics-text;q=0",
+    "same weight, named by their versions": (
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.5"
+    ),
     "openmetrics 1.0.0 excluded": (
         "application/openmetrics-text;version=1.0.0;q=0,application/openmetrics-text,text/plain;q=0.1"
     ),
@@ -97,6 +104,15 @@ def test_openmetrics_is_chosen(accept: str) -> None:
 @pytest.mark.parametrize("accept", TEXT.values(), ids=TEXT.keys())
 def test_text_is_chosen(accept: str) -> None:
     assert choose(accept) is Format.TEXT
+
+
+@pytest.mark.parametrize("less", range(4))
+def test_what_names_a_format_more_exactly_decides_its_weight(less: int) -> None:
+    ranges = ["*/*", "application/*", "application/openmetrics-text"]
+    ranges += [f"{ranges[-1]};version={version}" for version in ("1.1", "1.0.0")]
+    for more in range(less + 1, len(ranges)):
+        assert choose(f"text/plain;q=0.5,{ranges[less]},{ranges[more]};q=0.1") is Format.TEXT
+        assert choose(f"text/plain;q=0.5,{ranges[less]};q=0.1,{ranges[more]}") is Format.OPENMETRICS
 
 
 @pytest.mark.parametrize(

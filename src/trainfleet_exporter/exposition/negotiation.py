@@ -46,8 +46,9 @@ def accepts_gzip(accept_encoding: str) -> bool:
 def _best(ranges: list[_Range], fmt: Format) -> tuple[float, int]:
     """Weight of a format, and how exactly the range that gives it names the format. The most exact range decides, so
     that `text/plain;q=0, */*` excludes the text format."""
-    exactness, weight = max(((_exactness(found, fmt), found.weight) for found in ranges), default=(0, 0.0))
-    return (weight, exactness) if exactness else (0.0, 0)
+    naming = [(exactness, found.weight) for found in ranges if (exactness := _exactness(found, fmt))]
+    exactness, weight = max(naming, default=(0, 0.0))
+    return weight, exactness
 
 
 def _exactness(found: _Range, fmt: Format) -> int:
@@ -60,10 +61,9 @@ def _exactness(found: _Range, fmt: Format) -> int:
     version = found.params.get("version")
     if version is None:
         return 3
-    exact, series = ("1.0.0", "1") if fmt is Format.OPENMETRICS else ("0.0.4", "0.0.4")
-    if version == exact:
+    if version == ("1.0.0" if fmt is Format.OPENMETRICS else "0.0.4"):
         return 5
-    return 4 if version == series or version.startswith(f"{series}.") else 0
+    return 4 if fmt is Format.OPENMETRICS and version.partition(".")[0] == "1" else 0
 
 
 def _parse(header: str) -> list[_Range]:
@@ -72,14 +72,13 @@ def _parse(header: str) -> list[_Range]:
     found = []
     for element in header.lower().split(","):
         name, *fields = (field.strip() for field in element.split(";"))
-        if not name:
-            continue
         params: dict[str, str] = {}
         weight = 1.0
         for field in fields:
             key, _, value = (word.strip() for word in field.partition("="))
             if key == "q":
-                weight = float(value) if _WEIGHT.fullmatch(value) else 1.0
+                if _WEIGHT.fullmatch(value):
+                    weight = float(value)
                 break
             params[key] = value.strip('"')
         found.append(_Range(name, params, weight))
