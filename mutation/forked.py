@@ -50,8 +50,8 @@ _OPTIONS = (
     "--hypothesis-profile=mutation",
 )
 
-# The same examples in each run, so that a survivor is one again the next time.
-settings.register_profile("mutation", deadline=None, derandomize=True, database=None)
+# Few examples, and the same in each run, so that a survivor is one again the next time.
+settings.register_profile("mutation", max_examples=25, deadline=None, derandomize=True, database=None)
 
 
 @dataclass(slots=True)

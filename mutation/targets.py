@@ -20,18 +20,27 @@ class Target:
 
 
 _BUDGET = (
-    "tests/transport",
+    "tests/transport/test_budget.py",
+    "tests/transport/test_ledger.py",
+    "tests/transport/test_retry_budget.py",
     "tests/polling/test_pacing.py",
     "tests/polling/test_leaving.py",
     "tests/test_reload_budgets.py",
 )
-_PAGES = ("tests/exposition", "tests/polling/test_polling.py")
+_PAGES = (
+    "tests/exposition/test_board.py",
+    "tests/exposition/test_body.py",
+    "tests/exposition/test_changes.py",
+    "tests/exposition/test_equal_pages.py",
+    "tests/exposition/test_ready.py",
+    "tests/exposition/test_render.py",
+)
 
 TARGETS = (
     Target("negotiation", "exposition/negotiation.py", ("tests/exposition/test_negotiation.py",)),
-    Target("budget", "transport/budget.py", (*_BUDGET, "tests/test_budgets_exporter.py")),
-    Target("budget", "transport/ledger.py", (*_BUDGET, "tests/test_budgets_exporter.py")),
-    Target("budget", "transport/calendar.py", (*_BUDGET, "tests/polling/test_clock.py")),
+    Target("budget", "transport/budget.py", _BUDGET),
+    Target("budget", "transport/ledger.py", _BUDGET),
+    Target("budget", "transport/calendar.py", _BUDGET),
     Target("budget", "polling/pacing.py", (*_BUDGET, "tests/test_budgets_dialects.py")),
     Target("freshness", "polling/parts.py", ("tests/polling",)),
     Target("freshness", "polling/poll.py", ("tests/polling", "tests/web/test_status_page_errors.py")),

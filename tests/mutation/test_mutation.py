@@ -1,0 +1,74 @@
+"""The mistakes that `make mutate` tries, and how it judges a run of tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mutation.explained import explained
+from mutation.forked import file_of
+from mutation.operators import mutants
+from mutation.targets import TARGETS
+
+
+def changes(source: str) -> list[str]:
+    return [mutant.name.partition(": ")[2] for mutant in mutants(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a = b < c", ["a = b < c → a = b <= c", "a = b < c → a = b >= c"]),
+        ("a = b and c", ["a = b and c → a = b or c", "a = b and c → a = c", "a = b and c → a = b"]),
+        ("a = min(b, c)", ["a = min(b, c) → a = max(b, c)"]),
+        ("a = math.floor(b)", ["a = math.floor(b) → a = math.ceil(b)"]),
+        ("a = not b", ["a = not b → a = b"]),
+        ("a = 1", ["a = 1 → a = 2"]),
+        ("a = [b for b in c if b]", ["a = [b for b in c if b] → a = [b for b in c]"]),
+        ("if a:\n    b()", ["if a → if not a", "without b()"]),
+        ("with a:\n    b()", ["without with a", "without b()"]),
+        ("log.info('for people')", ["without log.info('for people')"]),
+        ("a.b = c", ["without a.b = c"]),
+        ('"""For people."""', []),
+        ("a: str | None", []),
+        ("assert a > 0", []),
+    ],
+)
+def test_what_is_tried(source: str, expected: list[str]) -> None:
+    assert changes(source) == expected
+
+
+def test_a_name_says_where_and_stays_when_lines_move() -> None:
+    source = "class A:\n    def b(self):\n        c()\n        c()\n        return 1\n"
+    names = ["A.b: without c()", "A.b: without c() (2)", "A.b: return 1 → return None", "A.b: return 1 → return 2"]
+    assert [mutant.name for mutant in mutants(source)] == names
+    assert [mutant.name for mutant in mutants("# a comment\n" + source)] == names
+
+
+def test_each_has_its_own_mistake_and_no_other() -> None:
+    results = []
+    for mutant in mutants("a = 1\nb = 2\n"):
+        found: dict[str, int] = {}
+        exec(mutant.compiled("one.py"), found)
+        results.append((found["a"], found["b"]))
+    assert results == [(2, 2), (1, 3)]
+
+
+def test_a_test_counts_where_it_runs_the_statement() -> None:
+    *_, head, called = mutants("if (\n    a\n    or b\n):\n    c(d)\n")
+    assert (head.lines, called.lines) == (range(1, 5), range(5, 6))
+
+
+def test_every_explanation_is_of_a_mutant_that_there_is() -> None:
+    reasons = explained()
+    for target in TARGETS:
+        names = {mutant.name for mutant in mutants(file_of(target).read_text())}
+        assert reasons.pop(target.module, {}).keys() <= names
+    assert not reasons
+
+
+def test_what_is_explained_twice_is_a_fault(tmp_path: Path) -> None:
+    file = tmp_path / "explained.toml"
+    file.write_text('[["a.py"]]\nwhy = "x"\nmutants = ["b", "b"]\n')
+    with pytest.raises(ValueError, match="explained twice: b"):
+        explained(file)
