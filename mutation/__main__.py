@@ -70,6 +70,8 @@ def _run(target: Target, only: str, jobs: int, reasons: dict[str, str]) -> _Foun
         found.counts[fate] += 1
         if fate == "survived":
             survived.append(mutant)
+            if mutant.name not in reasons:
+                _tell(f"{target.module}: survived: {mutant.name}\n")
         _tell(f"{target.module}: {number} of {len(chosen)}, {len(survived)} survived")
     _tell(f"{target.module}: {len(chosen)} in {time.monotonic() - began:.0f} s\n")
     survived.sort(key=lambda mutant: mutant.lines.start)

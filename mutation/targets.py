@@ -27,6 +27,12 @@ _BUDGET = (
     "tests/polling/test_leaving.py",
     "tests/test_reload_budgets.py",
 )
+_PARTS = (
+    "tests/polling/test_polling.py",
+    "tests/polling/test_confirm.py",
+    "tests/polling/test_leaving.py",
+    "tests/polling/test_parts.py",
+)
 _PAGES = (
     "tests/exposition/test_board.py",
     "tests/exposition/test_body.py",
@@ -42,8 +48,8 @@ TARGETS = (
     Target("budget", "transport/ledger.py", _BUDGET),
     Target("budget", "transport/calendar.py", _BUDGET),
     Target("budget", "polling/pacing.py", (*_BUDGET, "tests/test_budgets_dialects.py")),
-    Target("freshness", "polling/parts.py", ("tests/polling",)),
-    Target("freshness", "polling/poll.py", ("tests/polling", "tests/web/test_status_page_errors.py")),
+    Target("freshness", "polling/parts.py", _PARTS),
+    Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "exposition/board.py", _PAGES),
     Target("publish", "exposition/changes.py", _PAGES),
 )

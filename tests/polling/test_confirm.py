@@ -26,6 +26,8 @@ class Polled:
     async def poll(self, read: Read) -> None:
         self._read = read
         await self.rig.runner.tick()
+        # What a test asserts in a poll is a fault of its part, which goes no further by itself.
+        assert self.rig.own("collector_errors_total", reason="internal") is None
 
     async def _run(self, poll: Poll) -> None:
         async with poll.part("a") as part:
@@ -127,6 +129,20 @@ def test_only_what_is_shown_can_be_confirmed() -> None:
 
         await polled.poll(no_mark)
         assert await polled.rig.parts() == {"a"}
+
+    run_stepped(main)
+
+
+def test_what_has_gone_has_no_mark() -> None:
+    async def main() -> None:
+        polled = Polled()
+        await polled.poll(publish)
+        await polled.poll(miss)
+
+        async def look(part: Part) -> None:
+            assert part.mark == b""
+
+        await polled.poll(look)
 
     run_stepped(main)
 

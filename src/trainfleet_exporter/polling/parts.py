@@ -44,10 +44,10 @@ class _Shown:
     series: int
     basis: Basis | None
     """What the next answer is compared with, so that only what changed is rendered."""
+    stale_at: float | None
+    rebuild: Rebuild | None
+    mark: bytes
     failing_since: float | None = None
-    stale_at: float | None = None
-    rebuild: Rebuild | None = None
-    mark: bytes = b""
 
 
 class PartStore:
@@ -152,12 +152,12 @@ class PartStore:
         """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
         self._failed.add(key)
         shown = self._shown.get(key)
-        if shown is not None and shown.rebuild is not None:
-            shown.stale_at = 0.0  # what it tells of may be gone by now
-        if shown is not None and shown.failing_since is None:
-            shown.failing_since = _now()
-            if self._is_over(shown):
-                self._expire(key)
+        if shown is not None:
+            shown.stale_at = 0.0  # what a dated part tells of may be gone by now
+            if shown.failing_since is None:
+                shown.failing_since = _now()
+                if self._is_over(shown):
+                    self._expire(key)
         self._tell()
 
     def forgive(self, key: str) -> None:
