@@ -30,6 +30,7 @@ _BUDGET = (
 _PARTS = (
     "tests/polling/test_polling.py",
     "tests/polling/test_confirm.py",
+    "tests/polling/test_failures.py",
     "tests/polling/test_leaving.py",
     "tests/polling/test_parts.py",
 )

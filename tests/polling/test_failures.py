@@ -1,0 +1,326 @@
+"""What goes wrong in polls: what of it is counted, kept for people, and told in the log, once each time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from tests.polling.rig import Rig, count
+from tests.support.clock import run_stepped
+from trainfleet_exporter.errors import CircuitOpen, CloudError, NotFound, ServerTrouble, Throttled, Unreachable
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling.poll import Failures
+from trainfleet_exporter.quantities import number
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+
+WHO = {"provider": "p", "collector": "jobs"}
+
+
+class Watched:
+    """Failures of one collector, and the log."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "trainfleet_exporter")
+        self.state = CollectorState("p", "jobs", 60.0)
+        self.failures = Failures(self.state, Telemetry())
+        self._caplog = caplog
+
+    def poll(self, *errors: Exception, lost: Mapping[str, int] | None = None, failed: bool = True) -> list[str]:
+        """One poll in which this goes wrong; what was told of it."""
+        self._caplog.clear()
+        self.failures.begin()
+        for error in errors:
+            if failed:
+                self.failures.add("w1", error)
+            else:
+                self.failures.tell("w1", error)
+        for reason, readings in (lost or {}).items():
+            self.failures.lose(reason, readings)
+        self.failures.end()
+        for record in self._caplog.records:
+            assert getattr(record, "fields", {}).items() >= WHO.items()
+        return [f"{record.levelname}: {record.message}" for record in self._caplog.records]
+
+    @property
+    def last(self) -> str:
+        """The words of the last error."""
+        assert self.failures.last is not None
+        return self.failures.last.text
+
+
+@pytest.fixture
+def watched(caplog: pytest.LogCaptureFixture) -> Watched:
+    return Watched(caplog)
+
+
+DOWN, SLOW, OPEN = ServerTrouble("down"), Throttled("slow down"), CircuitOpen("left alone")
+LOST = "WARNING: some of what was told cannot be shown: "
+FOUND = "INFO: all of what is told can be shown again"
+
+
+def test_each_reason_is_told_when_it_begins_and_when_no_poll_fails_any_more(watched: Watched) -> None:
+    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
+    assert watched.poll(DOWN, SLOW) == ["WARNING: poll failed: slow down"]
+    assert watched.poll(SLOW) == []  # while polls fail, none is over
+    assert watched.poll() == ["INFO: poll recovered from: server, throttled"]
+    assert watched.poll() == []
+    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
+
+
+def test_what_is_done_without_on_and_on_is_not_over(watched: Watched) -> None:
+    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
+    assert watched.poll(SLOW, failed=False) == ["WARNING: poll failed: slow down", "INFO: poll recovered from: server"]
+    assert watched.poll(SLOW, failed=False) == []
+    assert watched.poll() == ["INFO: poll recovered from: throttled"]
+
+
+def test_an_open_circuit_is_told_where_nothing_else_was(watched: Watched) -> None:
+    assert watched.poll(DOWN, OPEN) == ["WARNING: poll failed: down"]
+    assert watched.poll() == ["INFO: poll recovered from: server"]
+    assert watched.poll(OPEN) == ["WARNING: poll failed: left alone"]
+
+
+def test_a_failure_is_told_with_its_part_and_reason(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watched.failures.begin()
+    watched.failures.add("w1", DOWN)
+    watched.failures.add("w2", KeyError("of ours"))
+    fields = [getattr(record, "fields", None) for record in caplog.records]
+    assert fields == [WHO | {"part": "w1", "reason": "server"}, WHO | {"part": "w2", "reason": "internal"}]
+
+
+def test_only_a_part_that_failed_makes_a_poll_fail(watched: Watched) -> None:
+    watched.poll(DOWN, failed=False)
+    assert (watched.state.success, watched.failures.count) == (None, 0)  # whether it succeeds is open as yet
+    watched.poll(DOWN, SLOW)
+    assert (watched.state.success, watched.failures.count) == (False, 2)
+
+
+def test_the_errors_of_the_latest_poll_are_kept_and_not_endlessly_many(watched: Watched) -> None:
+    watched.poll(DOWN, SLOW)
+    assert watched.failures.latest == [DOWN, SLOW]
+    watched.poll(*[DOWN] * 60)
+    assert watched.failures.latest == [DOWN] * 50
+    watched.poll()
+    assert watched.failures.latest == []
+
+
+def test_an_error_that_is_kept_holds_nothing_that_was_in_use(watched: Watched) -> None:
+    def raised() -> CloudError:
+        try:
+            try:
+                raise KeyError
+            except KeyError:
+                raise Unreachable("no route") from None
+        except Unreachable as error:
+            return error
+
+    error = raised()
+    inner = error.__context__
+    assert inner is not None
+    watched.poll(error)
+    assert (error.__traceback__, error.__context__, inner.__traceback__) == (None, None, None)
+
+
+def test_the_last_error_of_what_is_done_without_gives_way_to_the_next_one_of_its_weight(watched: Watched) -> None:
+    watched.poll(DOWN, failed=False)
+    watched.poll(SLOW, failed=False)
+    assert watched.last == "slow down"
+    watched.poll()
+    watched.poll(OPEN, failed=False)
+    assert watched.last == "left alone"  # nothing before it that it follows from
+    watched.poll(OPEN, SLOW, failed=False)
+    assert watched.last == "slow down"
+
+
+def test_of_failures_the_first_that_is_no_open_circuit_is_the_last_error(watched: Watched) -> None:
+    watched.poll(OPEN, DOWN, SLOW)
+    assert watched.last == "down"
+    watched.poll(OPEN)
+    assert watched.last == "down"
+    watched.poll(SLOW, failed=False)
+    assert watched.last == "down"  # what is done without says less than what failed in the poll before
+
+
+@pytest.mark.parametrize("reason", ["malformed", "out_of_range"])
+def test_what_nobody_could_use_is_told_when_it_begins_and_when_it_is_over(watched: Watched, reason: str) -> None:
+    assert watched.poll(lost={reason: 2}) == [f"{LOST}2 {reason}"]
+    assert watched.poll(lost={reason: 3}) == []
+    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]  # it was told less
+    assert watched.poll() == [FOUND, "INFO: poll recovered from: server"]
+    assert watched.poll() == []
+    assert watched.poll(DOWN, lost={reason: 1}) == ["WARNING: poll failed: down", f"{LOST}1 {reason}"]
+
+
+def test_what_was_lost_is_told_by_reason(watched: Watched) -> None:
+    assert watched.poll(lost={"stale": 9, "malformed": 0}) == []  # too old is no trouble of the answer
+    assert watched.poll(lost={"out_of_range": 1, "stale": 9, "malformed": 2}) == [f"{LOST}2 malformed, 1 out_of_range"]
+
+
+class Polled:
+    """One sweep whose polls do what each test tells."""
+
+    def __init__(self) -> None:
+        self.rig = Rig(Sweep(name="jobs", interval=60, run=self._run))
+        self._does: Callable[[Poll], Awaitable[None]]
+
+    async def poll(self, does: Callable[[Poll], Awaitable[None]]) -> None:
+        self._does = does
+        await self.rig.runner.tick()
+
+    async def part(self, does: Callable[[Part], Awaitable[None]], **options: float) -> None:
+        """Poll one part `a`."""
+
+        async def run(poll: Poll) -> None:
+            async with poll.part("a", **options) as part:  # type: ignore[arg-type]  # only a deadline
+                await does(part)
+
+        await self.poll(run)
+
+    async def _run(self, poll: Poll) -> None:
+        await self._does(poll)
+
+
+def test_a_part_knows_its_interval_and_until_when_it_may_take() -> None:
+    seen: list[tuple[float, float]] = []
+
+    async def look(part: Part) -> None:
+        seen.append((part.interval, part.deadline))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(look)
+        await polled.part(look, deadline=7.0)
+        assert seen == [(60, 50), (60, 7)]
+
+    run_stepped(main)
+
+
+def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_listed() -> None:
+    async def gone(part: Part) -> None:
+        await part.not_found(NotFound("no such job"))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(lambda part: part.publish(count("a"), mark=b"1"))
+        await polled.part(gone)
+        assert await polled.rig.parts() == set()
+        assert polled.rig.own("collector_success") == 1
+        await polled.part(gone)
+        assert polled.rig.own("collector_errors_total", reason="not_found") == 1
+
+    run_stepped(main)
+
+
+def test_what_is_dropped_is_counted_and_told() -> None:
+    async def drop(part: Part) -> None:
+        part.dropped("stale")
+        part.dropped("malformed", 2)
+        part.dropped("out_of_range", 0)
+        for key in ("x", "y", "z"):
+            assert number({key: "seven"}, key) is None
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(drop)
+        own = polled.rig.own
+        assert own("dropped_readings_total", reason="stale") == 1
+        assert own("dropped_readings_total", reason="malformed") == 5
+        assert not own("dropped_readings_total", reason="out_of_range")
+
+    run_stepped(main)
+
+
+def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def still(part: Part) -> None:
+        part.still_lost({"malformed": 2})
+
+    async def nothing(part: Part) -> None:
+        return None
+
+    async def main() -> None:
+        polled = Polled()
+        for _ in range(3):
+            await polled.part(still)
+        assert not polled.rig.own("dropped_readings_total", reason="malformed")
+        await polled.part(nothing)
+
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
+        run_stepped(main)
+    told = [f"{record.levelname}: {record.message}" for record in caplog.records]
+    assert told == [f"{LOST}2 malformed", FOUND]
+
+
+def test_what_is_done_without_is_counted_and_no_failure() -> None:
+    async def lack(part: Part) -> None:
+        part.lacks("machine types", Throttled("slow down"))
+
+    async def lack_all(poll: Poll) -> None:
+        poll.lacks("machine types", Throttled("slow down"))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(lack)
+        await polled.poll(lack_all)
+        assert polled.rig.own("collector_errors_total", reason="throttled") == 2
+        assert polled.rig.own("collector_success") == 1
+        assert polled.rig.runner.last_error is not None
+        assert polled.rig.runner.last_error.part == "machine types"
+
+    run_stepped(main)
+
+
+def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b"):
+            async with poll.part(key, wanted=lambda key=key: key == "a"):  # type: ignore[misc]
+                raise ServerTrouble("down")
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.poll(run)
+        assert polled.rig.own("collector_errors_total", reason="server") == 1
+        assert polled.rig.own("collector_parts_failed") == 1
+
+    run_stepped(main)
+
+
+def test_parts_are_read_so_many_at_a_time_and_who_succeeded_is_told() -> None:
+    most = running = 0
+    succeeded: list[set[str]] = []
+
+    async def read(part: Part) -> None:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(1)
+        running -= 1
+        if part.key == "3":
+            raise ServerTrouble("down")
+        await part.publish(count(part.key))
+
+    async def run(poll: Poll) -> None:
+        succeeded.append(await poll.read_each(map(str, range(7)), read, at_once=3))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.poll(run)
+        assert succeeded == [{"0", "1", "2", "4", "5", "6"}]
+        assert await polled.rig.parts() == succeeded[0]
+        assert most == 3
+
+    run_stepped(main)
+
+
+def test_a_warning_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    async def warn(poll: Poll) -> None:
+        poll.warn("%d of %s", 2, "three")
+
+    async def main() -> None:
+        await Polled().poll(warn)
+
+    run_stepped(main)
+    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", "2 of three")]
+    assert getattr(caplog.records[0], "fields", None) == WHO
