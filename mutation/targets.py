@@ -21,6 +21,8 @@ class Target:
 
 _BUDGET = (
     "tests/transport/test_budget.py",
+    "tests/transport/test_budget_ahead.py",
+    "tests/transport/test_calendar.py",
     "tests/transport/test_ledger.py",
     "tests/transport/test_retry_budget.py",
     "tests/polling/test_pacing.py",
