@@ -35,6 +35,7 @@ _PARTS = (
     "tests/polling/test_failures.py",
     "tests/polling/test_leaving.py",
     "tests/polling/test_parts.py",
+    "tests/polling/test_poll.py",
 )
 _PAGES = (
     "tests/exposition/test_board.py",

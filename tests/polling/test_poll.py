@@ -1,0 +1,231 @@
+"""One poll and its parts: what a part knows, what it drops or does without, and whose failure is whose."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.polling.rig import Rig, count
+from tests.support.clock import run_stepped
+from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
+from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.quantities import UNUSABLE, number
+
+
+class Polled:
+    """One sweep whose polls do what each test tells."""
+
+    def __init__(self) -> None:
+        self.rig = Rig(Sweep(name="jobs", interval=60, run=self._run))
+        self._does: Callable[[Poll], Awaitable[None]]
+
+    async def poll(self, does: Callable[[Poll], Awaitable[None]]) -> None:
+        self._does = does
+        await self.rig.runner.tick()
+
+    async def part(self, does: Callable[[Part], Awaitable[None]], **options: float) -> None:
+        """Poll one part `a`."""
+
+        async def run(poll: Poll) -> None:
+            async with poll.part("a", **options) as part:  # type: ignore[arg-type]  # only a deadline
+                await does(part)
+
+        await self.poll(run)
+
+    async def _run(self, poll: Poll) -> None:
+        await self._does(poll)
+
+
+def test_a_part_knows_its_interval_and_until_when_it_may_take() -> None:
+    seen: list[tuple[float, float]] = []
+
+    async def look(part: Part) -> None:
+        seen.append((part.interval, part.deadline))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(look)
+        await polled.part(look, deadline=7.0)
+        assert seen == [(60, 50), (60, 7)]
+
+    run_stepped(main)
+
+
+def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_listed() -> None:
+    async def gone(part: Part) -> None:
+        await part.not_found(NotFound("no such job"))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(lambda part: part.publish(count("a"), mark=b"1"))
+        await polled.part(gone)
+        assert await polled.rig.parts() == set()
+        assert polled.rig.own("collector_success") == 1
+        await polled.part(gone)
+        assert polled.rig.own("collector_errors_total", reason="not_found") == 1
+
+    run_stepped(main)
+
+
+def test_what_is_dropped_is_counted_and_told() -> None:
+    async def drop(part: Part) -> None:
+        part.dropped("stale")
+        part.dropped("malformed", 2)
+        part.dropped("out_of_range", 0)
+        for key in ("x", "y", "z"):
+            assert number({key: "seven"}, key) is None
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(drop)
+        own = polled.rig.own
+        assert own("dropped_readings_total", reason="stale") == 1
+        assert own("dropped_readings_total", reason="malformed") == 5
+        assert not own("dropped_readings_total", reason="out_of_range")
+
+    run_stepped(main)
+
+
+def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def still(part: Part) -> None:
+        part.still_lost({"malformed": 2})
+
+    async def nothing(part: Part) -> None:
+        return None
+
+    async def main() -> None:
+        polled = Polled()
+        for _ in range(3):
+            await polled.part(still)
+        assert not polled.rig.own("dropped_readings_total", reason="malformed")
+        await polled.part(nothing)
+
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
+        run_stepped(main)
+    told = [f"{record.levelname}: {record.message}" for record in caplog.records]
+    assert told == [
+        "WARNING: some of what was told cannot be shown: 2 malformed",
+        "INFO: all of what is told can be shown again",
+    ]
+
+
+def test_what_is_done_without_is_counted_and_no_failure() -> None:
+    async def lack(part: Part) -> None:
+        part.lacks("machine types", Throttled("slow down"))
+
+    async def lack_all(poll: Poll) -> None:
+        poll.lacks("machine types", Throttled("slow down"))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(lack)
+        await polled.poll(lack_all)
+        assert polled.rig.own("collector_errors_total", reason="throttled") == 2
+        assert polled.rig.own("collector_success") == 1
+        assert polled.rig.runner.last_error is not None
+        assert polled.rig.runner.last_error.part == "machine types"
+
+    run_stepped(main)
+
+
+def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b"):
+            async with poll.part(key, wanted=lambda key=key: key == "a"):  # type: ignore[misc]
+                raise ServerTrouble("down")
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.poll(run)
+        assert polled.rig.own("collector_errors_total", reason="server") == 1
+        assert polled.rig.own("collector_parts_failed") == 1
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_part_that_is_cut_off_has_failed_unless_the_exporter_stops(stops: bool) -> None:
+    reached: list[str] = []
+
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b"):
+            async with poll.part(key):
+                reached.append(key)
+                await asyncio.sleep(1000)
+
+    async def main() -> None:
+        polled = Polled()
+        polling = asyncio.create_task(polled.poll(run))
+        await asyncio.sleep(10)
+        if stops:
+            await polled.rig.runner.stop()
+        await polling
+        own, last = polled.rig.own, polled.rig.runner.last_error
+        if stops:
+            assert (own("collector_errors_total", reason="deadline"), last) == (None, None)
+        else:
+            assert own("collector_errors_total", reason="deadline") == own("collector_parts_failed") == 1
+            assert last is not None
+            assert (last.part, last.text) == ("a", "not read within the time of a poll")
+        assert reached == ["a"]  # the poll is over
+
+    run_stepped(main)
+
+
+def test_what_is_read_outside_of_a_part_is_not_counted_for_it() -> None:
+    counted: list[object] = []
+
+    async def run(poll: Poll) -> None:
+        counted.append(poll.interval)
+        async with poll.part("a"):
+            counted.append(UNUSABLE.get())
+        counted.append(UNUSABLE.get())
+
+    async def main() -> None:
+        await Polled().poll(run)
+        assert counted == [60, Counter(), None]
+
+    run_stepped(main)
+
+
+def test_parts_are_read_so_many_at_a_time_and_who_succeeded_is_told() -> None:
+    most = running = 0
+    succeeded: list[set[str]] = []
+
+    async def read(part: Part) -> None:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(1)
+        running -= 1
+        if part.key == "3":
+            raise ServerTrouble("down")
+        await part.publish(count(part.key))
+
+    async def run(poll: Poll) -> None:
+        succeeded.append(await poll.read_each(map(str, range(7)), read, at_once=3))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.poll(run)
+        assert succeeded == [{"0", "1", "2", "4", "5", "6"}]
+        assert await polled.rig.parts() == succeeded[0]
+        assert most == 3
+
+    run_stepped(main)
+
+
+def test_a_warning_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    async def warn(poll: Poll) -> None:
+        poll.warn("%d of %s", 2, "three")
+
+    async def main() -> None:
+        await Polled().poll(warn)
+
+    run_stepped(main)
+    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", "2 of three")]
+    assert getattr(caplog.records[0], "fields", None) == {"provider": "p", "collector": "jobs"}
