@@ -74,8 +74,8 @@ def _run(target: Target, only: str, jobs: int, reasons: dict[str, str]) -> _Foun
                 _tell(f"{target.module}: survived: {mutant.name}\n")
         _tell(f"{target.module}: {number} of {len(chosen)}, {len(survived)} survived")
     _tell(f"{target.module}: {len(chosen)} in {time.monotonic() - began:.0f} s\n")
-    survived.sort(key=lambda mutant: mutant.lines.start)
-    found.unexplained = [f"line {one.lines.start}: {one.name}" for one in survived if one.name not in reasons]
+    survived.sort(key=lambda mutant: mutant.line)
+    found.unexplained = [f"line {one.line}: {one.name}" for one in survived if one.name not in reasons]
     if not only:
         found.stale = sorted(reasons.keys() - {one.name for one in survived})
     return found

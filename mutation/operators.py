@@ -45,8 +45,10 @@ class Mutant:
     """One mistake. Its name stays the same when lines move: where it is, and the code before and after."""
 
     name: str
+    line: int
     lines: range
-    """Those of the statement, of which one at least has to run for a test to notice."""
+    """Those of the function (or statement, where it is in none) of which one at least has to run for a test to notice.
+    That very statement need not have been seen: in coroutines that another's error ends, tracing misses lines."""
     _tree: ast.Module
     _slot: tuple[ast.AST, str, int | None]
     _old: ast.AST
@@ -70,7 +72,7 @@ def mutants(source: str) -> list[Mutant]:
             seen[name] += 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
-            found.append(Mutant(name, _lines([*path, node]), tree, slot, node, new))
+            found.append(Mutant(name, _line([*path, node]), _lines([*path, node]), tree, slot, node, new))
     return found
 
 
@@ -242,11 +244,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 2 * _LONGEST else f"{text[: 2 * _LONGEST]}…"
 
 
+def _line(path: list[ast.AST]) -> int:
+    return next(node.lineno for node in reversed(path) if isinstance(node, ast.stmt | ast.expr))
+
+
 def _lines(path: list[ast.AST]) -> range:
-    """The lines of the innermost statement; of one that holds others, those of its head."""
-    node = next(node for node in reversed(path) if isinstance(node, ast.stmt))
-    inner = getattr(node, "body", None)
-    last = node.end_lineno or node.lineno
-    if inner and node is not path[-1]:
-        last = max(node.lineno, inner[0].lineno - 1)
-    return range(node.lineno, last + 1)
+    around = [node for node in path if isinstance(node, ast.stmt)]
+    for node in around:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+    return range(around[-1].lineno, (around[-1].end_lineno or around[-1].lineno) + 1)

@@ -25,8 +25,6 @@ _BUDGET = (
     "tests/transport/test_calendar.py",
     "tests/transport/test_ledger.py",
     "tests/transport/test_retry_budget.py",
-    "tests/polling/test_pacing.py",
-    "tests/polling/test_leaving.py",
     "tests/test_reload_budgets.py",
 )
 _PARTS = (
@@ -39,6 +37,7 @@ _PARTS = (
 )
 _PAGES = (
     "tests/exposition/test_board.py",
+    "tests/exposition/test_board_upkeep.py",
     "tests/exposition/test_body.py",
     "tests/exposition/test_changes.py",
     "tests/exposition/test_equal_pages.py",
@@ -51,7 +50,7 @@ TARGETS = (
     Target("budget", "transport/budget.py", _BUDGET),
     Target("budget", "transport/ledger.py", _BUDGET),
     Target("budget", "transport/calendar.py", _BUDGET),
-    Target("budget", "polling/pacing.py", (*_BUDGET, "tests/test_budgets_dialects.py")),
+    Target("budget", "polling/pacing.py", ("tests/polling/test_pacing.py", "tests/polling/test_leaving.py")),
     Target("freshness", "polling/parts.py", _PARTS),
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "exposition/board.py", _PAGES),

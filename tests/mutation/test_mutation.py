@@ -54,9 +54,10 @@ def test_each_has_its_own_mistake_and_no_other() -> None:
     assert results == [(2, 2), (1, 3)]
 
 
-def test_a_test_counts_where_it_runs_the_statement() -> None:
-    *_, head, called = mutants("if (\n    a\n    or b\n):\n    c(d)\n")
-    assert (head.lines, called.lines) == (range(1, 5), range(5, 6))
+def test_a_test_counts_where_it_runs_the_function() -> None:
+    (first, *_, last) = mutants("a = 1\ndef b(\n    c=2\n):\n    def d():\n        e()\n    d()\n")
+    assert (first.line, first.lines) == (1, range(1, 2))
+    assert (last.line, last.lines) == (7, range(5, 8))
 
 
 def test_every_explanation_is_of_a_mutant_that_there_is() -> None:
