@@ -40,6 +40,7 @@ _PAGES = (
     "tests/exposition/test_board_upkeep.py",
     "tests/exposition/test_body.py",
     "tests/exposition/test_changes.py",
+    "tests/exposition/test_comparison.py",
     "tests/exposition/test_equal_pages.py",
     "tests/exposition/test_ready.py",
     "tests/exposition/test_render.py",
