@@ -13,7 +13,7 @@ from trainfleet_exporter.exposition import Board, Snapshot
 from trainfleet_exporter.exposition import board as board_module
 from trainfleet_exporter.exposition.piece import Piece
 
-from .test_ready import LARGE, ONE, shown, text_of
+from .test_ready import LARGE, ONE, OTHER, shown, text_of
 
 
 def test_what_is_said_beside_samples_is_as_old_as_their_page() -> None:
@@ -74,7 +74,7 @@ def test_a_page_may_be_settled_where_nobody_keeps_pages_ready() -> None:
 def test_the_next_page_waits_as_long_as_the_last_one_took_and_a_second_at_most(
     took: float, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = itertools.count(0.0, took)
+    clock = itertools.count(1e6, took)
     monkeypatch.setattr(board_module, "perf_counter", lambda: next(clock))
 
     async def main() -> None:
@@ -86,6 +86,22 @@ def test_the_next_page_waits_as_long_as_the_last_one_took_and_a_second_at_most(
             await asyncio.sleep(0.1)
         keeping.cancel()
         assert len(made) == pytest.approx(pages, abs=1)
+
+    run_stepped(main)
+
+
+def test_a_page_that_is_sent_no_more_is_held_no_more() -> None:
+    async def main() -> None:
+        board = Board()
+        keeping = asyncio.create_task(board.keep_ready())
+        await asyncio.sleep(1)
+        board.put("large", {ONE: [text_of(1, LARGE)]})
+        await asyncio.sleep(10)
+        held = weakref.ref(board.page())
+        board.put("small", {OTHER: [text_of(2, 100)]})
+        assert shown(board.page()) == {b"1", b"2"}
+        assert held() is None
+        keeping.cancel()
 
     run_stepped(main)
 

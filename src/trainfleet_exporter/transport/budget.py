@@ -23,7 +23,7 @@ _LEAST_MOST = 10
 class _Line:
     """What is known of one month. `safe` is what the state file says at least."""
 
-    before: int = 0
+    before: int
     counted: int = 0
     safe: int = 0
 
