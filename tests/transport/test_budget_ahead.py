@@ -110,6 +110,16 @@ def test_whoever_writes_from_now_on_has_nothing_yet() -> None:
     assert written.after(0, 1) == [(67, True, 70)]  # although the one before was asked
 
 
+def test_in_doubt_of_the_month_the_tighter_one_sets_the_rate_and_both_are_spent() -> None:
+    clock = Clock(JANUARY.ends - 6 * DAY)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 90, FEBRUARY: 0})
+    clock.wall += 10 * DAY
+    assert budget.rate == pytest.approx(10 / (6 * DAY))
+    assert spend(budget, 100) == 10
+    assert budget.spent == {JANUARY: 100, FEBRUARY: 10}
+    assert (budget.remaining, budget.rate) == (0, 0)
+
+
 def test_what_others_counted_is_added_by_month_and_never_below_none() -> None:
     budget = Written(1000, known=10).budget
     spend(budget, 2)
