@@ -28,6 +28,7 @@ _BUDGET = (
     "tests/transport/test_retry_budget.py",
     "tests/test_reload_budgets.py",
 )
+_PACES = ("tests/polling/test_pacing.py", "tests/polling/test_pacing_bounds.py", "tests/polling/test_leaving.py")
 _PARTS = (
     "tests/polling/test_polling.py",
     "tests/polling/test_confirm.py",
@@ -52,7 +53,7 @@ TARGETS = (
     Target("budget", "transport/budget.py", _BUDGET),
     Target("budget", "transport/ledger.py", _BUDGET),
     Target("budget", "transport/calendar.py", _BUDGET),
-    Target("budget", "polling/pacing.py", ("tests/polling/test_pacing.py", "tests/polling/test_leaving.py")),
+    Target("budget", "polling/pacing.py", _PACES),
     Target("freshness", "polling/parts.py", _PARTS),
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "exposition/board.py", _PAGES),

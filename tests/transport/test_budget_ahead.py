@@ -97,6 +97,20 @@ def test_while_a_page_is_being_written_no_other_is_asked_for_unless_a_call_excee
     assert written.after(0, 1) == [(37, True, 133)]
 
 
+def test_in_doubt_of_the_month_both_are_written_ahead_of_the_call() -> None:
+    written = Written(100_000)
+    written.after(JANUARY.seconds - 6 * DAY, 9)  # more of January is allowed than one call
+    written.clock.wall += 10 * DAY
+    assert [at_once for _, at_once, _ in written.after(0, 1)] == [True]
+    assert {JANUARY, FEBRUARY} <= written.budget.promise(exact=False).keys()
+
+
+def test_whoever_writes_from_the_first_call_on_does_so_at_once() -> None:
+    written = Written(100_000)
+    written.budget.saved_by(written.save)
+    assert written.after(0, 1) == [(1, True, 4)]
+
+
 def test_whoever_writes_from_now_on_has_nothing_yet() -> None:
     written = Written(100_000)
     written.after(0, 30)
@@ -133,7 +147,9 @@ def test_what_others_counted_is_added_by_month_and_never_below_none() -> None:
 
 
 def test_what_others_know_of_at_least_is_no_sum() -> None:
-    budget = Written(1000, known=10).budget
+    budget = Written(1000).budget
+    budget.at_least({DECEMBER: 1})
+    assert budget.spent == {JANUARY: 0, DECEMBER: 1}
     budget.at_least({JANUARY: 12, DECEMBER: 3})
     assert budget.spent == {JANUARY: 12, DECEMBER: 3}
     budget.at_least({JANUARY: 7, DECEMBER: 2})
@@ -148,6 +164,14 @@ def test_what_is_assumed_can_be_taken_back_and_what_was_counted_stays() -> None:
     assert budget.spent == {JANUARY: 10_005}
     budget.assume_nothing()
     assert budget.spent == {JANUARY: 5}
+
+
+def test_what_is_assumed_of_a_month_that_nobody_looked_at_yet_is_taken_back_too() -> None:
+    clock = Clock(JANUARY.ends - 6 * DAY)
+    budget = Budget("dlc", 31_000, calendar=clock.calendar())
+    clock.wall += 10 * DAY
+    budget.assume_nothing()
+    assert budget.spent == {JANUARY: 0, FEBRUARY: 0}
 
 
 def test_what_is_assumed_is_of_the_moment_in_which_counting_begins() -> None:
