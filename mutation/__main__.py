@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from mutation.explained import explained
-from mutation.forked import Broken, file_of, measure, survivors
+from mutation.forked import Broken, file_of, judged, measure
 from mutation.operators import mutants
 from mutation.targets import TARGETS, Target
 
@@ -66,7 +66,7 @@ def _run(target: Target, only: str, jobs: int, reasons: dict[str, str]) -> _Foun
     began = time.monotonic()
     sound = measure(target)
     survived = []
-    for number, (mutant, fate) in enumerate(survivors(target, chosen, sound, jobs), 1):
+    for number, (mutant, fate) in enumerate(judged(target, chosen, sound, jobs), 1):
         found.counts[fate] += 1
         if fate == "survived":
             survived.append(mutant)

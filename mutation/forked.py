@@ -88,13 +88,15 @@ def measure(target: Target) -> Sound:
     """Run a module's tests without a mistake; what they import is imported here, for the runs to come."""
     with tempfile.TemporaryFile() as output:
         ours, theirs = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=_in_child, args=(output.fileno(), lambda: _measure(target, theirs)))
-        process.start()
+        measuring = _FORK.Process(
+            target=_in_child, args=(output.fileno(), lambda: _measure(target, theirs)), daemon=True
+        )
+        measuring.start()
         theirs.close()
         with suppress(EOFError):
             sound: Sound = ours.recv()
-        process.join()
-        if process.exitcode:
+        measuring.join()
+        if measuring.exitcode:
             output.seek(0)
             raise Broken(f"the tests of {target.module} fail as it is:\n{output.read().decode(errors='replace')}")
     for name in sound.libraries:
@@ -103,7 +105,7 @@ def measure(target: Target) -> Sound:
     return sound
 
 
-def survivors(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> Iterator[tuple[Mutant, str]]:
+def judged(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> Iterator[tuple[Mutant, str]]:
     """Each mutant with what became of it: `killed`, `timed out` or `survived`; several are run at a time."""
     running: dict[int, tuple[ForkProcess, Mutant]] = {}
     waiting = iter(found)
@@ -114,7 +116,8 @@ def survivors(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) 
                 if not tests:
                     yield mutant, "survived"
                     continue
-                process = _FORK.Process(target=_in_child, args=(nowhere.fileno(), _trying(target, mutant, tests)))
+                run = _trying(target, mutant, tests)
+                process = _FORK.Process(target=_in_child, args=(nowhere.fileno(), run), daemon=True)
                 process.start()
                 running[process.sentinel] = process, mutant
                 if len(running) >= jobs:
@@ -125,10 +128,10 @@ def survivors(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) 
                 assert isinstance(sentinel, int)
                 process, mutant = running.pop(sentinel)
                 process.join()
-                yield mutant, _judged(process.exitcode)
+                yield mutant, _fate(process.exitcode)
 
 
-def _judged(code: int | None) -> str:
+def _fate(code: int | None) -> str:
     if code == -signal.SIGALRM:
         return "timed out"
     return "survived" if code == pytest.ExitCode.OK else "killed"
