@@ -61,10 +61,11 @@ def test_doubt_takes_a_day_to_the_second() -> None:
     assert watched.after(0, set_by=-AHEAD) == [JANUARY, FEBRUARY]
 
 
-def test_doubt_begins_anew_when_the_clock_is_set_again() -> None:
+@pytest.mark.parametrize("again", [60.5, -60.5])
+def test_doubt_begins_anew_when_the_clock_is_set_again(again: float) -> None:
     watched = Watched(EARLIER)
     assert watched.after(0, set_by=AHEAD) == BOTH
-    assert watched.after(23 * HOUR, set_by=60.5) == BOTH
+    assert watched.after(23 * HOUR, set_by=again) == BOTH
     assert watched.after(2 * HOUR) == BOTH
     assert watched.after(22 * HOUR) == [FEBRUARY]
 
