@@ -127,7 +127,8 @@ class Simulator:
         """Huawei's STS and the metadata of a Huawei machine: what they issue, for how long, and to whom."""
         self.aom = Aom()
         """What Huawei's AOM serves, and how late."""
-        keys = Keys(Key(access_key_id, access_key_secret, security_token))
+        self._permanent = keys = Keys(Key(access_key_id, access_key_secret, security_token))
+        self._gatekeeper = gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens, self.agency)
         self.monitor = MonitorSettings()
         """How PAI's CloudMonitor behaves."""
         self.sts = Sts(keys)
@@ -138,7 +139,6 @@ class Simulator:
                 V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
             )
             legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock(), still=still)
-            gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens, self.agency)
             served.append(ModelArts(world, legacy, gatekeeper, tokens=self.tokens, agency=self.agency, aom=self.aom))
         if "pai" in clouds:
             world = self.worlds["pai"] = World(
@@ -202,6 +202,18 @@ class Simulator:
         """Let a workspace that had vanished be there again. Raises ValueError where no cloud has such a workspace."""
         for world in self._worlds_of(workspace_id):
             world.hidden.discard(workspace_id)
+
+    def rotate_keys(self, access_key_id: str, access_key_secret: str, access_key: str, secret_key: str) -> None:
+        """From now on these keys, without any security token, open both clouds; those before are refused."""
+        self._keys = {
+            "access_key_id": access_key_id,
+            "access_key_secret": access_key_secret,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
+        self._security_token = None
+        self._permanent.replace(Key(access_key_id, access_key_secret))
+        self._gatekeeper.replace(access_key, secret_key)
 
     def _worlds_of(self, workspace_id: str) -> list[World]:
         found = [

@@ -36,6 +36,10 @@ class Gatekeeper:
         self._tokens = tokens
         self._agency = agency
 
+    def replace(self, access_key: str, secret_key: str) -> None:
+        """From now on this key pair is known, and the one before is not."""
+        self._key, self._secret, self._security_token = access_key, secret_key, None
+
     def check(self, asked: Asked, now: float) -> None:
         """Raise ApiError unless the request bears a valid token or is properly signed."""
         token = asked.headers.get("x-auth-token")

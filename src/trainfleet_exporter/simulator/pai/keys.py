@@ -29,7 +29,14 @@ class Keys:
 
     def __init__(self, permanent: Key) -> None:
         self.issued: list[Key] = []
+        self._permanent = permanent
         self._by_id = {permanent.access_key_id: permanent}
+
+    def replace(self, permanent: Key) -> None:
+        """From now on this key opens the account for good, and the one before does not."""
+        del self._by_id[self._permanent.access_key_id]
+        self._permanent = permanent
+        self._by_id[permanent.access_key_id] = permanent
 
     def find(self, key_id: str, now: float) -> Key:
         """The key that a request names. Raises ApiError where it is unknown, revoked or expired."""

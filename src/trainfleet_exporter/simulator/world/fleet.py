@@ -49,6 +49,8 @@ class World:
         """Up to when there are readings: until now, and in a still world on and on."""
         self.hidden: set[str] = set()
         """Workspaces that have vanished with their jobs."""
+        self.closed = False
+        """Whether nobody submits anything meanwhile; what is there lives on and ends."""
         self._still = still
         self._stopped_at: float = math.inf
         self.jobs: dict[str, Job] = {}
@@ -141,7 +143,8 @@ class World:
     # How a job comes and waits.
 
     def _arrival(self) -> None:
-        self._submit(self._setting.draft(self._rng).lasting(self._patience))
+        if not self.closed:
+            self._submit(self._setting.draft(self._rng).lasting(self._patience))
         swell = 1 + 0.35 * math.sin(2 * math.pi * self._next_arrival / (_WAVE * self._patience))
         self._next_arrival += self._interval * self._rng.uniform(0.7, 1.3) / swell
         self._at(int(self._next_arrival), self._arrival)
