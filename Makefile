@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint generate faults fuzz mutate bench cost image lock clean
+.PHONY: help demo test lint generate faults fuzz soak mutate bench cost image lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,9 +24,6 @@ lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-mutate: $(VENV)/.dev ## make small mistakes in freshness, budgets, publishing and negotiation that tests have to notice
-	$(BIN)/python -m mutation
-
 generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the chart's copies, references in docs
 	$(BIN)/python -m deploy.generator
 
@@ -35,6 +32,12 @@ faults: $(VENV)/.dev ## run every operation under every fault, and write docs/fa
 
 fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, ten minutes for each target (Linux only)
 	$(BIN)/python -m fuzz
+
+soak: $(VENV)/.dev ## let a week of churn, faults, reloads and scrapes pass, and see that nothing grows (DAYS=7)
+	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))
+
+mutate: $(VENV)/.dev ## make small mistakes in freshness, budgets, publishing and negotiation that tests have to notice
+	$(BIN)/python -m mutation
 
 bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,47 @@
+"""What was logged during the week, counted by its words before anything was filled in; and what of it may never be."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trainfleet_exporter.logs import LIBRARIES
+
+_EXPECTED_ERRORS = frozenset({"not reloaded, the config before stays in use: %s"})
+"""A broken config file is an operator's error, and is told as one."""
+
+
+class Logbook(logging.Handler):
+    """Counts warnings and what is worse. `unexpected` are those that tell of a fault of the exporter's own."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        """By level, logger and words."""
+        self.unexpected: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one record."""
+        words = str(record.msg)
+        self.counts[record.levelname, record.name, words] += 1
+        has_trace = record.exc_info is not None and record.exc_info[0] is not None
+        is_library = record.name.split(".")[0] in LIBRARIES
+        if has_trace or is_library or (record.levelno >= logging.ERROR and words not in _EXPECTED_ERRORS):
+            trace = repr(record.exc_info[1]) if has_trace and record.exc_info is not None else ""
+            self.unexpected[f"{record.levelname} {record.name}: {record.getMessage()} {trace}".strip()] += 1
+
+
+@contextmanager
+def logbook() -> Iterator[Logbook]:
+    """One that hears everything for as long as the block lasts."""
+    book, root = Logbook(), logging.getLogger()
+    level = root.level
+    root.addHandler(book)
+    root.setLevel(logging.INFO)  # as the daemon runs: what it says is made, wherever it goes
+    try:
+        yield book
+    finally:
+        root.removeHandler(book)
+        root.setLevel(level)

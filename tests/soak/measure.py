@@ -1,0 +1,98 @@
+"""What is measured of a process at a quiet moment: its tasks and files, its pages, and who holds how much memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import re
+import sys
+import threading
+import tracemalloc
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trainfleet_exporter
+from tests.soak.site import Site
+from trainfleet_exporter.exposition import Format
+
+_OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - the beginning of file names, as texts
+_SIMULATOR = os.path.join(_OWN, "simulator") + os.sep  # noqa: PTH118 - likewise
+_TESTS = str(Path(__file__).parent.parent) + os.sep
+_FILES = Path("/proc/self/fd")
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass(slots=True)
+class Look:
+    """The figures of one moment by their names, and what own files and own classes they come from."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    files: Counter[str] = field(default_factory=Counter)
+    """Bytes by the file of the exporter's that allocated them."""
+    classes: Counter[str] = field(default_factory=Counter)
+    """Objects by their class of the exporter's."""
+
+
+async def look(site: Site) -> Look:
+    """Measure now. Nobody is to be at the pages, and no call under way."""
+    found = Look()
+    await _look_at_pages(site, found.figures)
+    _look_at_process(found)
+    return found
+
+
+def _look_at_process(found: Look) -> None:
+    gc.collect()
+    gc.collect()
+    figures = found.figures
+    figures["tasks"] = len(asyncio.all_tasks())
+    if _FILES.exists():
+        figures["descriptors"] = len(list(_FILES.iterdir()))
+    figures["threads"] = threading.active_count()
+    objects = gc.get_objects()
+    for one in objects:
+        kind = type(one)
+        module = str(kind.__module__)
+        if module.startswith("trainfleet_exporter.") and not module.startswith("trainfleet_exporter.simulator"):
+            found.classes[f"{module.removeprefix('trainfleet_exporter.')}.{kind.__qualname__}"] += 1
+    figures["own objects"] = found.classes.total()
+    figures["all objects"] = len(objects)
+    del objects
+    if tracemalloc.is_tracing():
+        _look_at_memory(found)
+    figures["blocks"] = sys.getallocatedblocks()
+    if _STATUS.exists() and (resident := re.search(r"VmRSS:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"))):
+        figures["resident"] = int(resident[1]) * 1024
+
+
+async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
+    exporter = site.daemon.exporter
+    await exporter.board.settled()
+    page = exporter.board.page()
+    own = exporter.telemetry.exposition(openmetrics=False)
+    figures["series"] = sum(runner.state.series for runner in exporter.runners)
+    figures["parts"] = sum(runner.state.parts for runner in exporter.runners)
+    figures["own series"] = sum(not line.startswith(b"#") for line in own.splitlines())
+    figures["text"] = sum(map(len, page.pieces(Format.TEXT)))
+    figures["openmetrics"] = sum(map(len, page.pieces(Format.OPENMETRICS)))
+    figures["deflated"] = sum(map(len, (await page.deflated(Format.TEXT)).blocks))
+
+
+def _look_at_memory(found: Look) -> None:
+    snapshot = tracemalloc.take_snapshot()
+    sums: Counter[str] = Counter()
+    for statistic in snapshot.statistics("filename"):
+        name = statistic.traceback[0].filename
+        if name.startswith(_SIMULATOR):
+            sums["simulator"] += statistic.size
+        elif name.startswith(_OWN):
+            sums["own"] += statistic.size
+            found.files[name.removeprefix(_OWN)] = statistic.size
+        elif name.startswith(_TESTS) or name == tracemalloc.__file__:
+            sums["soak"] += statistic.size
+        else:
+            sums["libraries"] += statistic.size
+    for name in ("own", "libraries", "simulator"):
+        found.figures[f"allocated: {name}"] = sums[name]

@@ -1,0 +1,96 @@
+"""The table of the days, and whether what must be flat is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_KIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much more there may be at the end than after the first day: `share` of that, or `more` if it is more."""
+
+    share: float = 0.0
+    more: float = 0.0
+
+    def allows(self, first: float, last: float) -> bool:
+        """Whether the growth is within the limit."""
+        return last - first <= max(first * self.share, self.more)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure. `unit` is what it is divided by, for people; without a limit it is a note, which nobody judges."""
+
+    name: str
+    title: str
+    limit: Limit | None = None
+    unit: float = 1.0
+
+
+ROWS: Sequence[Row] = (
+    Row("tasks", "asyncio tasks", Limit(more=3)),
+    Row("descriptors", "open file descriptors", Limit(more=3)),
+    Row("threads", "threads", Limit(more=4)),
+    Row("live", "live jobs on the page", Limit()),
+    Row("series", "series of the clouds", Limit(share=0.02)),
+    Row("parts", "parts that the board keeps", Limit(more=2)),
+    Row("own series", "series of the exporter itself", Limit(share=0.1)),
+    Row("text", "page as text, KiB", Limit(share=0.02), _KIB),
+    Row("openmetrics", "page as OpenMetrics, KiB", Limit(share=0.02), _KIB),
+    Row("deflated", "page deflated, KiB", Limit(share=0.05), _KIB),
+    Row("allocated: own", "allocated by the exporter's own code, KiB", Limit(share=0.05), _KIB),
+    Row("own objects", "objects of the exporter's own classes", Limit(share=0.05)),
+    Row("allocated: libraries", "allocated by libraries for all of the process, KiB", None, _KIB),
+    Row("allocated: simulator", "allocated by the simulator, which forgets nothing, KiB", None, _KIB),
+    Row("all objects", "objects that the collector knows, of all the process", None),
+    Row("blocks", "blocks of Python's allocator, of all the process", None),
+    Row("resident", "resident memory of all the process, MiB", None, _KIB * _KIB),
+)
+"""The exporter and the clouds are one process; what only the clouds, who remember every job, make grow is a note."""
+
+
+def failures(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> list[str]:
+    """What grew from the first of the days to the last by more than it may."""
+    first, last = days[0], days[-1]
+    return [
+        f"{row.title}: {_number(first[row.name], row)} on day 1, {_number(last[row.name], row)} on day {len(days)}"
+        for row in rows
+        if row.limit is not None and row.name in first and not row.limit.allows(first[row.name], last[row.name])
+    ]
+
+
+def table(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> str:
+    """The days side by side, and the growth from the first to the last."""
+    head = ["", *(f"day {number}" for number in range(1, len(days) + 1)), "growth", "allowed"]
+    lines = [f"| {' | '.join(head)} |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    for row in rows:
+        if row.name not in days[0]:
+            continue
+        first, last = days[0][row.name], days[-1][row.name]
+        growth = f"{(last - first) / first:+.1%}" if first else f"{last - first:+,.0f}"
+        cells = [row.title, *(_number(day[row.name], row) for day in days), growth, _allowed(row.limit)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def growing(title: str, first: Counter[str], last: Counter[str], most: int = 8) -> str:
+    """What grew most between two days, as a list."""
+    grown = sorted(((last[name] - first[name], name) for name in last.keys() | first.keys()), reverse=True)[:most]
+    lines = [f"- {name}: {growth:+,} ({first[name]:,} → {last[name]:,})" for growth, name in grown if growth > 0]
+    return "\n".join([f"{title}:", "", *(lines or ["- nothing"])])
+
+
+def _number(value: float, row: Row) -> str:
+    return f"{value / row.unit:,.1f}" if row.unit > 1 else f"{value:,.0f}"
+
+
+def _allowed(limit: Limit | None) -> str:
+    if limit is None:
+        return "not judged"
+    if limit.more:
+        return f"+{limit.more:.0f}"
+    return f"+{limit.share:.0%}" if limit.share else "0"

@@ -1,0 +1,195 @@
+"""What soaks: one daemon, the clouds that it polls, and the files that it is told by, all in the running loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import bcrypt
+
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.daemon import Daemon, WebSettings
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.doors import Door
+from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_exporter.web.security import Gate
+
+PAI, MODELARTS = "pai", "modelarts"
+WORKSPACES = ("12345",)
+"""Those of PAI that are polled: each costs ten calls for every look at its jobs."""
+RETENTION = 600
+"""Seconds that finished jobs stay on the page."""
+USER = "prometheus"
+_POPULATION = 30
+_PATIENCE = 6
+"""Ordinary jobs live six times as long as in the demo, most of an hour: no more come than the clouds can tell of."""
+_TOKEN_LIFETIME = 7200.0
+_DENIED = ("network_*", "disk_*", "cpu_usage_cores", "memory_*_bytes", "memory_utilization_ratio", "power_watts")
+"""Families of usage that are not asked for, of jobs, pods, devices and pools: each is a call for every look."""
+_BROKEN = "providers: [{name: pai, platform: no_such_cloud}]\n"
+
+_HEAD = """\
+global:
+  poll_timeout: 30s
+  finished_job_retention: {retention}s
+  state_file: {folder}/state.json
+  metrics:
+    job_labels: [{labels}]
+    deny: [{denied}]
+providers:
+  - name: pai
+    platform: alibaba_pai
+    region: cn-hangzhou
+    workspaces: [{workspaces}]
+    credentials: {{access_key_id_file: {folder}/pai-id, access_key_secret_file: {folder}/pai-secret}}
+    endpoints: {{dlc: {url}, paistudio: {url}, aiworkspace: {url}, cloudmonitor: {url}}}
+    collectors:
+      jobs: {{interval: {often}s}}
+      job_counts: {{interval: {seldom}s}}
+      pods: {{interval: {seldom}s}}
+      usage: {{interval: {often}s, source: cloudmonitor}}
+      pools: {{interval: {seldom}s}}
+      pool_workloads: {{enabled: false}}
+    limits: {{requests_per_second: 50, concurrency: 8, monthly_calls: {{cloudmonitor: 2000000}}}}
+"""
+_MODELARTS = """\
+  - name: modelarts
+    platform: huawei_modelarts
+    region: {region}
+    project_id: {project_id}
+    credentials: {credentials}
+    endpoints: {{modelarts: {url}, iam: {url}, aom: {url}}}
+    collectors:
+      jobs: {{interval: {often}s}}
+      job_counts: {{interval: {seldom}s}}
+      usage: {{interval: {often}s}}
+      jobs_v1: {{enabled: true, interval: {seldom}s}}
+      pools: {{interval: {seldom}s}}
+      pool_workloads: {{interval: {seldom}s}}
+      pool_usage: {{interval: {seldom}s}}
+    limits: {{requests_per_second: 50, concurrency: 8}}
+"""
+_KEYS = "{{access_key_file: {folder}/modelarts-key, secret_key_file: {folder}/modelarts-secret}}"
+_PASSWORD = "{{username: {user}, password_file: {folder}/password, domain_name: {domain}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of the config changes. `pace` is how many times as far apart polls are as they were at the start."""
+
+    labels: Sequence[str] = ("team",)
+    pace: float = 1.0
+    has_modelarts: bool = True
+    by_password: bool = False
+    """Whether ModelArts is asked with tokens of IAM, rather than with signatures by keys of files."""
+
+
+class Site:
+    """The daemon and its surroundings. `often` is how far apart polls of jobs and usage are, in seconds."""
+
+    def __init__(self, folder: Path, simulator: Simulator, door: Door, often: int) -> None:
+        self.simulator = simulator
+        self.door = door
+        self.often = often
+        self.password = ""
+        self._folder = folder
+        self._serial = 0
+        self._hashing = 0
+        self.rotate(Random(0))
+        self.write("password", f"{catalog.PASSWORD}\n")
+        self.renew_user(Random(0))
+        self.wish(Wish())
+        web = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True, gate=Gate(folder / "web.yml"))
+        self.daemon = Daemon(self._load(), installed_platforms(), web, load=self._load)
+
+    @property
+    def port(self) -> int:
+        """Where the daemon's pages are."""
+        return int(self.daemon.server.addresses[0].rpartition(":")[2])
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file whole, at the time that it is on the stepped clock."""
+        draft = self._folder / f"{name}.new"
+        draft.write_text(text, encoding="utf-8")
+        now = time.time()
+        os.utime(draft, (now, now))
+        draft.replace(self._folder / name)
+
+    def wish(self, wish: Wish) -> None:
+        """Write the config file anew; nobody reads it yet."""
+        parts = [_HEAD, _MODELARTS] if wish.has_modelarts else [_HEAD]
+        credentials = (_PASSWORD if wish.by_password else _KEYS).format(
+            folder=self._folder, user=catalog.USER_NAME, domain=catalog.DOMAIN_NAME
+        )
+        text = "".join(parts).format(
+            folder=self._folder,
+            url=self.door.url,
+            labels=", ".join(wish.labels),
+            denied=", ".join(f'"trainfleet_*_{one}"' for one in _DENIED),
+            workspaces=", ".join(f'"{one}"' for one in WORKSPACES),
+            retention=RETENTION,
+            often=round(self.often * wish.pace),
+            seldom=round(self.often * 3 * wish.pace),
+            region=catalog.REGION,
+            project_id=catalog.PROJECT_ID,
+            credentials=credentials,
+        )
+        self.write("config.yaml", text)
+
+    def break_config(self) -> None:
+        """Write a config file that is of no use."""
+        self.write("config.yaml", _BROKEN)
+
+    def rotate(self, rng: Random) -> None:
+        """Both clouds know another key from now on, and refuse the one before. Nobody is told: see `hand_out_keys`."""
+        self._serial += 1
+        made = [f"{prefix}{self._serial:04d}{rng.getrandbits(96):024x}" for prefix in ("LTAI", "s", "HPUA", "s")]
+        self._rotated = dict(zip(("pai-id", "pai-secret", "modelarts-key", "modelarts-secret"), made, strict=True))
+        self.simulator.rotate_keys(*made)
+        if self._serial == 1:
+            self.hand_out_keys()
+
+    def hand_out_keys(self) -> None:
+        """Write the files of the keys that the clouds know."""
+        for name, text in self._rotated.items():
+            self.write(name, f"{text}\n")
+
+    def renew_user(self, rng: Random) -> None:
+        """Another password for who scrapes."""
+        self.password = f"{rng.getrandbits(64):016x}"
+        salted = bcrypt.hashpw(self.password.encode(), bcrypt.gensalt(4)).decode()
+        self.write("web.yml", f"basic_auth_users:\n  {USER}: '{salted}'\n")
+
+    def close_clouds(self, closed: bool) -> None:
+        """Nobody submits jobs any more, or again."""
+        for world in self.simulator.worlds.values():
+            world.closed = closed
+
+    def _load(self) -> Config:
+        platforms = {name: platform.config for name, platform in installed_platforms().items()}
+        return load_config(self._folder / "config.yaml", environ={}, platforms=platforms)
+
+
+@contextlib.asynccontextmanager
+async def site(folder: Path, seed: int, often: int) -> AsyncIterator[Site]:
+    """A site whose daemon polls and serves; stopped at the end."""
+    simulator = Simulator(
+        seed,
+        clouds=("pai", "modelarts"),
+        population=_POPULATION,
+        patience=_PATIENCE,
+        token_lifetime=_TOKEN_LIFETIME,
+    )
+    async with simulator.serve_doors(["clouds"]) as doors:
+        found = Site(folder, simulator, doors["clouds"], often)
+        try:
+            await found.daemon.start()
+            yield found
+        finally:
+            await found.daemon.stop()

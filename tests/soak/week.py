@@ -1,0 +1,155 @@
+"""The week itself: days of trouble, each with a quiet moment at its end, in which all must be as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from unittest.mock import patch
+
+from tests.soak.events import Troublemaker
+from tests.soak.logbook import Logbook, logbook
+from tests.soak.measure import Look, look
+from tests.soak.site import MODELARTS, PAI, RETENTION, WORKSPACES, Site, site
+from tests.support.clock import run_stepped
+from trainfleet_exporter.polling import schedule
+from trainfleet_exporter.simulator.world.jobs import Job
+from trainfleet_exporter.web import server
+
+_START = 1_769_572_800.0
+"""28 January 2026, midnight in UTC+8 being eight hours away: the month's budgets change within the week."""
+_JOB_ID = re.compile(r'trainfleet_job_info\{provider="([^"]+)",job_id="([^"]+)"')
+_QUIET_TRIES = 600
+_TICK = 15.0
+"""Seconds between what the daemon does every second. A week has 600,000 of them: looking in each one whether something
+is too old would take more of the run than all of its calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How long a run is and how closely things follow each other. Intervals are seconds."""
+
+    days: int = 7
+    hours: float = 24.0
+    """Of each day."""
+    seed: int = 1
+    often: int = 900
+    """Between polls of jobs and usage; the rest is polled a third as often."""
+    scrape: float = 120.0
+
+
+@dataclass(slots=True)
+class Week:
+    """What came of a run."""
+
+    looks: list[Look] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    """What happened, and how often."""
+    complaints: Counter[str] = field(default_factory=Counter)
+    """What was not as it should be."""
+    warnings: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """What was logged, by level, logger and words."""
+    wall: float = 0.0
+    """Seconds that it took."""
+
+
+def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line: None) -> Week:
+    """Let the days pass. `say` is told how it goes on."""
+    began = perf_counter()
+    with (
+        logbook() as book,
+        patch.object(schedule, "_HOUSEKEEPING_INTERVAL", _TICK),
+        patch.object(server, "_TICK_SECONDS", _TICK),
+    ):
+        week = run_stepped(lambda: _run(setting, folder, book, say), start=_START)
+    week.complaints.update(book.unexpected)
+    week.warnings = book.counts
+    week.wall = perf_counter() - began
+    return week
+
+
+async def _run(setting: Setting, folder: Path, book: Logbook, say: Callable[[str], None]) -> Week:
+    week = Week()
+    async with site(folder, setting.seed, setting.often) as there:
+        before = {name: len(world.jobs) for name, world in there.simulator.worlds.items()}
+        trouble = Troublemaker(there, setting.seed, setting.scrape)
+        for number in range(1, setting.days + 1):
+            began = perf_counter()
+            await trouble.day(number, setting.hours)
+            if setting.hours >= 24:
+                await _quiet_moment(there)
+            complaints = _check(there, whole=setting.hours >= 24)
+            week.complaints.update(f"day {number}: {text}" for text in complaints)
+            found = await look(there)
+            found.figures["live"] = len(_shown(there))
+            week.looks.append(found)
+            heard = sum(book.counts.values())
+            say(f"day {number}: {perf_counter() - began:.0f} s, {heard} warnings so far, {len(complaints)} complaints")
+        week.done, week.complaints = trouble.done, week.complaints + trouble.complaints
+        _tell_of_clouds(there, before, week.done)
+    return week
+
+
+async def _quiet_moment(there: Site) -> None:
+    """Wait until no call has been made for some seconds: then the clouds have closed every connection."""
+    for _ in range(_QUIET_TRIES):
+        await asyncio.sleep(1)
+        if there.door.connections == 0:
+            return
+    raise RuntimeError("the calls to the clouds never pause")
+
+
+def _check(there: Site, *, whole: bool) -> list[str]:
+    """What is not as it should be: after a whole day all is well again, and what is shown is what there is."""
+    complaints = []
+    runners = there.daemon.exporter.runners
+    if whole:
+        complaints += [
+            f"{runner.state.provider}/{runner.state.collector} does not succeed: {runner.last_error}"
+            for runner in runners
+            if not runner.state.success
+        ]
+    shown, now = _shown(there), time.time()
+    lag = 3 * there.often
+    live: dict[tuple[str, str], Job] = {}
+    recent: set[tuple[str, str]] = set()
+    for name, world in there.simulator.worlds.items():
+        world.advance(now)
+        provider = PAI if name == "pai" else MODELARTS
+        for job in world.jobs.values():
+            if provider == PAI and job.draft.workspace_id not in WORKSPACES:
+                continue
+            if job.live:
+                live[provider, job.job_id] = job
+            elif job.finished is not None and job.finished >= now - lag - RETENTION:
+                recent.add((provider, job.job_id))
+    missing = {key for key, job in live.items() if job.created < now - lag} - shown
+    untrue = shown - live.keys() - recent
+    if whole and (missing or untrue):
+        complaints.append(f"jobs missing from the page: {sorted(missing)}, jobs on it that are not: {sorted(untrue)}")
+    return complaints
+
+
+def _shown(there: Site) -> set[tuple[str, str]]:
+    """The jobs on the page, by provider and id."""
+    page = b"".join(piece.data for piece in there.daemon.exporter.board.page().samples("trainfleet_job_info"))
+    # ModelArts' v1 jobs are told by job and version, of which the world knows the version.
+    return {(provider, job_id.rpartition("/")[2]) for provider, job_id in _JOB_ID.findall(page.decode())}
+
+
+def _tell_of_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> None:
+    for name, world in there.simulator.worlds.items():
+        done[f"jobs that came on {name}"] = len(world.jobs) - before[name]
+        done[f"jobs that ended on {name}"] = sum(
+            1 for job in world.jobs.values() if job.finished is not None and job.finished > _START
+        )
+    registry = there.daemon.exporter.telemetry.registry
+    for family in registry.collect():
+        for sample in family.samples:
+            if sample.name == "trainfleet_exporter_api_requests_total":
+                done[f"calls that ended {sample.labels['outcome']}"] += int(sample.value)
