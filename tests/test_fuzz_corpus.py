@@ -8,6 +8,8 @@ import fuzz
 import pytest
 from fuzz.targets import TARGETS
 
+pytestmark = pytest.mark.long
+
 CORPUS = Path(fuzz.__file__).parent / "corpus"
 
 
