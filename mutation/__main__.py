@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from mutation.explained import explained
-from mutation.forked import Broken, file_of, judged, measure
+from mutation.forked import Broken, compiled_once, file_of, judged, measure
 from mutation.operators import mutants
 from mutation.targets import TARGETS, Target
 
@@ -45,7 +45,8 @@ def main() -> int:
     reasons = explained()
     chosen = [one for one in TARGETS if not asked.modules or any(part in one.module for part in asked.modules)]
     try:
-        done = [_run(target, asked.only, asked.jobs, reasons.get(target.module, {})) for target in chosen]
+        with compiled_once():
+            done = [_run(target, asked.only, asked.jobs, reasons.get(target.module, {})) for target in chosen]
     except Broken as error:
         print(error, file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -39,6 +39,7 @@ _LEAST, _TIMES = 5.0, 5.0
 _OPTIONS = (
     "-x",
     "-q",
+    "--assert=plain",  # which takes less time, and nobody reads why a test failed
     "-m",
     "not long",
     "-p",
@@ -82,6 +83,18 @@ def file_of(target: Target) -> Path:
     assert package is not None
     assert package.origin is not None
     return Path(package.origin).parent / target.module
+
+
+@contextmanager
+def compiled_once() -> Iterator[None]:
+    """Have what runs import compiled by the first of them alone, whatever the environment says of that."""
+    before = sys.dont_write_bytecode, sys.pycache_prefix
+    with tempfile.TemporaryDirectory() as folder:
+        sys.dont_write_bytecode, sys.pycache_prefix = False, folder
+        try:
+            yield
+        finally:
+            sys.dont_write_bytecode, sys.pycache_prefix = before
 
 
 def measure(target: Target) -> Sound:
@@ -159,7 +172,7 @@ def _trying(target: Target, mutant: Mutant, tests: Mapping[str, float]) -> Calla
         sys.meta_path.insert(0, _Finder(target.dotted, file, mutant.compiled(file)))
         files = Counter(name.partition("::")[0] for name in tests)
         for name, _ in files.most_common():  # which fails in most cases, and then the rest need not be imported
-            code = pytest.main([*_OPTIONS, name], plugins=[_Chosen(tests)])
+            code = pytest.main([*_OPTIONS, "--tb=no", name], plugins=[_Chosen(tests)])
             if code != pytest.ExitCode.OK:
                 return int(code)
         return 0
