@@ -50,7 +50,9 @@ def test_many_calls_at_once_double_what_is_written_ahead() -> None:
 @pytest.mark.parametrize(("calls", "most"), [(300, 10), (1_000, 20)])
 def test_a_fiftieth_or_ten_calls_are_written_ahead_at_most(calls: int, most: int) -> None:
     written = Written(calls)
-    ahead = [bound - made for made, _, bound in written.after(0, 100)]
+    pages = written.after(0, 100)
+    assert [at_once for _, at_once, _ in pages] == [True] + [False] * (len(pages) - 1)
+    ahead = [bound - made for made, _, bound in pages]
     doubled = [1, 2, 4, 8, 16]
     assert ahead[: len(doubled)] == [min(number, most) for number in doubled]
     assert set(ahead[len(doubled) :]) == {most}
@@ -132,6 +134,17 @@ def test_in_doubt_of_the_month_the_tighter_one_sets_the_rate_and_both_are_spent(
     assert spend(budget, 100) == 10
     assert budget.spent == {JANUARY: 100, FEBRUARY: 10}
     assert (budget.remaining, budget.rate) == (0, 0)
+
+
+def test_a_month_that_only_the_steady_clock_has_reached_is_spent_too() -> None:
+    clock = Clock(JANUARY.ends - HOUR)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 40, FEBRUARY: 90})
+    clock.wall -= 10 * DAY
+    assert budget.remaining == 60
+    clock.pass_(2 * HOUR)
+    assert budget.remaining == 10
+    assert spend(budget, 100) == 10
+    assert budget.spent == {JANUARY: 50, FEBRUARY: 100}
 
 
 def test_what_others_counted_is_added_by_month_and_never_below_none() -> None:
