@@ -52,7 +52,7 @@ _OPTIONS = (
 )
 
 # Few examples, and the same in each run, so that a survivor is one again the next time.
-settings.register_profile("mutation", max_examples=25, deadline=None, derandomize=True, database=None)
+settings.register_profile("mutation", max_examples=10, deadline=None, derandomize=True, database=None)
 
 
 @dataclass(slots=True)

@@ -25,8 +25,6 @@ _BUDGET = (
     "tests/transport/test_calendar.py",
     "tests/transport/test_ledger.py",
     "tests/transport/test_ledger_moves.py",
-    "tests/transport/test_retry_budget.py",
-    "tests/test_reload_budgets.py",
 )
 _PACES = ("tests/polling/test_pacing.py", "tests/polling/test_pacing_bounds.py", "tests/polling/test_leaving.py")
 _PARTS = (
@@ -51,7 +49,7 @@ _PAGES = (
 TARGETS = (
     Target("negotiation", "exposition/negotiation.py", ("tests/exposition/test_negotiation.py",)),
     Target("budget", "transport/budget.py", _BUDGET),
-    Target("budget", "transport/ledger.py", _BUDGET),
+    Target("budget", "transport/ledger.py", (*_BUDGET, "tests/test_reload_budgets.py")),
     Target("budget", "transport/calendar.py", _BUDGET),
     Target("budget", "polling/pacing.py", _PACES),
     Target("freshness", "polling/parts.py", _PARTS),
