@@ -189,8 +189,7 @@ class Budget:
         for moment in moments:
             if moment.month not in self._lines:
                 self._lines[moment.month] = self._line(moment)
-        passed = self._last is not None and self._last.month < steady.month and self._last.time < steady.time
-        if passed and len(moments) == 1:
+        if self._last is not None and self._last.month < steady.month and len(moments) == 1:
             # The month began while we counted, so that nothing of it was spent without our knowing.
             self._lines[current.month].before = self._known.get(current.month, 0)
         earlier = current.month < steady.month or (self._last is not None and current.month < self._last.month)
