@@ -147,6 +147,36 @@ def test_a_month_that_only_the_steady_clock_has_reached_is_spent_too() -> None:
     assert budget.spent == {JANUARY: 50, FEBRUARY: 100}
 
 
+def test_what_is_assumed_of_a_month_stays_while_only_the_steady_clock_has_reached_the_next() -> None:
+    clock = Clock(JANUARY.ends - HOUR)
+    budget = Budget("dlc", 100, calendar=clock.calendar())
+    assert budget.remaining == 0
+    clock.wall -= 10 * DAY
+    clock.pass_(2 * HOUR)
+    assert budget.remaining == 0
+
+
+def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_along() -> None:
+    clock = Clock(JANUARY.ends + 10)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 30, FEBRUARY: 0})
+    assert spend(budget, 20) == 20
+    clock.wall -= 40  # in which there is no doubt
+    assert budget.remaining == 50
+
+
+def test_a_clock_that_is_set_right_in_two_steps_takes_its_calls_along() -> None:
+    march = Month(2026, 3)
+    clock = Clock(march.starts + HOUR)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 0, FEBRUARY: 0, march: 0})
+    assert spend(budget, 20) == 20
+    clock.wall = JANUARY.starts + DAY
+    assert spend(budget, 5) == 5
+    clock.wall = FEBRUARY.starts + DAY
+    assert budget.remaining == 75
+    clock.pass_(DAY)  # and it is believed
+    assert budget.remaining == 75
+
+
 def test_what_others_counted_is_added_by_month_and_never_below_none() -> None:
     budget = Written(1000, known=10).budget
     spend(budget, 2)
