@@ -160,8 +160,11 @@ def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_alo
     clock = Clock(JANUARY.ends + 10)
     budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 30, FEBRUARY: 0})
     assert spend(budget, 20) == 20
+    unknown = Budget("dlc", 100, calendar=clock.calendar())
+    assert unknown.remaining == 99
     clock.wall -= 40  # in which there is no doubt
     assert budget.remaining == 50
+    assert unknown.remaining == 0  # of January, which it did not see begin
 
 
 def test_a_clock_that_is_set_right_in_two_steps_takes_its_calls_along() -> None:
