@@ -167,6 +167,17 @@ def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_alo
     assert unknown.remaining == 0  # of January, which it did not see begin
 
 
+def test_a_clock_that_is_set_back_after_a_day_takes_nothing_along() -> None:
+    clock = Clock(JANUARY.ends - DAY)
+    budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 10, FEBRUARY: 0})
+    clock.pass_(2 * DAY)
+    assert spend(budget, 20) == 20
+    clock.wall -= 10 * DAY
+    assert budget.remaining == 80
+    clock.pass_(DAY)  # and it is believed
+    assert budget.remaining == 90
+
+
 def test_a_clock_that_is_set_right_in_two_steps_takes_its_calls_along() -> None:
     march = Month(2026, 3)
     clock = Clock(march.starts + HOUR)
@@ -243,7 +254,9 @@ def test_a_check_refuses_what_taking_would_refuse_and_counts_nothing() -> None:
 
 
 def test_the_end_of_a_spent_month_is_told_in_days_and_on_its_last_in_hours() -> None:
-    for left, words in ((DAY, "1.0 days"), (DAY - 360, "23.9 hours")):
+    # A twentieth is just enough to be rounded up.
+    spans = {DAY: "1.0 days", 1.05 * DAY + 0.5: "1.1 days", DAY - 360: "23.9 hours", 1.05 * HOUR + 0.5: "1.1 hours"}
+    for left, words in spans.items():
         clock = Clock(JANUARY.ends - left)
         budget = Budget("dlc", 1, calendar=clock.calendar(), known={JANUARY: 1})
         with pytest.raises(BudgetSpent, match=f"ends in {words}"):
