@@ -43,7 +43,7 @@ class Month(NamedTuple):
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
-        return f"{self.year:04d}-{self.number:02d}"
+        return f"{self.year}-{self.number:02d}"
 
     @property
     def starts(self) -> float:
