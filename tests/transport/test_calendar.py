@@ -59,6 +59,7 @@ def test_doubt_takes_a_day_to_the_second() -> None:
     assert watched.after(0.5) == [FEBRUARY]
     assert watched.after(30, set_by=-60) == [FEBRUARY]  # and it is what small steps are measured by from then on
     assert watched.after(0, set_by=-AHEAD) == [JANUARY, FEBRUARY]
+    assert watched.calendar.now()[1] == Moment(watched.clock.wall + AHEAD, FEBRUARY)
 
 
 @pytest.mark.parametrize("again", [60.5, -60.5])
