@@ -6,6 +6,7 @@ import pytest
 
 from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock, spend
 from trainfleet_exporter.polling import Pace, Pacing
+from trainfleet_exporter.polling.pacing import Rank
 from trainfleet_exporter.transport import Budget
 
 
@@ -71,6 +72,24 @@ def test_the_wait_for_the_new_month_begins_with_the_poll() -> None:
     paced.pace.begin()
     assert paced.at(HOUR - 100) == HOUR + 1
     assert paced.pace.began("dlc") == JANUARY.ends - HOUR
+
+
+def test_what_is_left_is_spread_from_the_beginning_of_a_poll_that_takes_hours() -> None:
+    for calls, part in ((20, 2), (40, 3), (19, 1)):  # for one poll, two or none: so many gaps to the end
+        paced = Paced(1000, 20)
+        spend(paced.budget, 1000 - calls)
+        paced.at(15 * HOUR)
+        paced.pace.begin()
+        interval = paced.at(5 * HOUR)
+        assert interval == pytest.approx(15 * HOUR / part if part > 1 else 15 * HOUR + 1)
+
+
+def test_usage_pods_and_nodes_are_detail_counts_go_first_and_the_rest_is_between() -> None:
+    pacing = Pacing()
+    names = ("job_counts", "jobs", "pools", "usage", "pods", "nodes")
+    ranks = [pacing.join("p", name, 60.0, {}).rank for name in names]
+    assert ranks == [Rank.COUNTS, Rank.LISTS, Rank.LISTS, Rank.DETAIL, Rank.DETAIL, Rank.DETAIL]
+    assert Rank.COUNTS < Rank.LISTS < Rank.DETAIL
 
 
 def test_before_the_first_poll_it_begins_now() -> None:
