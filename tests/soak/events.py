@@ -105,7 +105,7 @@ class Troublemaker:
         def spread(events: Sequence[Callable[[Random], Awaitable[None]]]) -> None:
             step = (_LAST - _FIRST) * share / len(events)
             agenda.extend(
-                ((_FIRST * share) + step * (place + rng.uniform(0.0, 0.5)), event) for place, event in enumerate(events)
+                ((_FIRST * share) + step * (place + rng.uniform(0.0, 0.2)), event) for place, event in enumerate(events)
             )
 
         spread([self._fault(kind, api) for kind, api in rng.sample(_FAULTS, len(_FAULTS))])
@@ -143,7 +143,7 @@ class Troublemaker:
     def _fault(self, kind: str, api: str) -> Callable[[Random], Awaitable[None]]:
         async def happen(rng: Random) -> None:
             self.done[f"fault: {kind}"] += 1
-            seconds, faults = rng.uniform(1.2, 2.2) * self._site.often, self._site.simulator.faults
+            seconds, faults = rng.uniform(1.1, 1.4) * self._site.often, self._site.simulator.faults
             if kind == _SHUT:
                 self._site.door.shut()
                 await asyncio.sleep(seconds)

@@ -16,17 +16,17 @@ FLAT = {row.name: 1000.0 for row in ROWS}
 
 
 @pytest.mark.long
-def test_two_hours_twice(tmp_path: Path) -> None:
-    """What is seen at the end of so short a day is not judged: faults may be under way."""
-    week = run(Setting(days=2, hours=2.0, often=120), tmp_path)
-    assert len(week.looks) == 2
+def test_two_hours(tmp_path: Path) -> None:
+    """All that a day has, in two hours. How well the daemon is by then is not judged: faults may be under way."""
+    week = run(Setting(days=1, hours=2.0, often=240, scrape=60.0), tmp_path)
+    assert len(week.looks) == 1
     assert set(week.looks[0].figures) >= {"tasks", "series", "text", "own objects", "live"}
     kinds = Counter[str]()
     for what, count in week.done.items():
         kinds[what.partition(":")[0]] += count
-    assert {kind: kinds[kind] for kind in ("fault", "reload", "rotation")} == {"fault": 44, "reload": 16, "rotation": 8}
-    assert kinds["scrape"] >= 200
-    assert kinds["bad guest"] >= 6
+    assert {kind: kinds[kind] for kind in ("fault", "reload", "rotation")} == {"fault": 22, "reload": 8, "rotation": 4}
+    assert kinds["scrape"] >= 100
+    assert kinds["bad guest"] >= 3
     assert week.done["calls that ended ok"] > 500
     assert week.done["jobs that came on pai"] > 10
     assert week.done["jobs that ended on modelarts"] > 10

@@ -38,9 +38,10 @@ class Setting:
     hours: float = 24.0
     """Of each day."""
     seed: int = 1
-    often: int = 900
-    """Between polls of jobs and usage; the rest is polled a third as often."""
-    scrape: float = 120.0
+    often: int = 1800
+    """Between polls of jobs and usage; the rest is polled a third as often. Users poll every minute: with every
+    allocation traced, a week of that would take most of a day."""
+    scrape: float = 300.0
 
 
 @dataclass(slots=True)
