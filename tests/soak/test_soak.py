@@ -28,6 +28,7 @@ def test_two_hours(tmp_path: Path) -> None:
     assert kinds["scrape"] >= 100
     assert kinds["bad guest"] >= 3
     assert week.done["calls that ended ok"] > 500
+    assert week.done["polls of jobs of pai"] >= 20
     assert week.done["jobs that came on pai"] > 10
     assert week.done["jobs that ended on modelarts"] > 10
     assert dict(week.complaints) == {}
