@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-from trainfleet_exporter.exposition.crc import crc_combine
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.piece import Piece
 from trainfleet_exporter.exposition.snapshot import Snapshot, gathered
@@ -36,9 +35,8 @@ async def gzip_pieces(snapshot: Snapshot, fmt: Format, extra: bytes) -> tuple[by
     """The body as one gzip member. Only `extra`, and what changed since some snapshot was last deflated, is work."""
     page = await snapshot.deflated(fmt)
     end = Piece(_end(fmt, extra), level=_QUICK)
-    crc = crc_combine(page.crc, end.crc(), len(end.data))
     size = page.size + len(end.data)
-    trailer = struct.pack("<LL", crc, size & 0xFFFFFFFF)
+    trailer = struct.pack("<LL", end.crc(page.crc), size & 0xFFFFFFFF)
     return gathered([_GZIP_HEAD, *page.blocks, end.deflated(), _FINAL_BLOCK + trailer])
 
 

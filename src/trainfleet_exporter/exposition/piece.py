@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from trainfleet_exporter.exposition.crc import shift
+from trainfleet_exporter.exposition.crc import crc_combine, shift
 
 PIECE_LIMIT = 1 << 20
 """Bytes of a piece at most (a single longer line apart): what one scrape holds in a send buffer."""
@@ -16,13 +16,14 @@ _LEVEL = 6
 class Piece:
     """Immutable bytes of a page with their checksum and their deflated form, both made once and on demand."""
 
-    __slots__ = ("_crc", "_deflated", "_level", "data")
+    __slots__ = ("_crc", "_deflated", "_level", "_shift", "data")
 
     def __init__(self, data: bytes, level: int = _LEVEL) -> None:
         """`level` is zlib's: a lower one for what is sent once."""
         self.data = data
         self._level = level
         self._crc: int | None = None
+        self._shift: int | None = None
         self._deflated: bytes | None = None
 
     @property
@@ -30,17 +31,17 @@ class Piece:
         """Whether the deflated form has been made."""
         return self._deflated is not None
 
-    def crc(self) -> int:
-        """CRC-32 of the data."""
-        if self._crc is None:
+    def crc(self, before: int = 0) -> int:
+        """CRC-32 of the data, or of other data, which have this CRC-32 `before`, with these behind them."""
+        if self._crc is None or self._shift is None:
+            self._shift = shift(len(self.data))
             self._crc = zlib.crc32(self.data)
-        return self._crc
+        return crc_combine(before, self._crc, self._shift)
 
     def deflate(self) -> None:
         """Have the checksum and the deflated form made, and what it takes to append them to a page. zlib lets other
         threads run meanwhile."""
         self.crc()
-        shift(len(self.data))
         self.deflated()
 
     def deflated(self) -> bytes:

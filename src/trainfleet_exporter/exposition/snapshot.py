@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainfleet_exporter.exposition.crc import crc_combine
 from trainfleet_exporter.exposition.deflater import Deflater
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
@@ -78,7 +77,7 @@ class Snapshot:
 def _joined(parts: list[Piece]) -> Deflated:
     crc = size = 0
     for part in parts:
-        crc = crc_combine(crc, part.crc(), len(part.data))
+        crc = part.crc(crc)
         size += len(part.data)
     return Deflated(gathered(part.deflated() for part in parts), crc, size)
 
