@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock, spend
@@ -82,6 +84,29 @@ def test_what_is_left_is_spread_from_the_beginning_of_a_poll_that_takes_hours() 
         paced.pace.begin()
         interval = paced.at(5 * HOUR)
         assert interval == pytest.approx(15 * HOUR / part if part > 1 else 15 * HOUR + 1)
+
+
+def test_detail_is_spread_over_what_the_counts_leave_from_the_beginning_of_a_poll() -> None:
+    paced = Paced(1000, 30, name="pods")
+    counts = paced.join("job_counts")
+    paced.poll(1, pace=counts, name="job_counts")
+    spend(paced.budget, 670)
+    paced.at(15 * HOUR)
+    paced.pace.begin()
+    assert paced.at(5 * HOUR) == pytest.approx(7.5 * HOUR)  # 300 of the 330 calls are the counts'
+
+
+def test_who_stays_when_another_leaves_is_paced_as_before_and_who_left_is_forgotten() -> None:
+    paced = Paced(round(JANUARY.seconds / 60 * 10), 20)
+    left = Budget("sts", 1000, calendar=paced.clock.calendar())
+    held = weakref.ref(left)
+    paced.pacing.join("q", "jobs", 60.0, {"dlc": paced.budget, "sts": left})
+    paced.pacing.leave("q")
+    del left
+    assert held() is None
+    assert paced.pace.interval == pytest.approx(120, rel=1e-3)
+    paced.poll(40)
+    assert paced.pace.interval == pytest.approx(180, rel=1e-3)
 
 
 def test_usage_pods_and_nodes_are_detail_counts_go_first_and_the_rest_is_between() -> None:
