@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.support.clock import run_stepped
 from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock, spend
 from trainfleet_exporter.transport import ledger as ledger_module
 from trainfleet_exporter.transport.calendar import Month
@@ -159,6 +162,33 @@ def test_from_a_file_to_none_or_to_one_of_another_nothing_is_written(kept: Kept,
     kept.ledger.close()
     assert recorded(kept.path) == {"main/dlc": 5}
     assert not other.exists()
+
+
+def test_a_month_of_which_another_file_knows_no_call_has_none(kept: Kept, tmp_path: Path) -> None:
+    kept.ledger.move(tmp_path / "other.json", {(OTHER, "dlc"): {JANUARY: 0}}, owned=True)
+    assert kept.ledger.spent(OTHER) == {"dlc": {JANUARY: 0}}
+
+
+def test_what_is_written_soon_is_written_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced = ledger_module._replace
+    threads: list[threading.Thread] = []
+
+    def watched(path: Path, data: bytes) -> None:
+        threads.append(threading.current_thread())
+        replaced(path, data)
+
+    monkeypatch.setattr(ledger_module, "_replace", watched)
+
+    async def main() -> None:
+        kept = Kept(tmp_path)
+        kept.ledger.add(MAIN, "dlc", {JANUARY: 3})
+        kept.ledger.write_soon()
+        await asyncio.sleep(1)
+        assert recorded(kept.path) == {"main/dlc": 3}
+
+    run_stepped(main)
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 def test_where_nothing_is_on_record_no_file_is_made(kept: Kept) -> None:
