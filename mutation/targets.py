@@ -26,6 +26,7 @@ _BUDGET = (
     "tests/transport/test_ledger.py",
     "tests/transport/test_ledger_moves.py",
 )
+_FILES = ("tests/transport/test_ledger_writes.py", "tests/test_reload_budgets.py")
 _PACES = ("tests/polling/test_pacing.py", "tests/polling/test_pacing_bounds.py", "tests/polling/test_leaving.py")
 _PARTS = (
     "tests/polling/test_polling.py",
@@ -49,7 +50,7 @@ _PAGES = (
 TARGETS = (
     Target("negotiation", "exposition/negotiation.py", ("tests/exposition/test_negotiation.py",)),
     Target("budget", "transport/budget.py", _BUDGET),
-    Target("budget", "transport/ledger.py", (*_BUDGET, "tests/test_reload_budgets.py")),
+    Target("budget", "transport/ledger.py", (*_BUDGET, *_FILES)),
     Target("budget", "transport/calendar.py", _BUDGET),
     Target("budget", "polling/pacing.py", _PACES),
     Target("freshness", "polling/parts.py", _PARTS),
