@@ -71,13 +71,42 @@ def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_lis
     run_stepped(main)
 
 
-def test_what_is_dropped_is_counted_and_told() -> None:
+def test_what_was_missed_while_nobody_wanted_it_and_is_confirmed_since_may_be_missed_again() -> None:
+    outcomes: list[bool] = []
+
+    async def gone(part: Part) -> None:
+        await part.not_found(NotFound("no such job"))
+
+    async def gone_unwanted(poll: Poll) -> None:
+        async with poll.part("a", wanted=lambda: False) as part:
+            await gone(part)
+
+    async def confirm(part: Part) -> None:
+        outcomes.append(part.confirm(b"1"))
+
+    async def main() -> None:
+        polled = Polled()
+        await polled.part(lambda part: part.publish(count("a"), mark=b"1"))
+        await polled.poll(gone_unwanted)
+        await polled.part(confirm)
+        assert outcomes == [True]
+        await polled.part(gone)
+        assert polled.rig.own("collector_success") == 1
+        assert await polled.rig.parts() == set()
+
+    run_stepped(main)
+
+
+def test_what_is_dropped_is_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
     async def drop(part: Part) -> None:
         part.dropped("stale")
         part.dropped("malformed", 2)
         part.dropped("out_of_range", 0)
         for key in ("x", "y", "z"):
             assert number({key: "seven"}, key) is None
+
+    async def drop_one(poll: Poll) -> None:
+        poll.dropped("stale")
 
     async def main() -> None:
         polled = Polled()
@@ -86,8 +115,11 @@ def test_what_is_dropped_is_counted_and_told() -> None:
         assert own("dropped_readings_total", reason="stale") == 1
         assert own("dropped_readings_total", reason="malformed") == 5
         assert not own("dropped_readings_total", reason="out_of_range")
+        await polled.poll(drop_one)
+        assert own("dropped_readings_total", reason="stale") == 2
 
     run_stepped(main)
+    assert "cannot be shown: 5 malformed" in caplog.text
 
 
 def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pytest.LogCaptureFixture) -> None:
