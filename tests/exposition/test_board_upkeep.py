@@ -50,8 +50,16 @@ def test_what_is_settled_is_sent_though_the_next_page_is_not_due_yet(monkeypatch
         await asyncio.sleep(0.5)
         assert len(made) == 1
         board.put("a", {ONE: [text_of(2, LARGE)]})
-        await board.settled()
-        assert shown(board.page()) == {b"2"}
+        deflate = Piece.deflate
+
+        def interrupted(piece: Piece) -> None:
+            loop.call_soon_threadsafe(board.put, "b", {OTHER: [text_of(3, LARGE)]})
+            deflate(piece)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Piece, "deflate", interrupted)
+            await board.settled()
+        assert shown(board.page()) == {b"2"}  # and not yet what has come meanwhile
         assert len(made) == 1
         keeping.cancel()
 
