@@ -119,7 +119,8 @@ def test_columns_of_the_same_readings_are_the_same_be_they_the_same_lists_or_not
     ],
 )
 def test_a_column_of_other_readings_changes_its_family_alone(change: dict[str, Any]) -> None:
-    assert Compared([replace(CPU, **change), MEMORY], [CPU, MEMORY]).changed == {CPU.field}
+    compared = Compared([replace(CPU, **change), MEMORY], [CPU, MEMORY])
+    assert (compared.changed, compared.steps) == ({CPU.field}, 1)  # which is the other one's
 
 
 def test_lists_of_readings_are_compared_by_value_and_with_arrays_too() -> None:
