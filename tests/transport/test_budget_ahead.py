@@ -35,6 +35,13 @@ class Written:
         return list(self.pages)
 
 
+def test_a_budget_goes_by_the_wall_clock() -> None:
+    written = Written(100)
+    assert (written.budget.now, written.budget.left) == (JANUARY.starts, JANUARY.seconds)
+    written.clock.pass_(HOUR)
+    assert (written.budget.now, written.budget.left) == (JANUARY.starts + HOUR, JANUARY.seconds - HOUR)
+
+
 def test_nothing_is_written_before_the_first_call_and_then_at_once() -> None:
     written = Written(100_000)
     assert written.pages == []
@@ -130,6 +137,7 @@ def test_in_doubt_of_the_month_the_tighter_one_sets_the_rate_and_both_are_spent(
     clock = Clock(JANUARY.ends - 6 * DAY)
     budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 90, FEBRUARY: 0})
     clock.wall += 10 * DAY
+    assert budget.now == clock.wall
     assert budget.rate == pytest.approx(10 / (6 * DAY))
     assert spend(budget, 100) == 10
     assert budget.spent == {JANUARY: 100, FEBRUARY: 10}
