@@ -36,6 +36,7 @@ _BROKEN = "providers: [{name: pai, platform: no_such_cloud}]\n"
 
 _HEAD = """\
 global:
+  poll_interval: {minutes}s
   poll_timeout: 30s
   finished_job_retention: {retention}s
   state_file: {folder}/state.json
@@ -134,6 +135,7 @@ class Site:
             denied=", ".join(f'"trainfleet_*_{one}"' for one in _DENIED),
             workspaces=", ".join(f'"{one}"' for one in WORKSPACES),
             retention=RETENTION,
+            minutes=round(self.often / 6 * wish.pace),
             often=round(self.often * wish.pace),
             seldom=round(self.often * 3 * wish.pace),
             region=catalog.REGION,
