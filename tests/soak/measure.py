@@ -22,7 +22,8 @@ _SIMULATOR = os.path.join(_OWN, "simulator") + os.sep  # noqa: PTH118 - likewise
 _TESTS = str(Path(__file__).parent.parent) + os.sep
 _TABLE = sys.getsizeof({"": 0}) - sys.getsizeof({})
 """Bytes of the table of a small dict. Those of dicts that are gone are kept by CPython for whoever makes the next dict,
-and tracemalloc is not told: what the exporter allocated for a request is then a job's of the simulator, for ever."""
+and tracemalloc is not told: what the exporter allocated for a request may be a job's of the simulator then, for ever.
+A leak of nothing but blocks of this very size would hide among them; they are counted, and not judged."""
 _FILES = Path("/proc/self/fd")
 _STATUS = Path("/proc/self/status")
 

@@ -42,8 +42,8 @@ class Setting:
     """Of each day."""
     seed: int = 1
     often: int = 1800
-    """Between polls of jobs and usage; the rest is polled a third as often. Users poll every minute: with every
-    allocation traced, a week of that would take most of a day."""
+    """Between polls of jobs and usage; workspaces are polled six times as often, the rest a third as often. Users poll
+    every minute: with every allocation traced, a week of that would take hours."""
     scrape: float = 300.0
 
 
