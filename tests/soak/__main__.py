@@ -52,7 +52,8 @@ def _report(setting: Setting, week: Week) -> str:
         f"# {setting.days} days on the stepped clock",
         (
             f"Python {platform.python_version()}, {week.wall / 60:.1f} min in all. Jobs and usage are polled every"
-            f" {setting.often} s, workspaces every {setting.often // 6} s, the rest every {setting.often * 3} s; a scrape every {setting.scrape:.0f} s."
+            f" {setting.often} s, workspaces every {setting.often // 6} s, the rest every {setting.often * 3} s;"
+            f" a scrape every {setting.scrape:.0f} s."
         ),
         table([look.figures for look in week.looks]),
         "\n".join(["**Not flat:**", "", *(f"- {fault}" for fault in faults)]) if faults else "**Flat.**",
