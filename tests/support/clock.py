@@ -50,8 +50,6 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         selector = _JumpingSelector()
         super().__init__(selector)
         selector.loop = self
-        # asyncio's nanosecond is less than a float of months can tell: a timer that is due would never be.
-        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._elapsed
