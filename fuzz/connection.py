@@ -82,7 +82,11 @@ class _Transport(asyncio.Transport):
         self._protocol.pause_writing()
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        assert not self.is_lost, "written to nobody"
         self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return int(self._is_stuck)
 
     def can_write_eof(self) -> bool:
         return True

@@ -29,6 +29,8 @@ def main() -> int:
         "--untraced", action="store_true", help="do not ask who allocated what, which takes three quarters of the time"
     )
     asked = parser.parse_args()
+    if asked.days < 2:
+        parser.error("--days: 2 or more are needed to compare")
     given = Setting(days=asked.days, seed=asked.seed, often=asked.interval, scrape=asked.scrape)
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         logs.set_up_logs("info", "logfmt", nowhere)  # what is logged is formatted, as ever

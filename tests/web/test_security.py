@@ -19,6 +19,7 @@ from tests.support.clock import START, run_stepped
 from tests.web.secured import ANNA, BERT, Answer, Served, basic, serving, trusting
 from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.web import security
+from trainfleet_exporter.web.connection import PARTING_SECONDS
 from trainfleet_exporter.web.security import Bucket
 from trainfleet_exporter.web.server import WebServer, listen
 
@@ -73,6 +74,7 @@ def test_logins(path: Path) -> None:
                 answer = await served.get(*headers, method=method)
                 assert answer.status == 401
                 assert answer.headers["www-authenticate"] == 'Basic realm="trainfleet-exporter", charset="UTF-8"'
+                assert answer.headers["x-content-type-options"] == "nosniff"
         assert served.reached == []
         for headers in ([ANNAS], [BERTS]):
             assert (await served.get(*headers)).body == "hi"
@@ -540,5 +542,27 @@ def test_a_large_page_arrives_whole_by_tls(site: Site) -> None:
         assert asyncio.get_running_loop().time() - began < 3
         for each in (writer, other):
             each.transport.abort()
+
+    run_stepped(main)
+
+
+def test_a_last_answer_that_is_taken_slowly_arrives_whole_by_tls(site: Site) -> None:
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"20000000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+    async def main() -> None:
+        gate = security.Gate(site.path)
+        server = WebServer(security.Guard(page, gate), listen("127.0.0.1:0"), tls=gate.context)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(PARTING_SECONDS - 2)
+        assert len(await reader.read(-1)) == 20_000_000
+        await server.stop()
+        writer.transport.abort()
 
     run_stepped(main)

@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from trainfleet_exporter.web.connection import PARTING_SECONDS
 from trainfleet_exporter.web.guests import Guest, Guests
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,6 @@ _CALM = 5.0
 
 _HANDSHAKE_SECONDS = 10.0
 """How long a client has to agree on TLS with us."""
-_GOODBYE_SECONDS = 1.0
-"""How long a client has to confirm the end of TLS, so that who does not is not waited for when the server stops."""
 
 
 class Shortage:
@@ -146,7 +145,7 @@ class Acceptor:
 
     def _begun(self, connection: socket.socket, guest: Guest, task: asyncio.Task[None]) -> None:
         self._beginning.discard(task)
-        if task.cancelled():  # maybe before it did anything
+        if task.cancelled() or task.exception() is not None:  # maybe before it did anything
             connection.close()
             guest.leave()
 
@@ -161,7 +160,7 @@ class Acceptor:
                     connection,
                     ssl=await self._context(self._tls, connection),
                     ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                    ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                    ssl_shutdown_timeout=PARTING_SECONDS,
                 )
         except OSError as error:  # gone, or no TLS that both sides speak: the client's matter
             reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it

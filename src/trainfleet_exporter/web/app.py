@@ -13,10 +13,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from trainfleet_exporter.exposition import Board
 from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.headers import guarded
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
 
@@ -96,31 +97,7 @@ def make_app(pages: Pages) -> ASGIApp:
             Route("/-/reload", reload, methods=["POST", "PUT"]),
         ]
     )
-    return _guarded(starlette)
-
-
-_HEADERS = {
-    # For browsers: whatever is shown is what it is said to be, runs nothing, and is no part of another site's page.
-    b"x-content-type-options": b"nosniff",
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
-    b"x-frame-options": b"DENY",
-}
-
-
-def _guarded(app: ASGIApp) -> ASGIApp:
-    """The application, whose answers have these headers unless they have their own."""
-
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        async def adding(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                headers = [header for header in _HEADERS.items() if header[0] not in own]
-                message = {**message, "headers": [*message["headers"], *headers]}
-            await send(message)
-
-        await app(scope, receive, adding)
-
-    return call
+    return guarded(starlette)
 
 
 def _comes_from_elsewhere(request: Request) -> bool:

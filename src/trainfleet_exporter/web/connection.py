@@ -18,13 +18,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from trainfleet_exporter.slices import answer_comes
 from trainfleet_exporter.web.guests import Guest
+from trainfleet_exporter.web.headers import HEADERS
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +36,28 @@ ANSWER_SECONDS = 300.0
 """How long an answer may be made and taken: far longer than any scrape may last."""
 IDLE_SECONDS = 75
 """How long a connection may be idle: longer than a scrape interval, so that Prometheus keeps its own (and its TLS)."""
-_PARTING_SECONDS = 10.0
-"""How long a client has to take what was written before its connection was closed."""
+PARTING_SECONDS = 10.0
+"""How long a client has to take what is left of its last answer when all of that has been written."""
 REQUEST_BYTES = 64 << 10
 """Of a request, its head and what follows it."""
+HEADERS_AT_MOST = 100
+"""Of a request: each of them takes more memory than the four bytes that it may have."""
 TARGET_BYTES = 8 << 10
 """Of a request's target (path and query)."""
 _LINGER_SECONDS = 1.0
-"""How long a client that was refused may go on sending what nobody reads."""
+"""How long a client that was refused may go on sending what nobody reads, or take to say goodbye."""
 _REFUSAL = (
-    b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s\n"
+    b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n"
+    + b"".join(b"%s: %s\r\n" % header for header in HEADERS.items())
+    + b"\r\n%s\n"
 )
-_PIPELINED = 16
+_NO_REQUEST = 400
+PIPELINED = 4
 """Requests that may wait for the answer to one before them."""
 
 
-class _TooManyError(Exception):
-    """More requests than a connection may have waiting."""
+class _TooMuchError(Exception):
+    """More than a request may have, or than may wait of them."""
 
 
 class _FromStrangers(logging.Filter):
@@ -91,7 +95,13 @@ class Connection(HttpToolsProtocol):
         self._in_request = False
         """Whether a part of a request has come, and not all of it."""
         self._taken = 0
-        """Bytes that have come of it."""
+        """Bytes that have come of it, in reads that may hold the end of another one, too."""
+        self._read = 0
+        """Bytes of the latest read."""
+        self._headers = 0
+        """Headers that have come of it."""
+        self._error = _NO_REQUEST
+        """The status for what the parser does not take."""
         self._is_deaf = False
         """Whether nothing is read any more, for what came last was no request that can be answered."""
 
@@ -105,8 +115,12 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._within(0, None)
         self._guest.leave()
+        answering, self._answering = self._answering, None  # which has this connection, in a circle
+        if answering is not None:
+            # uvicorn tells only the last of the requests that wait: this one would go on writing to nobody.
+            answering.disconnected = True
+            answering.message_event.set()
         super().connection_lost(exc)
-        self._answering = None  # which has this connection, in a circle
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf or self.transport.is_closing():
@@ -114,10 +128,26 @@ class Connection(HttpToolsProtocol):
         if self._is_idle:
             self._is_idle = False
             self._within(HEAD_SECONDS, self._give_up_request)
-        self._taken += len(data)
+        self._read = len(data)
+        self._taken += self._read
         super().data_received(data)
         if self._in_request and self._taken > REQUEST_BYTES and not self._is_deaf:
             self._refuse(431 if self._in_head else 413)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header, or one behind a body in chunks."""
+        self._headers += 1
+        if self._headers > HEADERS_AT_MOST:
+            self._error = 431
+            raise _TooMuchError
+        super().on_header(name, value)
+
+    def shutdown(self) -> None:
+        """The server stops: this connection ends, behind its answer if there is one under way."""
+        if self._answering is not None:
+            super().shutdown()
+        elif not self.transport.is_closing():
+            self._part()
 
     def timeout_keep_alive_handler(self) -> None:
         """It has been idle for long enough."""
@@ -127,21 +157,22 @@ class Connection(HttpToolsProtocol):
         """The first byte of a request."""
         super().on_message_begin()
         self._in_head = self._in_request = True
+        self._taken, self._headers = self._read, 0
 
     def on_headers_complete(self) -> None:
         """The request is known, and its handler about to begin."""
-        if len(self.pipeline) >= _PIPELINED:
-            raise _TooManyError
-        app = self.app
-        size = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.pipeline) >= PIPELINED:
+            raise _TooMuchError
+        size = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
         if len(self.url) > TARGET_BYTES:
-            self.app = _refusing(414)
-        elif size + len(self.url) > REQUEST_BYTES:
-            self.app = _refusing(431)
-        try:
-            super().on_headers_complete()
-        finally:
-            self.app = app
+            self._error = 414
+        elif size > REQUEST_BYTES:
+            self._error = 431
+        elif any(name == b"content-length" and int(value) > REQUEST_BYTES for name, value in self.headers):
+            self._error = 413
+        if self._error != _NO_REQUEST:
+            raise _TooMuchError
+        super().on_headers_complete()
         self._in_head = False
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and cycle.scope is self.scope:  # else it was no request that is answered
@@ -153,7 +184,9 @@ class Connection(HttpToolsProtocol):
         """The last byte of a request."""
         super().on_message_complete()
         self._in_request = False
-        self._taken = 0
+        if self._answering is None and not self._is_deaf and not self.transport.is_closing():  # it was answered before
+            self._is_idle = True
+            self._within(IDLE_SECONDS, self._part)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
@@ -168,7 +201,9 @@ class Connection(HttpToolsProtocol):
         if self._answering is None:  # else the next one has begun
             self._guest.wait()
             if self.transport.is_closing():
-                self._within(_PARTING_SECONDS, self.transport.abort)
+                self._within(PARTING_SECONDS, self.transport.abort)
+            elif self._is_deaf:
+                self._linger()
             elif self._in_request:
                 self._within(HEAD_SECONDS, self._give_up_request)
             else:
@@ -176,8 +211,8 @@ class Connection(HttpToolsProtocol):
                 self._within(0, None)  # uvicorn has a time of its own for that
 
     def send_400_response(self, msg: str) -> None:
-        """What has come is no request."""
-        self._refuse(400)
+        """What has come is no request, or too much of one."""
+        self._refuse(self._error)
 
     # The limits.
 
@@ -198,35 +233,31 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: int) -> None:
         """Read no more. Say why, unless an answer is under way: then that one is the last."""
         self._is_deaf = True
-        if self._answering is not None:
-            self.cycle.keep_alive = False  # of the last one that waits
-        elif self._in_request and not self._in_head:
-            self._part()  # it has had its answer
+        if self._answering is None:
+            if self._in_head or not self._in_request:  # else it has had its answer
+                reason = HTTPStatus(status).phrase
+                self.transport.write(_REFUSAL % (status, reason.encode(), len(reason) + 1, reason.encode()))
+            self._linger()
+
+    def _linger(self) -> None:
+        """Close it, in a moment: with bytes of the client's unread, what was said last would be lost on its way."""
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            is_sent = not self.transport.get_write_buffer_size()
+            self._within(_LINGER_SECONDS if is_sent else PARTING_SECONDS, self.transport.abort)
         else:
-            reason = HTTPStatus(status).phrase
-            self.transport.write(_REFUSAL % (status, reason.encode(), len(reason) + 1, reason.encode()))
-            # Closed at once, with bytes of the client's unread, the answer would be lost on its way.
-            if self.transport.can_write_eof():
-                self.transport.write_eof()
-                self._within(_LINGER_SECONDS, self.transport.abort)
-            else:
-                self._part()
+            self._part()
 
     def _part(self) -> None:
-        """Close it, as soon as the client has what was written."""
+        """Close a connection on which nothing is under way, with TLS's goodbye, which is not waited for."""
         self.transport.close()
-        self._within(_PARTING_SECONDS, self.transport.abort)
+        self._within(_LINGER_SECONDS, self.transport.abort)
 
     def _break_off(self) -> None:
         if self._answering is None:
             self.transport.abort()
         else:
             _abort(weakref.ref(self._answering), self.transport)
-
-
-def _refusing(status: int) -> ASGIApp:
-    """An application that answers so, and closes."""
-    return PlainTextResponse(f"{HTTPStatus(status).phrase}\n", status, {"connection": "close"})
 
 
 def _abort(answer: weakref.ref[RequestResponseCycle], transport: asyncio.Transport) -> None:

@@ -5,7 +5,8 @@
 Slow clients and greedy ones wait, and hold their connections as long as they can; Prometheus asks at once. So whoever
 has waited longest makes room for who comes, among the clients that have more connections than that one, the one with
 most first: nobody loses a connection to somebody who has more already. A client is an IPv4 address, or an IPv6 network
-of 64 bits, which is what one customer is given.
+of 64 bits, which is the least that one customer is given. Where each has one, who was never answered yet makes
+room, so that strangers of many addresses neither keep out who comes nor take the place of who is known.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ _CALM = 60.0
 class Guest:
     """One connection. Belongs to a Guests."""
 
-    __slots__ = ("_client", "_guests", "_since", "end")
+    __slots__ = ("_client", "_guests", "_since", "end", "is_known")
 
     def __init__(self, guests: Guests, client: _Client) -> None:
         self.end: Callable[[], object] = _nothing
         """What breaks the connection off at once: set by who has it."""
         self._guests = guests
         self._client = client
-        self._since = 0.0
+        self._since = asyncio.get_running_loop().time()
+        self.is_known = False
+        """Whether it has made a request before."""
 
     @property
     def since(self) -> float:
-        """When it began to be served, if it is; of the loop's clock."""
+        """When it came, or began to be served the last time; of the loop's clock."""
         return self._since
 
     def wait(self) -> None:
@@ -53,6 +56,7 @@ class Guest:
         if self in self._client.waiting:
             del self._client.waiting[self]
             self._since = asyncio.get_running_loop().time()
+            self.is_known = True
             self._client.served[self] = None
 
     def leave(self) -> None:
@@ -94,7 +98,7 @@ class Guests:
         if len(client) >= self._limit_of_one:
             leaves = self._of_same(client)
         elif self._count >= self._limit:
-            leaves = self._of_others(client) or self._of_same(client)
+            leaves = self._of_others(client) or self._of_same(client) or self._of_strangers(client)
         else:
             return self._enter(client)
         self._tell(leaves is None)
@@ -111,8 +115,8 @@ class Guests:
             if guest in held:
                 del held[guest]
                 self._count -= 1
-        if not client:
-            self._clients.pop(client.key, None)
+        if not client and self._clients.get(client.key) is client:  # else another of the name has come since
+            del self._clients[client.key]
 
     def _enter(self, client: _Client) -> Guest:
         guest = Guest(self, client)
@@ -138,6 +142,13 @@ class Guests:
             return None
         most = max(larger, key=len)
         return _first(most.waiting) or _first(most.served)
+
+    def _of_strangers(self, client: _Client) -> Guest | None:
+        """Who makes room where no client has two connections more than this one: of those with one more, whoever has
+        not been answered yet and came first."""
+        larger = [other for other in self._clients.values() if len(other) > len(client)]
+        waiting = [guest for other in larger for guest in other.waiting if not guest.is_known]
+        return min(waiting, key=lambda guest: guest.since, default=None)
 
     def _tell(self, is_refused: bool) -> None:
         now = asyncio.get_running_loop().time()

@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.web.headers import guarded
 from trainfleet_exporter.web.login import Logins, Verdict
 from trainfleet_exporter.web.tls import Pair, make_context, read_pair
 from trainfleet_exporter.web.web_config import WebConfig, read_web_config
@@ -169,7 +170,7 @@ class Guard:
         else:
             refusal = await self._judge(config, scope)
             send = _with_headers(config.headers, send)
-        await (refusal or self._app)(scope, receive, send)
+        await (guarded(refusal) if refusal is not None else self._app)(scope, receive, send)
 
     async def _judge(self, config: WebConfig, scope: Scope) -> Response | None:
         if not self._bucket.is_for(config.seconds_each, config.burst):
