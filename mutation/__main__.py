@@ -36,7 +36,7 @@ class _Found:
 
 
 def main() -> int:
-    """Exit code 1 where a survivor is not explained."""
+    """Exit code 1 where a survivor is not explained, or what is explained did not survive."""
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="part of a module's path; all if there is none")
     parser.add_argument("--only", default="", metavar="PATTERN", help="mutants whose name this is found in")
@@ -58,7 +58,7 @@ def main() -> int:
         _print_list(f"{found.target.module}: survivors that are not explained", found.unexplained)
     for found in done:
         _print_list(f"{found.target.module}: explained, but no survivors (any more)", found.stale)
-    return 1 if any(found.unexplained for found in done) else 0
+    return 1 if any(found.unexplained or found.stale for found in done) else 0
 
 
 def _run(target: Target, only: str, jobs: int, reasons: dict[str, str]) -> _Found:

@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import tempfile
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,14 @@ _START = 60.0
 """Seconds in which the tests have to be imported."""
 _LEAST, _TIMES = 5.0, 5.0
 """Seconds that a test may always take, and how many times as long as without a mistake."""
+_ONCE_MORE = 4.0
+"""How many times as long what took too long may take, when it is tried once more and by itself."""
+_CRASHED = 70
+"""The exit code of a run that came to nothing, by a fault of this runner."""
+_NOTICED = frozenset(
+    map(int, (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR))
+)
+"""The exit codes of tests that fail, or cannot be imported."""
 _OPTIONS = (
     "-x",
     "-q",
@@ -119,9 +128,17 @@ def measure(target: Target) -> Sound:
 
 
 def judged(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant with what became of it: `killed`, `timed out` or `survived`; several are run at a time."""
+    """Each mutant with what became of it: `killed`, `timed out` or `survived`; several are run at a time.
+
+    Broken where the tests do not pass in just such a run without a mistake.
+    """
+    file = file_of(target)
+    sound_code = compile(file.read_text(encoding="utf-8"), str(file), "exec")
+    if (fate := _alone(_trying(target, lambda: sound_code, sound.seconds))) != "survived":
+        raise Broken(f"{target.module} without a mistake: {fate}")
     running: dict[int, tuple[ForkProcess, Mutant]] = {}
     waiting = iter(found)
+    late: list[Mutant] = []
     with Path(os.devnull).open("wb") as nowhere:
         while True:
             for mutant in waiting:
@@ -129,25 +146,52 @@ def judged(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> 
                 if not tests:
                     yield mutant, "survived"
                     continue
-                run = _trying(target, mutant, tests)
-                process = _FORK.Process(target=_in_child, args=(nowhere.fileno(), run), daemon=True)
-                process.start()
+                process = _started(nowhere.fileno(), _trying(target, _code(target, mutant), tests))
                 running[process.sentinel] = process, mutant
                 if len(running) >= jobs:
                     break
             if not running:
-                return
+                break
             for sentinel in wait(list(running)):
                 assert isinstance(sentinel, int)
                 process, mutant = running.pop(sentinel)
                 process.join()
-                yield mutant, _fate(process.exitcode)
+                fate = fate_of(process.exitcode)
+                if fate == "timed out":
+                    late.append(mutant)
+                else:
+                    yield mutant, fate
+    for mutant in late:  # maybe only because of the others
+        tests = sound.concerned(mutant.lines)
+        yield mutant, _alone(_trying(target, _code(target, mutant), tests, _ONCE_MORE))
 
 
-def _fate(code: int | None) -> str:
+def fate_of(code: int | None) -> str:
+    """What a run's exit code says of its mutant. Broken where it says nothing of it."""
+    if code == pytest.ExitCode.OK:
+        return "survived"
     if code == -signal.SIGALRM:
         return "timed out"
-    return "survived" if code == pytest.ExitCode.OK else "killed"
+    if code in _NOTICED or (code is not None and code < 0):  # a crash of the interpreter is noticed, too
+        return "killed"
+    raise Broken(f"a run of tests ended with {code}, which says nothing of its mutant")
+
+
+def _alone(run: Callable[[], int]) -> str:
+    with Path(os.devnull).open("wb") as nowhere:
+        process = _started(nowhere.fileno(), run)
+        process.join()
+        return fate_of(process.exitcode)
+
+
+def _started(output: int, run: Callable[[], int]) -> ForkProcess:
+    process = _FORK.Process(target=_in_child, args=(output, run), daemon=True)
+    process.start()
+    return process
+
+
+def _code(target: Target, mutant: Mutant) -> Callable[[], Any]:
+    return lambda: mutant.compiled(str(file_of(target)))
 
 
 def _in_child(output: int, run: Callable[[], int]) -> None:
@@ -156,7 +200,11 @@ def _in_child(output: int, run: Callable[[], int]) -> None:
     os.dup2(output, 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     _allow(_START)
-    code = run()
+    try:
+        code = run()
+    except BaseException:  # noqa: BLE001 - whatever it is, no test has told it
+        traceback.print_exc()
+        code = _CRASHED
     sys.stdout.flush()
     os._exit(code)  # threads of a test that a mistake left behind are not waited for
 
@@ -166,13 +214,15 @@ def _allow(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _trying(target: Target, mutant: Mutant, tests: Mapping[str, float]) -> Callable[[], int]:
+def _trying(
+    target: Target, code_of: Callable[[], Any], tests: Mapping[str, float], patience: float = 1.0
+) -> Callable[[], int]:
     def run() -> int:
-        file = str(file_of(target))
-        sys.meta_path.insert(0, _Finder(target.dotted, file, mutant.compiled(file)))
+        sys.meta_path.insert(0, _Finder(target.dotted, str(file_of(target)), code_of()))
         files = Counter(name.partition("::")[0] for name in tests)
         for name, _ in files.most_common():  # which fails in most cases, and then the rest need not be imported
-            code = pytest.main([*_OPTIONS, "--tb=no", name], plugins=[_Chosen(tests)])
+            _allow(_START)
+            code = pytest.main([*_OPTIONS, "--tb=no", name], plugins=[_Chosen(tests, patience)])
             if code != pytest.ExitCode.OK:
                 return int(code)
         return 0
@@ -215,8 +265,9 @@ class _Measuring:
 class _Chosen:
     """Runs some tests only, the quick ones first, each for a limited time."""
 
-    def __init__(self, seconds: Mapping[str, float]) -> None:
+    def __init__(self, seconds: Mapping[str, float], patience: float) -> None:
         self._seconds = seconds
+        self._patience = patience
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = sorted(
@@ -225,8 +276,10 @@ class _Chosen:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
-        _allow(_LEAST + _TIMES * self._seconds[item.nodeid])
-        return (yield)
+        _allow((_LEAST + _TIMES * self._seconds[item.nodeid]) * self._patience)
+        result = yield
+        _allow(_START)
+        return result
 
 
 class _Finder(MetaPathFinder):

@@ -57,4 +57,5 @@ TARGETS = (
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "exposition/board.py", _PAGES),
     Target("publish", "exposition/changes.py", _PAGES),
+    Target("publish", "exposition/snapshot.py", _PAGES),
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from mutation.explained import explained
-from mutation.forked import file_of
+from mutation.forked import Broken, fate_of, file_of
 from mutation.operators import mutants
 from mutation.targets import TARGETS
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def changes(source: str) -> list[str]:
@@ -66,6 +71,28 @@ def test_every_explanation_is_of_a_mutant_that_there_is() -> None:
         names = {mutant.name for mutant in mutants(file_of(target).read_text())}
         assert reasons.pop(target.module, {}).keys() <= names
     assert not reasons
+
+
+@pytest.mark.parametrize(
+    ("code", "fate"),
+    [(0, "survived"), (1, "killed"), (2, "killed"), (-signal.SIGSEGV, "killed"), (-signal.SIGALRM, "timed out")],
+)
+def test_what_a_run_says(code: int, fate: str) -> None:
+    assert fate_of(code) == fate
+
+
+@pytest.mark.parametrize("code", [int(pytest.ExitCode.USAGE_ERROR), int(pytest.ExitCode.NO_TESTS_COLLECTED), 70, None])
+def test_what_says_nothing_of_a_mutant_counts_for_nothing(code: int | None) -> None:
+    with pytest.raises(Broken):
+        fate_of(code)
+
+
+@pytest.mark.long
+def test_a_mistake_that_is_noticed_and_one_that_cannot_be() -> None:
+    command = [sys.executable, "-m", "mutation", "negotiation", "--only", "^_exactness: return 5", "--jobs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert "| negotiation: `exposition/negotiation.py` | 2 | 1 | 0 | 1 | 50.0 % |" in done.stdout
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_explained_twice_is_a_fault(tmp_path: Path) -> None:
