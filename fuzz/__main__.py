@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from fuzz.targets import TARGETS
@@ -63,7 +64,9 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
         launcher = _launcher(name, Path(folder))
         new = Path(folder, "new")
         new.mkdir()
+        began = time.monotonic()
         said = _run(launcher, [*arguments, str(new), str(corpus)])
+        elapsed = time.monotonic() - began
         if set(broken.glob(f"{name}-*")) == before:
             _run(launcher, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), str(new)])  # the smallest of what is new
     progress = _PROGRESS.findall(said)
@@ -73,7 +76,7 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
     if not found and not _DONE.search(said):
         print(said[-3000:], file=sys.stderr)
         found = ["an end of its own"]
-    return (f"{runs:,}", f"{runs / seconds:,.0f}", edges, features), found
+    return (f"{runs:,}", f"{runs / elapsed:,.0f}", edges, features), found
 
 
 def _launcher(name: str, folder: Path) -> Path:

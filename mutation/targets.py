@@ -45,6 +45,7 @@ _PAGES = (
     "tests/exposition/test_equal_pages.py",
     "tests/exposition/test_ready.py",
     "tests/exposition/test_render.py",
+    "tests/exposition/test_snapshot.py",
 )
 
 TARGETS = (
