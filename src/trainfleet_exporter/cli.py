@@ -22,7 +22,7 @@ import trainfleet_exporter
 from trainfleet_exporter import memory
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
-from trainfleet_exporter.descriptors import check_descriptors
+from trainfleet_exporter.descriptors import affordable, check_descriptors
 from trainfleet_exporter.ending import Ending
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
 from trainfleet_exporter.hangup import Hangup
@@ -97,7 +97,7 @@ def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
         addresses=_addresses(options),
         telemetry_path=options.web_telemetry_path,
         enable_lifecycle=options.web_enable_lifecycle,
-        max_connections=options.web_max_connections,
+        max_connections=affordable(options.web_max_connections),
         gate=gate,
     )
 
