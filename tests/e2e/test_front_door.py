@@ -57,7 +57,7 @@ async def _scrape(exporter: ExporterProcess) -> list[int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("limit", [2000, 512, 100])
+@pytest.mark.parametrize("limit", [2000, 100])
 def test_scrapes_are_answered_beside_slow_clients_who_are_shown_out(config: Path, tmp_path: Path, limit: int) -> None:
     arguments = [f"--config.file={config}", f"--web.max-connections={limit}"]
     with running_exporter(arguments, tmp_path / "log") as exporter:
