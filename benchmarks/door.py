@@ -22,6 +22,8 @@ _SERIES = 100_000
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
 """The share of them that come where all is to be shorter: one of so many."""
+_CONNECTIONS = 2000
+"""That may be, so that all of them stay until their time is over, and none makes room for another."""
 _ROUNDS = 5
 _SCRAPES = 100
 """Of each kind in each round: as long as the clients stay, and while they are shown out."""
@@ -37,7 +39,8 @@ _COLUMNS = ("beside", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", 
 _METHOD = (
     f"{_ROUNDS} rounds, in each {_SCRAPES} plain scrapes of each kind alone, and as many beside {_SLOW} clients that "
     f"send a byte a second and {_IDLE} that send nothing: of three other addresses, and of the one that scrapes come "
-    "from. On a connection that is kept, as Prometheus does, and on a new one for each scrape."
+    "from; so many are allowed that all of them stay. On a connection that is kept, as Prometheus does, and on a new "
+    "one for each scrape."
 )
 
 
@@ -64,7 +67,7 @@ def run(*, short: bool = False) -> Iterator[Found]:
         (case.name, keeps): [] for case in _CASES for keeps in (True, False)
     }
     ends: list[float] = []
-    with processes.ordered("benchmarks.server", str(_SERIES // share)) as ours:
+    with processes.ordered("benchmarks.server", str(_SERIES // share), str(_CONNECTIONS)) as ours:
         page = peers.page(ours.port)
         for _ in range(rounds):
             for case in _CASES:

@@ -1,4 +1,6 @@
-"""Our side of every scrape: `python -m benchmarks.server SERIES` holds a fleet's page and serves it as the daemon does.
+"""Our side of every scrape: `python -m benchmarks.server SERIES [CONNECTIONS]` holds a fleet's page and serves it.
+
+It does so as the daemon does, to as many connections at a time.
 
 Parts are published by the stores and the renderer that polls use; only what they hold is made up. Lines on its input
 are orders, each answered by a line of JSON when it is done: `all` publishes every provider's parts with other values,
@@ -21,6 +23,7 @@ from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.guests import LIMIT
 from trainfleet_exporter.web.server import WebServer, listen
 
 _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": "ListJobs"}
@@ -74,13 +77,13 @@ class Held:
         return perf_counter() - began
 
 
-async def _main(fleet: Fleet) -> None:
+async def _main(fleet: Fleet, max_connections: int) -> None:
     held = Held(fleet)
     await held.publish_all()
     await held.board.settled()
     keeping_ready = asyncio.create_task(held.board.keep_ready())
     pages = Pages(board=held.board, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
-    server = WebServer(make_app(pages), listen("127.0.0.1:0"))
+    server = WebServer(make_app(pages), listen("127.0.0.1:0"), max_connections=max_connections)
     gc.collect()
     gc.freeze()  # as the daemon does
     await server.start()
@@ -102,4 +105,4 @@ async def _main(fleet: Fleet) -> None:
 
 if __name__ == "__main__":
     memory.settle()
-    asyncio.run(_main(Fleet(int(sys.argv[1]))))
+    asyncio.run(_main(Fleet(int(sys.argv[1])), int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT))

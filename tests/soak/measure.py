@@ -12,6 +12,7 @@ import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 
 import trainfleet_exporter
 from tests.soak.site import Site
@@ -24,6 +25,8 @@ _TABLE = sys.getsizeof({"": 0}) - sys.getsizeof({})
 """Bytes of the table of a small dict. Those of dicts that are gone are kept by CPython for whoever makes the next dict,
 and tracemalloc is not told: what the exporter allocated for a request may be a job's of the simulator then, for ever.
 A leak of nothing but blocks of this very size would hide among them; they are counted, and not judged."""
+_ONCE = (ModuleType, type, FunctionType, CodeType, asyncio.AbstractEventLoop)
+_OTHERS = ("trainfleet_exporter.simulator", "tests.")
 _FILES = Path("/proc/self/fd")
 _STATUS = Path("/proc/self/status")
 
@@ -43,11 +46,11 @@ async def look(site: Site) -> Look:
     """Measure now. Nobody is to be at the pages, and no call under way."""
     found = Look()
     await _look_at_pages(site, found.figures)
-    _look_at_process(found)
+    _look_at_process(site, found)
     return found
 
 
-def _look_at_process(found: Look) -> None:
+def _look_at_process(site: Site, found: Look) -> None:
     gc.collect()
     gc.collect()
     figures = found.figures
@@ -66,6 +69,7 @@ def _look_at_process(found: Look) -> None:
     del objects
     if tracemalloc.is_tracing():
         _look_at_memory(found)
+    figures["reachable"] = _reachable(site.daemon)
     figures["blocks"] = sys.getallocatedblocks()
     if _STATUS.exists() and (resident := re.search(r"VmRSS:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"))):
         figures["resident"] = int(resident[1]) * 1024
@@ -82,6 +86,24 @@ async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
     figures["text"] = sum(map(len, page.pieces(Format.TEXT)))
     figures["openmetrics"] = sum(map(len, page.pieces(Format.OPENMETRICS)))
     figures["deflated"] = sum(map(len, (await page.deflated(Format.TEXT)).blocks))
+
+
+def _reachable(root: object) -> int:
+    """Bytes of all objects that the daemon has, and of what those have; whoever allocated them. What the process has
+    once (modules, classes, functions, the loop) is not followed, nor are the clouds, which it has only by sockets."""
+    seen, found, size = {id(root)}, [root], 0
+    while found:
+        one = found.pop()
+        size += sys.getsizeof(one, 0)
+        for other in gc.get_referents(one):
+            if (
+                id(other) not in seen
+                and not isinstance(other, _ONCE)
+                and not type(other).__module__.startswith(_OTHERS)
+            ):
+                seen.add(id(other))
+                found.append(other)
+    return size
 
 
 def _look_at_memory(found: Look) -> None:

@@ -43,6 +43,7 @@ ROWS: Sequence[Row] = (
     Row("openmetrics", "page as OpenMetrics, KiB", Limit(share=0.02), _KIB),
     Row("deflated", "page deflated, KiB", Limit(share=0.05), _KIB),
     Row("allocated: own", "allocated by the exporter's own code, KiB", Limit(share=0.05), _KIB),
+    Row("reachable", "all that the daemon has, whoever allocated it, KiB", Limit(share=0.05), _KIB),
     Row("own objects", "objects of the exporter's own classes", Limit(share=0.05)),
     Row("allocated: tables", "tables of small dicts that it made, whoever has them by now, KiB", None, _KIB),
     Row("allocated: libraries", "allocated by libraries for all of the process, KiB", None, _KIB),
