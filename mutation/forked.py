@@ -41,6 +41,8 @@ _ONCE_MORE = 4.0
 """How many times as long what took too long may take, when it is tried once more and by itself."""
 _CRASHED = 70
 """The exit code of a run that came to nothing, by a fault of this runner."""
+_DOUBTFUL = (-signal.SIGALRM, _CRASHED)
+"""The exit codes of runs that are tried once more."""
 _NOTICED = frozenset(
     map(int, (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR))
 )
@@ -156,14 +158,16 @@ def judged(target: Target, found: Sequence[Mutant], sound: Sound, jobs: int) -> 
                 assert isinstance(sentinel, int)
                 process, mutant = running.pop(sentinel)
                 process.join()
-                fate = fate_of(process.exitcode)
-                if fate == "timed out":
+                if process.exitcode in _DOUBTFUL:
                     late.append(mutant)
                 else:
-                    yield mutant, fate
+                    yield mutant, fate_of(process.exitcode)
     for mutant in late:  # maybe only because of the others
         tests = sound.concerned(mutant.lines)
-        yield mutant, _alone(_trying(target, _code(target, mutant), tests, _ONCE_MORE))
+        try:
+            yield mutant, _alone(_trying(target, _code(target, mutant), tests, _ONCE_MORE))
+        except Broken as error:
+            raise Broken(f"{target.module}: {mutant.name}: {error}") from None
 
 
 def fate_of(code: int | None) -> str:
