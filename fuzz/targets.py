@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from trainfleet_exporter.web.login import credentials
 from trainfleet_exporter.web.web_config import read_web_config
 
 Row = Mapping[str, Any]
+Reader = Callable[[Row], object]
 
 _NOW = 1_767_323_045.0
 _ENVIRON = {"KEY": "value", "EMPTY": "", "NUMBER": "7", "HOME": "/nowhere"}
@@ -143,7 +145,25 @@ def _show(found: object) -> None:
             assert family.samples
 
 
-_OF_PAI: tuple[Callable[[Row], object], ...] = (
+def _translate(payload: object, made: Iterable[Reader], tables: Iterable[Reader]) -> None:
+    """Take every object of an answer for a row of each kind: what is made of it is shown, what is looked up is not."""
+    for row in _rows(payload):
+        for translate in made:
+            _show(translate(row))
+        for read in tables:
+            read(row)
+
+
+@contextmanager
+def _maybe_bad() -> Iterator[None]:
+    """What is no answer is told in a line."""
+    try:
+        yield
+    except BadAnswer as error:
+        assert str(error).isprintable()
+
+
+_OF_PAI: tuple[Reader, ...] = (
     pai.workspace,
     pai.job,
     lambda row: [*pai.pods(row)[1], pai.pods(row)[0]],
@@ -153,7 +173,7 @@ _OF_PAI: tuple[Callable[[Row], object], ...] = (
     lambda row: pai_pools.node(row, "quota"),
     lambda row: pai_pools.queue([row, row], "quota"),
 )
-_PAI_TABLES: tuple[Callable[[Row], object], ...] = (
+_PAI_TABLES: tuple[Reader, ...] = (
     pai.ecs_spec,
     pai.needs_ecs_specs,
     pai.restart_times,
@@ -165,23 +185,17 @@ _PAI_TABLES: tuple[Callable[[Row], object], ...] = (
 def alibaba_pai(data: bytes) -> None:
     """An answer of PAI's, whichever it is of: rows become objects, or nothing."""
     payload = decode_json(data)
-    for row in _rows(payload):
-        for translate in _OF_PAI:
-            _show(translate(row))
-        for read in _PAI_TABLES:
-            read(row)
+    _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
         for metric in job_metrics.METRIC_TYPES:
             readings, _ = job_metrics.readings(payload, metric, job_id="dlc1", now=_NOW, max_age=300)
             _show(job_metrics.usage("dlc1", readings))
-        try:
+        with _maybe_bad():
             datapoints.points_of(payload, "Datapoints")
-        except BadAnswer as error:
-            assert str(error).isprintable()
 
 
 _NOTHING = UsageValues()
-_OF_MODELARTS: tuple[Callable[[Row], object], ...] = (
+_OF_MODELARTS: tuple[Reader, ...] = (
     modelarts.workspace,
     modelarts.job,
     modelarts.pool,
@@ -198,7 +212,7 @@ _OF_MODELARTS: tuple[Callable[[Row], object], ...] = (
     lambda row: pool_details.pool_queue("pool", [row], ["gpu"]),
     pool_details.training_quota,
 )
-_MODELARTS_TABLES: tuple[Callable[[Row], object], ...] = (
+_MODELARTS_TABLES: tuple[Reader, ...] = (
     modelarts.duration,
     modelarts.restarts_allowed,
     modelarts.tasks,
@@ -209,12 +223,7 @@ _MODELARTS_TABLES: tuple[Callable[[Row], object], ...] = (
 
 def huawei_modelarts(data: bytes) -> None:
     """An answer of ModelArts's or AOM's, whichever it is of."""
-    payload = decode_json(data)
-    for row in _rows(payload):
-        for translate in _OF_MODELARTS:
-            _show(translate(row))
-        for read in _MODELARTS_TABLES:
-            read(row)
+    _translate(decode_json(data), _OF_MODELARTS, _MODELARTS_TABLES)
     _vector(data)
 
 
@@ -226,11 +235,9 @@ def _vector(data: bytes) -> None:
         result = payload.get("data") if isinstance(payload, dict) else None
         result = result.get("result") if isinstance(result, dict) else None
         if isinstance(result, aom_vectors.Vector):
-            try:
+            with _maybe_bad():
                 for _ in result.slices():
                     pass
-            except BadAnswer as error:
-                assert str(error).isprintable()
 
     run(read())
 

@@ -145,9 +145,12 @@ class Acceptor:
 
     def _begun(self, connection: socket.socket, guest: Guest, task: asyncio.Task[None]) -> None:
         self._beginning.discard(task)
-        if task.cancelled() or task.exception() is not None:  # maybe before it did anything
+        fault = None if task.cancelled() else task.exception()
+        if task.cancelled() or fault is not None:  # maybe before it did anything
             connection.close()
             guest.leave()
+        if fault is not None:
+            log.error("a connection did not come about, on a fault of the exporter's own", exc_info=fault)
 
     async def _begin(self, connection: socket.socket, client: str, guest: Guest) -> None:
         protocol = partial(self._protocol, guest)
