@@ -210,3 +210,26 @@ def test_it_stops_while_a_connection_waits_to_know_its_tls() -> None:
         writer.close()
 
     run_stepped(main)
+
+
+def test_a_fault_of_our_own_ends_a_connection_and_leaves_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    async def context() -> ssl.SSLContext:
+        raise RuntimeError("not to be had")
+
+    async def main() -> None:
+        server = WebServer(None, listen("127.0.0.1:0"), tls=context, max_connections=2)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        for _ in range(5):  # more than there are places
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read() == b""
+            writer.close()
+        await server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    told = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    assert [record.getMessage() for record in told] == [
+        "a connection did not come about, on a fault of the exporter's own"
+    ] * 5
+    assert all(record.exc_info for record in told)
