@@ -88,10 +88,18 @@ def _connect(exporter: ExporterProcess) -> socket.socket:
     return socket.create_connection((host, int(port)))
 
 
+@pytest.fixture
+def large_cloud() -> Iterator[str]:
+    """The address of a cloud of which a few pages are more than any buffer of the kernel's holds (4 MiB by default)."""
+    with running_cloud(seed=1, clouds=CLOUDS, population=200) as (_, url):
+        yield url
+
+
 @contextmanager
 def _slow_client(exporter: ExporterProcess) -> Iterator[None]:
     """Somebody who asks for far more than fits into any buffer, and takes a byte at a time."""
     stopped = threading.Event()
+    assert 4 * len(exporter.metrics().content) > 8 << 20  # as many as may be asked for ahead
 
     def read(sock: socket.socket) -> None:
         while not stopped.wait(0.05) and sock.recv(1):
@@ -99,6 +107,7 @@ def _slow_client(exporter: ExporterProcess) -> Iterator[None]:
 
     with _connect(exporter) as sock:
         sock.sendall(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 200)
+        assert sock.recv(1)
         thread = threading.Thread(target=read, args=(sock,))
         thread.start()
         try:
@@ -145,10 +154,10 @@ def test_a_signal_while_clouds_hang(tmp_path: Path, hole: str, number: int) -> N
         _ends_well(exporter, number)
 
 
-def test_a_signal_amid_all_kinds_of_clients(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+def test_a_signal_amid_all_kinds_of_clients(tmp_path: Path, large_cloud: str) -> None:
     """One that reads a byte at a time, some that wait for gzip, some that say nothing, one amid its head."""
     with ExitStack() as stack:
-        exporter = stack.enter_context(running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log"))
+        exporter = stack.enter_context(running_exporter([_config(tmp_path, large_cloud)], tmp_path / "log"))
         exporter.wait_until_ready()
         stack.enter_context(_slow_client(exporter))
         for said in (
@@ -160,8 +169,8 @@ def test_a_signal_amid_all_kinds_of_clients(tmp_path: Path, cloud: tuple[Simulat
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_it_at_once(tmp_path: Path, cloud: tuple[Simulator, str], second: int) -> None:
-    with running_exporter([_config(tmp_path, cloud[1])], tmp_path / "log") as exporter:
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, large_cloud: str, second: int) -> None:
+    with running_exporter([_config(tmp_path, large_cloud)], tmp_path / "log") as exporter:
         exporter.wait_until_ready()
         with _slow_client(exporter):  # which holds the stop up for two seconds
             exporter.process.send_signal(signal.SIGTERM)

@@ -90,11 +90,12 @@ class _Denying(socket.socket):
     """A listening socket of a system that has no file descriptor left, as long as `denies`."""
 
     denies = False
+    denies_once = False
     tries = 0
 
     def accept(self) -> Any:
         self.tries += 1
-        if self.denies:
+        if self.denies or (self.denies_once and self.tries == 2):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return super().accept()
 
@@ -143,6 +144,25 @@ def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pyt
     assert told[0].startswith("connections wait, because none can be accepted: Too many open files")
     assert told[1].startswith("connections are accepted again, after ")
     assert len(told) == 2
+
+
+def test_a_shortage_met_by_nobody_ends_without_a_next_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """The last descriptor goes to the last who waits, and the look for another one fails although there is none."""
+
+    async def main() -> None:
+        (plain,) = listen("127.0.0.1:0")
+        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        server = WebServer(_hello, [sock])
+        await server.start()
+        sock.denies_once = True
+        assert (await _ask(sock.getsockname()[1])).endswith(b"hi")
+        await asyncio.sleep(10)
+        await server.stop()
+
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
+        run_stepped(main)
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    assert [line.split(",")[0] for line in told] == ["connections wait", "connections are accepted again"]
 
 
 def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:

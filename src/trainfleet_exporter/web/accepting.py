@@ -3,7 +3,7 @@
 asyncio's own way tries 2,048 times a second then, each with a trace in the log (up to Python 3.13 at least). This one
 tries once a second, says so once when it begins and once when it is over:
 
-    listening ──no descriptor──► short: who comes waits in the kernel's queue ──nobody waits, for 5 seconds──► listening
+    listening ──no descriptor──► short: who comes waits in the kernel's queue ──5 seconds without that──► listening
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE = 100
 _PAUSE = 1.0
 """Seconds before another try where the system had no descriptor, or no memory, for a connection."""
 _CALM = 5.0
-"""Seconds without a shortage after which it is over: one that comes and goes is told once."""
+"""Seconds after which it is over if the next try did not find it again: one that comes and goes is told once."""
 
 _HANDSHAKE_SECONDS = 10.0
 """How long a client has to agree on TLS with us."""
@@ -40,20 +40,21 @@ class Shortage:
         self._since: float | None = None
 
     def noted(self, error: OSError) -> None:
-        """A connection could not be accepted."""
+        """A connection could not be accepted.
+
+        Maybe nobody waited for that: a system without descriptors denies them before it looks. So the end of it is a
+        matter of time, not of the next connection.
+        """
         self.cancel()
+        loop = asyncio.get_running_loop()
+        self._over = loop.call_later(_PAUSE + _CALM, self._end)
         if self._since is None:
-            self._since = asyncio.get_running_loop().time()
+            self._since = loop.time()
             reason = os.strerror(error.errno) if error.errno else type(error).__name__
             log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
 
-    def none_waits(self) -> None:
-        """Every connection that waited has been accepted."""
-        if self._since is not None and self._over is None:
-            self._over = asyncio.get_running_loop().call_later(_CALM, self._end)
-
     def cancel(self) -> None:
-        """Forget that it may be over soon."""
+        """Forget that it will be over."""
         if self._over is not None:
             self._over.cancel()
             self._over = None
@@ -124,7 +125,6 @@ class Acceptor:
             try:
                 connection, address = self._sock.accept()
             except (BlockingIOError, InterruptedError):
-                self._shortage.none_waits()
                 return
             except ConnectionAbortedError:  # the client has gone already
                 continue
