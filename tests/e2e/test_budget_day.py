@@ -18,7 +18,7 @@ from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.transport import Attempt
 
-BUDGET = 400_000
+BUDGET = 100_000
 METRICS = 20
 DAY = 86400.0
 EVEN = 31 * DAY / BUDGET * METRICS
