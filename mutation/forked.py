@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
@@ -182,10 +183,14 @@ def fate_of(code: int | None) -> str:
 
 
 def _alone(run: Callable[[], int]) -> str:
-    with Path(os.devnull).open("wb") as nowhere:
-        process = _started(nowhere.fileno(), run)
+    with tempfile.TemporaryFile() as output:
+        process = _started(output.fileno(), run)
         process.join()
-        return fate_of(process.exitcode)
+        try:
+            return fate_of(process.exitcode)
+        except Broken as error:
+            output.seek(0)
+            raise Broken(f"{error}:\n{output.read().decode(errors='replace')}") from None
 
 
 def _started(output: int, run: Callable[[], int]) -> ForkProcess:
@@ -226,12 +231,26 @@ def _trying(
         files = Counter(name.partition("::")[0] for name in tests)
         for name, _ in files.most_common():  # which fails in most cases, and then the rest need not be imported
             _allow(_START)
-            code = pytest.main([*_OPTIONS, "--tb=no", name], plugins=[_Chosen(tests, patience)])
+            arguments, chosen = [*_OPTIONS, "--tb=no", name], _Chosen(tests, patience)
+            code = garbage_told(partial(pytest.main, arguments, plugins=[chosen]))
             if code != pytest.ExitCode.OK:
                 return int(code)
         return 0
 
     return run
+
+
+def garbage_told(run: Callable[[], int]) -> int:
+    """The exit code of a run of tests, whose garbage (a coroutine that nobody awaited) fails it, as on a command line.
+
+    pytest raises what is found of it when all tests have ended, whether they had failed or not.
+    """
+    code = int(pytest.ExitCode.TESTS_FAILED)
+    try:
+        code = run()
+    except* pytest.PytestUnraisableExceptionWarning:
+        pass
+    return code
 
 
 def _measure(target: Target, answers: Connection) -> int:

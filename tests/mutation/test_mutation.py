@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from mutation.explained import explained
-from mutation.forked import Broken, fate_of, file_of
+from mutation.forked import Broken, fate_of, file_of, garbage_told
 from mutation.operators import mutants
 from mutation.targets import TARGETS
 
@@ -85,6 +85,19 @@ def test_what_a_run_says(code: int, fate: str) -> None:
 def test_what_says_nothing_of_a_mutant_counts_for_nothing(code: int | None) -> None:
     with pytest.raises(Broken):
         fate_of(code)
+
+
+@pytest.mark.parametrize("collected", [1, 2])
+def test_a_run_whose_garbage_complains_has_failed(collected: int) -> None:
+    found = [pytest.PytestUnraisableExceptionWarning("a coroutine was never awaited") for _ in range(collected)]
+
+    def run() -> int:
+        raise found[0] if collected == 1 else ExceptionGroup("as pytest raises several", found)
+
+    assert garbage_told(run) == pytest.ExitCode.TESTS_FAILED
+    assert garbage_told(lambda: 0) == 0
+    with pytest.raises(ZeroDivisionError):
+        garbage_told(lambda: 1 // 0)
 
 
 @pytest.mark.long
