@@ -20,6 +20,7 @@ import json
 import random
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
@@ -82,12 +83,14 @@ def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterab
         raise ValueError("nothing to search, or nothing to search for")
     if short := [name for name, text in named.items() if len(text) < SHORTEST]:
         raise ValueError(f"too short to be looked for: {', '.join(short)}")
-    patterns = {name: dict(_ways(text)) for name, text in named.items()}
+    patterns = {name: _by_way(text) for name, text in named.items()}
     found: list[str] = []
     for output, given in outputs.items():
         for how_read, data in _readings(given):
             for name, ways in patterns.items():
-                found += [f"{output} holds {name} ({how_read}{how})" for how, way in ways.items() if way in data]
+                for way, hows in ways.items():
+                    if way in data:
+                        found += [f"{output} holds {name} ({how_read}{how})" for how in hows]
     return list(dict.fromkeys(found))
 
 
@@ -124,6 +127,14 @@ def _readings(given: bytes | str) -> Iterator[tuple[str, bytes]]:
             yield "gzip, ", zlib.decompressobj(31).decompress(data)
         except zlib.error:
             return
+
+
+def _by_way(secret: str) -> dict[bytes, list[str]]:
+    """What to look for, each once: of a secret of letters and digits most ways to write it are the same."""
+    found: defaultdict[bytes, list[str]] = defaultdict(list)
+    for how, way in _ways(secret):
+        found[way].append(how)
+    return found
 
 
 def _ways(secret: str) -> Iterator[tuple[str, bytes]]:
