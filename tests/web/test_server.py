@@ -100,6 +100,11 @@ class _Denying(socket.socket):
         return super().accept()
 
 
+def _denying() -> _Denying:
+    (plain,) = listen("127.0.0.1:0")
+    return _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+
+
 async def _hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"hi"})
@@ -116,8 +121,7 @@ async def _ask(port: int) -> bytes:
 
 def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        (plain,) = listen("127.0.0.1:0")
-        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock = _denying()
         server = WebServer(_hello, [sock])
         await server.start()
         port = sock.getsockname()[1]
@@ -150,8 +154,7 @@ def test_a_shortage_met_by_nobody_ends_without_a_next_connection(caplog: pytest.
     """The last descriptor goes to the last who waits, and the look for another one fails although there is none."""
 
     async def main() -> None:
-        (plain,) = listen("127.0.0.1:0")
-        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock = _denying()
         server = WebServer(_hello, [sock])
         await server.start()
         sock.denies_once = True
@@ -167,8 +170,7 @@ def test_a_shortage_met_by_nobody_ends_without_a_next_connection(caplog: pytest.
 
 def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        (plain,) = listen("127.0.0.1:0")
-        sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        sock = _denying()
         sock.denies = True
         server = WebServer(_hello, [sock])
         await server.start()
