@@ -87,17 +87,20 @@ def test_where_one_of_two_addresses_is_taken_the_other_is_released() -> None:
 
 
 class _Denying(socket.socket):
-    """A listening socket of a system that has no file descriptor left, as long as `denies`."""
+    """A listening socket of a system that has so many file descriptors `left`; None for enough. Without one it denies
+    them before it looks whether anybody waits, as Linux does."""
 
-    denies = False
-    denies_once = False
+    left: int | None = None
     tries = 0
 
     def accept(self) -> Any:
         self.tries += 1
-        if self.denies or (self.denies_once and self.tries == 2):
+        if self.left == 0:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return super().accept()
+        accepted = super().accept()
+        if self.left is not None:
+            self.left -= 1
+        return accepted
 
 
 def _denying() -> _Denying:
@@ -126,18 +129,18 @@ def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pyt
         await server.start()
         port = sock.getsockname()[1]
         assert (await _ask(port)).endswith(b"hi")
-        sock.denies, sock.tries = True, 0
+        sock.left, sock.tries = 0, 0
         asked = [asyncio.create_task(_ask(port)) for _ in range(3)]
         await asyncio.sleep(60)
         assert not any(task.done() for task in asked)
         assert 50 <= sock.tries <= 62  # once a second, and not in circles
-        sock.denies = False
+        sock.left = None
         assert all(answer.endswith(b"hi") for answer in await asyncio.gather(*asked))
         await asyncio.sleep(3)
-        sock.denies = True  # again before it was over: that is the same shortage
+        sock.left = 0  # again before it was over: that is the same shortage
         asked = [asyncio.create_task(_ask(port))]
         await asyncio.sleep(3)
-        sock.denies = False
+        sock.left = None
         await asyncio.gather(*asked)
         await asyncio.sleep(10)
         await server.stop()
@@ -150,28 +153,37 @@ def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pyt
     assert len(told) == 2
 
 
-def test_a_shortage_met_by_nobody_ends_without_a_next_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """The last descriptor goes to the last who waits, and the look for another one fails although there is none."""
+def test_a_shortage_that_nobody_meets_is_over_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    """The last descriptor goes to the last who waits: nobody comes by whom the beginning or the end would be seen."""
+    told: list[int] = []
 
     async def main() -> None:
         sock = _denying()
         server = WebServer(_hello, [sock])
         await server.start()
-        sock.denies_once = True
+        sock.left = 1
         assert (await _ask(sock.getsockname()[1])).endswith(b"hi")
+        await asyncio.sleep(60)
+        told.append(len(caplog.records))
+        assert 50 <= sock.tries <= 64
+        sock.left = None
         await asyncio.sleep(10)
+        tries = sock.tries
+        await asyncio.sleep(60)
+        assert sock.tries == tries
         await server.stop()
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         run_stepped(main)
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    assert [line.split(",")[0] for line in told] == ["connections wait", "connections are accepted again"]
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(",")[0] for line in lines] == ["connections wait", "connections are accepted again"]
+    assert told == [1]
 
 
 def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         sock = _denying()
-        sock.denies = True
+        sock.left = 0
         server = WebServer(_hello, [sock])
         await server.start()
         reader, writer = await asyncio.open_connection(*sock.getsockname())

@@ -42,8 +42,8 @@ class Shortage:
     def noted(self, error: OSError) -> None:
         """A connection could not be accepted.
 
-        Maybe nobody waited for that: a system without descriptors denies them before it looks. So the end of it is a
-        matter of time, not of the next connection.
+        Maybe nobody waited for that: a system without descriptors denies them before it looks. So its end is found by
+        trying, and not by the next connection.
         """
         self.cancel()
         loop = asyncio.get_running_loop()
@@ -111,8 +111,12 @@ class Acceptor:
             task.cancel()
 
     def _watch(self) -> None:
-        self._again = None
         self._loop.add_reader(self._sock, self._accept)
+
+    def _try_again(self) -> None:
+        self._again = None
+        self._watch()
+        self._accept()  # also where nobody waits: else a shortage that lasts would be told as over
 
     def _unwatch(self) -> None:
         if self._again is None:
@@ -131,7 +135,7 @@ class Acceptor:
             except OSError as error:
                 # The socket stays readable: without a pause the loop would run in circles.
                 self._unwatch()
-                self._again = self._loop.call_later(_PAUSE, self._watch)
+                self._again = self._loop.call_later(_PAUSE, self._try_again)
                 self._shortage.noted(error)
                 return
             guest = self._guests.admit(address[0])
