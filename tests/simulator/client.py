@@ -72,9 +72,9 @@ def send(
 class Caller:
     """Calls one simulator with good signatures."""
 
-    def __init__(self, *, seed: int = 1, population: int = 40) -> None:
+    def __init__(self, *, seed: int = 1, population: int = 40, still: bool = False) -> None:
         self.clock = Clock()
-        self.simulator = Simulator(seed, clock=self.clock, population=population)
+        self.simulator = Simulator(seed, clock=self.clock, population=population, still=still)
         self.world = self.simulator.world
 
     def get(self, api: str, action: str, path: str, **query: str) -> httpx.Response:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulator.client import Clock
+from tests.simulator.client import START, Clock
 from tests.simulator.client import signed_headers as pai_headers
 from tests.simulator.modelarts.client import JSON, SEARCHES, V1, V2
 from tests.simulator.modelarts.client import signed_headers as modelarts_headers
@@ -131,6 +131,14 @@ def _of_pai(simulator: Simulator, clock: Clock) -> list[Asking]:
             Period="60",
             Length="5",
         ),
+        rpc(
+            "cloudmonitor",
+            "DescribeMetricList",
+            Namespace="acs_pai_dlc",
+            MetricName="JOB_CPU_UTIL",
+            Period="60",
+            Length="5",
+        ),
         rpc("cloudmonitor", "DescribeMetricMetaList", Namespace="acs_pai_dlc", PageSize="10"),
         rpc("sts", "AssumeRole", **_ROLE),
         Asking("pai", "sts", "AssumeRoleWithOIDC", "POST", "/", token, signed=False, headers=unsigned),
@@ -196,6 +204,15 @@ def _of_modelarts(simulator: Simulator, clock: Clock) -> list[Asking]:
         open_("metadata", "GetMetadataToken", "PUT", "/meta-data/latest/api/token", X_Metadata_Token_Ttl_Seconds="60"),
         open_("metadata", "GetSecurityKey", "GET", "/openstack/latest/securitykey", X_Metadata_Token=session),
         get("ListInstantQueryAomPromPost", f"{V1}/aom/api/v1/query", api="aom", query=promql),
+        get(
+            "ListRangeQueryAomPromPost",
+            f"{V1}/aom/api/v1/query_range",
+            api="aom",
+            query=promql,
+            start=str(int(START) - 600),
+            end=str(int(START)),
+            step="60",
+        ),
         get("ListLabelValuesAomPromGet", f"{V1}/aom/api/v1/label/__name__/values", api="aom"),
         get("ListLabelsAomPromGet", f"{V1}/aom/api/v1/labels", api="aom"),
     ]

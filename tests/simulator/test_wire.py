@@ -81,6 +81,7 @@ async def log(url: str) -> list[dict[str, Any]]:
     return answers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kind_on_the_wire(name: str) -> None:
     async def main(url: str, simulator: Simulator, asked: dict[str, Asking]) -> None:

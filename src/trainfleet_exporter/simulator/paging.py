@@ -23,6 +23,7 @@ _PAGED_BY = {
     "ListEcsSpecs": "PageNumber",
     "DescribeMetricMetaList": "PageNumber",
     "DescribeMetricLast": "NextToken",
+    "DescribeMetricList": "NextToken",
     "GetMetrics": "NextToken",
     "ListTrainingJobs": "offset",
     "ListWorkloads": "offset",

@@ -341,6 +341,7 @@ def test_one_metric_may_fail(caller: Caller) -> None:
     assert ask(caller, "ma_container_cpu_util")
 
 
+@pytest.mark.long
 def test_a_large_fleet_is_asked_in_little_time() -> None:
     caller = Caller(population=4000)
     begun = time.perf_counter()
@@ -348,3 +349,21 @@ def test_a_large_fleet_is_asked_in_little_time() -> None:
     # It takes a twentieth of this; a query that visits the past of every job would take longer.
     assert time.perf_counter() - begun < 4
     assert min(map(len, found)) > 500
+
+
+def test_a_range_is_the_same_at_every_step(caller: Caller) -> None:
+    query = f"avg by (service_id) (last_over_time(ma_container_cpu_util{{{TRAINING}}}[2m]))"
+    end = int(START) // 60 * 60 - 600
+    body = caller.body(f"{AOM}/query_range", query=query, start=str(end - 300), end=str(end), step="60")
+    assert (body["status"], body["data"]["resultType"]) == ("success", "matrix")
+    found = {row["metric"]["service_id"]: dict(row["values"]) for row in body["data"]["result"]}
+    assert len(found) > 3
+    for at in range(end - 300, end + 1, 60):
+        now = {row["metric"]["service_id"]: row["value"][1] for row in ask(caller, query, time=str(at))}
+        assert {job_id: values[at] for job_id, values in found.items() if at in values} == now
+
+
+def test_ranges_that_prometheus_refuses(caller: Caller) -> None:
+    good = {"query": "ma_container_cpu_util", "start": "100", "end": "700", "step": "60"}
+    for change in ({"end": "50"}, {"step": "0"}, {"step": "x"}, {"start": ""}, {"end": "1000000", "step": "1"}):
+        assert refusal(caller.get(f"{AOM}/query_range", **good | change)) == (400, "bad_data")

@@ -88,7 +88,7 @@ def test_a_get_serves_as_well(caller: Caller) -> None:
         (LAST, {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL", "Period": "15"}, (400, "ParameterInvalid")),
         (LAST, {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL", "StartTime": "now"}, (400, "ParameterInvalid")),
         (LAST, {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL", "NextToken": "ab12"}, (400, "ParameterInvalid")),
-        ("DescribeMetricList", {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL"}, (404, "InvalidAction.NotFound")),
+        ("DescribeMetricTop", {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL"}, (404, "InvalidAction.NotFound")),
     ],
     ids=str,
 )

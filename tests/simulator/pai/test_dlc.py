@@ -363,6 +363,7 @@ def test_list_ecs_specs(caller: Caller) -> None:
     assert caller.refusal("dlc", "ListEcsSpecs", path, SortBy="Cpu") == (400, "InvalidParameter")
 
 
+@pytest.mark.long
 def test_a_page_of_a_large_fleet_is_quick() -> None:
     caller = Caller(population=3000)
     assert 2000 < len(caller.world.live()) < 5000

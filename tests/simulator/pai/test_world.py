@@ -101,6 +101,7 @@ def steps(world: World, seconds: int, count: int) -> Iterator[int]:
         yield step
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), seconds=st.sampled_from([7, 60, 901]))
 def test_invariants_hold_while_time_passes(seed: int, seconds: int) -> None:

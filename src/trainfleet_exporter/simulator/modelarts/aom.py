@@ -16,6 +16,7 @@ from trainfleet_exporter.simulator.modelarts.parameters import Call
 _LOOKBACK = 300  # seconds that a sample counts as the present one, where the query does not say
 _REMEMBERED = 600  # seconds that series are found by their labels
 _ROWS = 200  # of an answer that the log keeps
+_MOST_STEPS = 11_000  # of one range, as Prometheus has it
 _FUNCTIONS: dict[str, Callable[[list[float]], float]] = {
     "avg": lambda values: sum(values) / len(values),
     "sum": sum,
@@ -47,6 +48,42 @@ def list_instant_query_aom_prom(call: Call) -> Answer:
         rows=[[*labels.values(), _text(value)] for labels, value in result[:_ROWS]],
         no_data=not answers,
     )
+
+
+def list_range_query_aom_prom(call: Call) -> Answer:
+    """POST or GET …/aom/api/v1/query_range: the same at every step of a range, both ends included."""
+    _check(call)
+    query = _read(promql.read, call.text("query"))
+    start, end, step = (_number(call, name) for name in ("start", "end", "step"))
+    if end < start or step <= 0:
+        raise _bad('invalid parameter "end": end timestamp must not be before start time')
+    if (end - start) / step > _MOST_STEPS:
+        raise _bad("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution")
+    series: dict[tuple[tuple[str, str], ...], list[list[float | str]]] = {}
+    for number in range(int((end - start) // step) + 1):
+        when = start + number * step
+        points = _fitting(call, query, when, query.window or _LOOKBACK)
+        if query.aggregation:
+            found = _aggregated(points, query, call.aom)
+        else:
+            found = [({"__name__": query.metric, **_shown(labels, call.aom)}, value) for labels, value in points]
+        stamp = int(when) if when.is_integer() else round(when, 3)
+        for labels, value in found:
+            series.setdefault(tuple(labels.items()), []).append([stamp, _text(value)])
+    answers = [{"metric": dict(labels), "values": values} for labels, values in series.items()]
+    return Answer(
+        {"status": "success", "data": {"resultType": "matrix", "result": answers}},
+        total=len(answers),
+        rows=[[*(value for _, value in labels), len(values)] for labels, values in list(series.items())[:_ROWS]],
+        no_data=not answers,
+    )
+
+
+def _number(call: Call, name: str) -> float:
+    text = call.text(name)
+    if not _TIME.fullmatch(text):
+        raise _bad(f'invalid parameter "{name}": a number of seconds is wanted')
+    return float(text)
 
 
 def list_label_values_aom_prom(call: Call) -> Answer:

@@ -21,6 +21,7 @@ from trainfleet_exporter.simulator.modelarts.aom import (
     list_instant_query_aom_prom,
     list_label_values_aom_prom,
     list_labels_aom_prom,
+    list_range_query_aom_prom,
     metric_of,
 )
 from trainfleet_exporter.simulator.modelarts.aom_samples import Aom, Samples
@@ -69,6 +70,8 @@ _ROUTES: tuple[tuple[str, str, str, Operation], ...] = (
     # Both methods, with an instance or without: the vendor's client has a name for each, the log has one.
     ("ListInstantQueryAomPromPost", "POST", f"{_AOM}/query", list_instant_query_aom_prom),
     ("ListInstantQueryAomPromPost", "GET", f"{_AOM}/query", list_instant_query_aom_prom),
+    ("ListRangeQueryAomPromPost", "POST", f"{_AOM}/query_range", list_range_query_aom_prom),
+    ("ListRangeQueryAomPromPost", "GET", f"{_AOM}/query_range", list_range_query_aom_prom),
     ("ListLabelValuesAomPromGet", "GET", f"{_AOM}/label/{{LabelName}}/values", list_label_values_aom_prom),
     ("ListLabelsAomPromGet", "GET", f"{_AOM}/labels", list_labels_aom_prom),
 )
@@ -137,7 +140,7 @@ class ModelArts:
         about = dict(asked.query)
         if operation == "ListTrainingJobs":
             about |= _searched(asked.body)
-        elif operation == "ListInstantQueryAomPromPost":
+        elif operation in {"ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"}:
             about["metric"] = metric_of(about.get("query", ""))
         return Named(api, operation, about | ids)
 

@@ -61,6 +61,7 @@ _FORM = "application/x-www-form-urlencoded"
 def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
     rpc = re.compile("/")
     last = in_its_own_words(monitor.describe_metric_last)
+    listed = in_its_own_words(monitor.describe_metric_list)
     catalogue = in_its_own_words(monitor.describe_metric_meta_list)
     return {
         ("dlc", "ListJobs"): _Route(re.compile("/api/v1/jobs"), dlc.list_jobs),
@@ -76,6 +77,7 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
         ("paistudio", "ListNodes"): _Route(re.compile("/api/v1/nodes"), quota_nodes.list_nodes),
         ("aiworkspace", "ListWorkspaces"): _Route(re.compile("/api/v1/workspaces"), aiworkspace.list_workspaces),
         ("cloudmonitor", "DescribeMetricLast"): _Route(rpc, last, _RPC),
+        ("cloudmonitor", "DescribeMetricList"): _Route(rpc, listed, _RPC),
         ("cloudmonitor", "DescribeMetricMetaList"): _Route(rpc, catalogue, _RPC),
         ("sts", "AssumeRole"): _Route(rpc, sts.assume_role, _RPC),
         ("sts", "AssumeRoleWithOIDC"): _Route(rpc, sts.assume_role_with_oidc, _RPC, signed=False),

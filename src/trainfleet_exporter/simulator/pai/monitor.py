@@ -6,7 +6,7 @@ https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/ap
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,16 @@ from trainfleet_exporter.simulator.pai.monitor_points import point_of, row_of
 from trainfleet_exporter.simulator.pai.monitor_pools import PoolPoints
 from trainfleet_exporter.simulator.pai.parameters import Call, Query, choice_of, int_of, invalid, time_of
 from trainfleet_exporter.simulator.world.fleet import World
+from trainfleet_exporter.simulator.world.jobs import Job
 
 _LOOK_BACK = 7200  # seconds: how old a last point may be
 _MOST_POINTS = 50_000
 _ROWS_LOGGED = 200
+_DAY = 86_400
+_LONGEST_RANGE = 31 * _DAY
+_RETENTION = {60: 31 * _DAY, 300: 91 * _DAY, 900: 91 * _DAY}
+"""By period, for how many seconds points are kept."""
+_MOST_OF_A_RANGE = 1_000_000
 _VISIBLE = {workspace.workspace_id for workspace in WORKSPACES if workspace.member}
 
 
@@ -33,9 +39,9 @@ class MonitorSettings:
     """How CloudMonitor behaves; tests change it at any time.
 
     `without_dimensions` is what DescribeMetricLast does when nobody is named: `all` answers everybody, `refused` is an
-    error (400 ParameterInvalid), `empty` answers no point. `quota` is how many calls of DescribeMetricLast are still
-    served before the account's allowance is spent (400 Throttling.User); None is without end. `lag` is how many seconds
-    a reading takes to appear.
+    error (400 ParameterInvalid), `empty` answers no point. `quota` is how many calls of DescribeMetricLast and
+    DescribeMetricList are still served before the account's allowance is spent (400 Throttling.User); None is without
+    end. `lag` is how many seconds a reading takes to appear.
     """
 
     without_dimensions: str = "all"
@@ -52,6 +58,7 @@ class Monitor:
         self._places = Places(world)
         self._pools = PoolPoints(world, self._places)
         self._pages = Pages()
+        self._ranges = Pages(kept=8)
 
     def describe_metric_meta_list(self, call: Call) -> Answer:
         """DescribeMetricMetaList: the catalogue. Counts and page numbers are text."""
@@ -89,10 +96,7 @@ class Monitor:
         The metered one of these operations. Without StartTime a point may be two hours old.
         """
         query, settings = call.query, self._settings
-        if settings.quota is not None:
-            if settings.quota <= 0:
-                raise ApiError(400, "Throttling.User", "user api quota limit")
-            settings.quota -= 1
+        self._meter()
         metric = _metric(query)
         period = int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
         length = int_of(query, "Length", 1000, 1440)
@@ -110,6 +114,49 @@ class Monitor:
 
         question = ("last", *(query.get(name, "") for name in _QUESTION))
         page, token, total = self._pages.cut(
+            question, find, token=query.get("NextToken", ""), length=length, now=call.now
+        )
+        return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="Datapoints")
+
+    def describe_metric_list(self, call: Call) -> Answer:
+        """DescribeMetricList: the points of a range, open at its start and closed at its end; at most 31 days of it.
+
+        Metered together with DescribeMetricLast. Points that are older than what is kept are not there.
+        """
+        query = call.query
+        self._meter()
+        metric = _metric(query)
+        period = int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
+        length = int_of(query, "Length", 1000, 1440)
+        start, end = _time(query, "StartTime"), _time(query, "EndTime")
+        end = call.now if end is None else end
+        start = end - 3600 if start is None else start
+        if not 0 <= end - start <= _LONGEST_RANGE:
+            raise invalid("StartTime", query.get("StartTime", ""), "a range of at most 31 days")
+        wanted = filters_of(query, metrics.DIMENSIONS[metric.level])
+        newest = int(min(call.now - self._settings.lag, end)) // period * period
+        oldest = max(int(start), int(call.now) - _RETENTION[period])
+        times = range((oldest // period + 1) * period, newest + 1, period)
+
+        def find() -> Sequence[Place | dict[str, Any]]:
+            if not wanted and self._settings.without_dimensions == "empty":
+                return ()
+            if isinstance(metric, PoolMetric):
+                return [
+                    point
+                    for at in times
+                    for point in self._pools.points(metric, (at, at, period))
+                    if _takes_point(wanted, point)
+                ]
+            found = [place for job in self._of_range(wanted, times) for place in _places_of(job, metric, times, wanted)]
+            if len(found) > _MOST_OF_A_RANGE:
+                raise invalid("StartTime", query.get("StartTime", ""), f"at most {_MOST_OF_A_RANGE} points")
+            return found
+
+        if not wanted and self._settings.without_dimensions == "refused":
+            raise ApiError(400, "ParameterInvalid", "The parameter Dimensions is required.")
+        question = ("list", *(query.get(name, "") for name in _QUESTION))
+        page, token, total = self._ranges.cut(
             question, find, token=query.get("NextToken", ""), length=length, now=call.now
         )
         return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="Datapoints")
@@ -156,6 +203,31 @@ class Monitor:
             question, find, token=query.get("NextToken", ""), length=length, now=call.now
         )
         return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="DataPoints")
+
+    def _meter(self) -> None:
+        """One call of those that share the account's allowance."""
+        settings = self._settings
+        if settings.quota is not None:
+            if settings.quota <= 0:
+                raise ApiError(400, "Throttling.User", "user api quota limit")
+            settings.quota -= 1
+
+    def _of_range(self, wanted: tuple[Filter, ...], times: range) -> Sequence[Job]:
+        """The jobs that CloudMonitor may have points of: those that are named, or all, that lived then."""
+        jobs: Iterable[Job] = self._world.jobs.values()
+        if wanted and all("jobId" in one for one in wanted):
+            jobs = [
+                job for name in dict.fromkeys(one["jobId"] for one in wanted) if (job := self._world.jobs.get(name))
+            ]
+        return [
+            job
+            for job in jobs
+            if times
+            and served(job)
+            and self._world.shows(job)
+            and job.created <= times[-1]
+            and (job.finished is None or job.finished >= times[0])
+        ]
 
     def _moment(self, query: Query, now: float, period: int) -> Moment:
         """The range is open at its start and closed at its end, and reaches back two hours at most."""
@@ -215,6 +287,21 @@ def _time(query: Query, name: str) -> float | None:
     if len(text) == 13 and text.isascii() and text.isdigit():
         return int(text) / 1000
     return time_of(query, name)
+
+
+def _places_of(job: Job, metric: Metric, times: range, wanted: tuple[Filter, ...]) -> list[Place]:
+    """A job's points at these times: one thing after the other, each from its oldest on."""
+    by_job = all(set(one) == {"jobId"} for one in wanted)  # it is one of those that were named
+    places = [
+        place
+        for at in times
+        if at >= job.created and (job.finished is None or at <= job.finished)
+        for place in places_at(job, metric.level, at, of_cards=metric.of_cards)
+        if by_job or _takes_place(wanted, place)
+    ]
+    if metric.level != "job":
+        places.sort(key=lambda place: (place.pods[0].pod_id, place.card or 0))
+    return places
 
 
 def _takes_place(wanted: tuple[Filter, ...], place: Place) -> bool:

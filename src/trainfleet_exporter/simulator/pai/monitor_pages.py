@@ -26,9 +26,10 @@ class _Rest:
 
 
 class Pages:
-    """Hands out tokens for the rest of an answer. A token may be used more than once, for five minutes."""
+    """Hands out tokens for the rest of an answer, `kept` of them. One may be used more than once, for five minutes."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._kept = kept
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
 
     def cut(
@@ -48,7 +49,7 @@ class Pages:
         return found[offset:end], following, len(found)
 
     def _token(self, rest: _Rest, now: float) -> str:
-        while self._rests and (len(self._rests) >= _KEPT or now > next(iter(self._rests.values())).until):
+        while self._rests and (len(self._rests) >= self._kept or now > next(iter(self._rests.values())).until):
             self._rests.popitem(last=False)
         token = secrets.token_hex(16)
         self._rests[token] = rest

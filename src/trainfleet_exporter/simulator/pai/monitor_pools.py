@@ -5,6 +5,7 @@ A quota's figures include its children's.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,9 @@ from trainfleet_exporter.simulator.pai.monitor_points import statistics
 from trainfleet_exporter.simulator.world.fleet import World
 from trainfleet_exporter.simulator.world.pools import Amount, Pool
 from trainfleet_exporter.simulator.world.usage import reading
+
+_MOMENTS = 1440
+"""Of which the figures are kept."""
 
 
 @dataclass(slots=True)
@@ -72,17 +76,20 @@ class PoolPoints:
     def __init__(self, world: World, places: Places) -> None:
         self._world = world
         self._places = places
-        self._gathered: tuple[tuple[int, int], dict[str, dict[str, Figures]]] | None = None
+        self._gathered: OrderedDict[tuple[int, int], dict[str, dict[str, Figures]]] = OrderedDict()
+        """By moment and period: the metrics of a day are asked for one after the other, of the same minutes."""
 
     def points(self, metric: PoolMetric, moment: Moment) -> list[dict[str, Any]]:
         """The points of everybody at one moment."""
         newest, oldest, period = moment
         if newest < oldest:
             return []
-        if self._gathered is None or self._gathered[0] != (newest, period):
+        nodes = self._gathered.get((newest, period))
+        if nodes is None:
             # Who has a point at this very minute runs; what has ended says nothing about a quota's present.
-            self._gathered = ((newest, period), self._gather((newest, newest, period)))
-        nodes = self._gathered[1]
+            nodes = self._gathered[newest, period] = self._gather((newest, newest, period))
+            while len(self._gathered) > _MOMENTS:
+                self._gathered.popitem(last=False)
         found = []
         for pool in self._world.pools.values():
             if metric.level == "quota":
