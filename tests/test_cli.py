@@ -53,6 +53,14 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
         ["--config.file=x", "--web.max-connections=1"],
         ["--config.file=x", "--web.max-connections=many"],
         ["--config.file=x", f"--web.max-connections={'9' * 5000}"],
+        ["--config.file=x", "--total-shards=2"],
+        ["--config.file=x", "--total-shards=0", "--shard=0"],
+        ["--config.file=x", "--total-shards=1001", "--shard=0"],
+        ["--config.file=x", "--total-shards=2", "--shard=2"],
+        ["--config.file=x", "--total-shards=2", "--shard=exporter-2"],
+        ["--config.file=x", "--total-shards=2", "--shard=exporter"],
+        ["--config.file=x", "--total-shards=2", "--shard=-1x"],
+        ["once", "--config.file=x", "--shard=1"],
         ["once"],
         ["nonsense"],
     ],
@@ -80,6 +88,17 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     web = ("--web.listen-address", "--web.telemetry-path", "--web.enable-lifecycle", "--web.max-connections")
     for flag in ("--config.file", "--config.check", *web, "--log.level", "--log.format"):
         assert flag in printed
+
+
+def test_a_shard_is_named_by_its_number_or_its_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    told: dict[str, list[str]] = {}
+    for form in ("{}", "exporter-{}", "trainfleet-exporter-{}"):
+        for ordinal in range(9):
+            flags = [f"--shard={form.format(ordinal)}", "--total-shards=9"]
+            assert main([f"--config.file={EXAMPLE}", "--config.check", *flags]) == 0
+            told.setdefault(form, []).append(capsys.readouterr().out)
+    assert len(set(map(tuple, told.values()))) == 1
+    assert len(set(told["{}"])) > 1  # two providers have eight seats
 
 
 def test_nothing_names_this_machine_or_an_index() -> None:

@@ -216,6 +216,7 @@ def test_a_service_manager_that_does_not_read_holds_up_the_loop_but_once(
     assert all(line.endswith("timed out") for line in said)
 
 
+@pytest.mark.long
 def test_a_whole_daemon_tells_of_its_life(ears: Ears, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     environ = {**ears.environ, "WATCHDOG_USEC": "200000"}

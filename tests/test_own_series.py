@@ -121,6 +121,7 @@ own_latency_seconds_sum{first="a",second="b"} 0.5
     assert page(tables, Format.OPENMETRICS).decode() == expected
 
 
+@pytest.mark.long
 @given(levels, steps, times)
 def test_a_page_is_what_prometheus_client_writes_and_reads(
     levels: Levels, steps: list[tuple[Values, float]], times: list[tuple[Values, float]]

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from trainfleet_exporter.sharding import Shard
 from trainfleet_exporter.telemetry import DROP_REASONS, CollectorState, Telemetry
 
 LOADED = 1_750_000_000.5
@@ -98,6 +99,8 @@ def test_all_that_is_known_is_shown_and_nothing_else(telemetry: Telemetry) -> No
         f'{own}_credentials_expiry_timestamp_seconds{{provider="p"}} 1.8e+09',
         f"{own}_config_last_reload_successful 1.0",
         f"{own}_config_last_reload_success_timestamp_seconds 1.7500000005e+09",
+        f"{own}_shard_ordinal 0.0",
+        f"{own}_total_shards 1.0",
         f'{own}_api_requests_total{{api="dlc",operation="ListJobs",outcome="ok",provider="p"}} 1.0',
         f'{own}_api_requests_total{{api="dlc",operation="ListJobs",outcome="throttled",provider="p"}} 1.0',
         *(f'{latency}_bucket{{api="dlc",le="{bound}",provider="p"}} 0.0' for bound in below),
@@ -186,3 +189,18 @@ def test_a_reload_that_failed_leaves_the_time_of_the_config_in_use(telemetry: Te
         assert told() == ["0.0", "1.7500000005e+09"]
         telemetry.reloaded(success=True)
         assert told() == ["1.0", "1.7500001005e+09"]
+
+
+def test_of_several_exporters_each_says_which_it_is_and_the_home_alone_whether_a_provider_is_up() -> None:
+    telemetry = Telemetry(Shard(2, 5))
+    for provider in ("here", "elsewhere"):
+        telemetry.watch(CollectorState(provider, "jobs", 60.0, success=True))
+    telemetry.set_guest("here", is_guest=False)
+    telemetry.set_guest("elsewhere", is_guest=True)
+    page = telemetry.exposition(openmetrics=False).decode()
+    assert "\ntrainfleet_exporter_shard_ordinal 2.0\n" in page
+    assert "\ntrainfleet_exporter_total_shards 5.0\n" in page
+    up = re.findall(r"^trainfleet_provider_up.*", page, re.MULTILINE)
+    assert up == ['trainfleet_provider_up{provider="here"} 1.0']
+    telemetry.set_guest("elsewhere", is_guest=False)  # another spread: it has come home
+    assert 'trainfleet_provider_up{provider="elsewhere"} 1.0' in telemetry.exposition(openmetrics=False).decode()

@@ -16,11 +16,17 @@ def main() -> int:
     hangup = signal.getsignal(signal.SIGHUP)
     if hangup is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from trainfleet_exporter import cli  # noqa: PLC0415 - see above
+    from trainfleet_exporter import aside, cli  # noqa: PLC0415 - see above
 
     if sys.argv[1:2] and sys.argv[1] in _SHORT:
         signal.signal(signal.SIGHUP, hangup)
-    return cli.main()
+    try:
+        code = cli.main()
+    except SystemExit as end:  # of a parser of flags, or of a reload that failed half-way
+        aside.leave(end.code if isinstance(end.code, int) else 1)
+        raise
+    aside.leave(code)
+    return code
 
 
 if __name__ == "__main__":

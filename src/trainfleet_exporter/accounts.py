@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainfleet_exporter.config import Limits as ConfigLimits
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.transport import Account, Budget, Holder, Ledger, Limits
 from trainfleet_exporter.transport.calendar import Month
@@ -73,12 +74,13 @@ class Accounts:
 
     def _draft(self, holder: Holder, config: ProviderConfig) -> Account:
         there, calls = self._accounts.get(holder), config.limits.monthly_calls
-        limits = Limits(requests_per_second=config.limits.requests_per_second, concurrency=config.limits.concurrency)
-        if there is not None and there.limits == limits:
+        limits = _limits(config.limits)
+        apart = {api: of for api in config.apis if (of := _limits(config.limits.of(api))) != limits}
+        if there is not None and (there.limits, there.apart) == (limits, apart):
             if {api: budget.calls for api, budget in there.budgets.items()} == dict(calls):
                 return there
             return there.with_budgets(self._budgets(holder, calls))
-        return Account(holder.name, limits, self._budgets(holder, calls))
+        return Account(holder.name, limits, self._budgets(holder, calls), apart)
 
     def _budgets(self, holder: Holder, calls: Mapping[str, int]) -> dict[str, Budget]:
         return {api: self._ledger.draft(holder, api, limit) for api, limit in calls.items()}
@@ -108,3 +110,7 @@ class Accounts:
             if not stays:
                 self._ledger.forget(source)
         return gains
+
+
+def _limits(given: ConfigLimits) -> Limits:
+    return Limits(requests_per_second=given.requests_per_second, concurrency=given.concurrency)

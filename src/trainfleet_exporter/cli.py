@@ -14,6 +14,7 @@ import os
 import platform as python_platform
 import re
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartE
 from trainfleet_exporter.hangup import Hangup
 from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, apportioned, ordinal_of
 from trainfleet_exporter.web.guests import LIMIT
 from trainfleet_exporter.web.security import Gate
 from trainfleet_exporter.web.server import split_address
@@ -41,6 +43,7 @@ commands:
   trainfleet-exporter --config.file=FILE          the daemon
   trainfleet-exporter demo                        the daemon beside simulated clouds on loopback; no account needed
   trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
+  trainfleet-exporter backfill --config.file=FILE write what the clouds still know of past days, for Prometheus
   trainfleet-exporter diagnose --config.file=FILE poll once and tell of rights, calls, limits, and what to change
   trainfleet-exporter healthcheck                 ask a running daemon whether it lives, for containers
   trainfleet-exporter simulate                    only the simulated clouds (for developers)
@@ -52,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = arguments.pop(0) if arguments and arguments[0] in _COMMANDS else ""
     parse, run = _COMMANDS[command]
-    options = parse().parse_args(arguments)
+    parser = parse()
+    options = parser.parse_args(arguments)
+    _find_shard(parser, options)
     set_up_logs(options.log_level, options.log_format)
     try:
         check_descriptors()
@@ -99,10 +104,11 @@ def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
         enable_lifecycle=options.web_enable_lifecycle,
         max_connections=affordable(options.web_max_connections),
         gate=gate,
+        notice=_notice(options.shard),
     )
 
     async def run(stopped: asyncio.Event) -> None:
-        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options))
+        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=options.shard)
         memory.settle()
         try:
             await daemon.start()
@@ -114,11 +120,18 @@ def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
     return ending.serve(run, after=hangup.ignore)
 
 
+def _notice(shard: Shard) -> str:
+    """What readers of a shard's status page must know."""
+    if shard.total == 1:
+        return ""
+    return f"This is shard {shard.ordinal} of {shard.total} (counted from 0): it shows its part of the fleet."
+
+
 def _run_once(options: argparse.Namespace, ending: Ending) -> int:
     config = _load(options)
 
     async def run() -> bool:
-        exporter = Exporter(config, installed_platforms())
+        exporter = Exporter(config, installed_platforms(), shard=options.shard)
         try:
             succeeded = await exporter.poll_once()
             text = await exporter.text()
@@ -138,12 +151,35 @@ def _run_diagnose(options: argparse.Namespace, ending: Ending) -> int:
     def tell(text: str) -> None:
         print(f"diagnose: {text}", file=sys.stderr, flush=True)
 
-    reports = ending.finish(examine(_load(options), installed_platforms(), tell=tell))
+    reports = ending.finish(examine(_load(options), installed_platforms(), tell=tell, shard=options.shard))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
         print("\n".join(map(show, reports)), end="")
     return 0 if all(report.success for report in reports) else 1
+
+
+def _run_backfill(options: argparse.Namespace, ending: Ending) -> int:
+    from trainfleet_exporter.backfill.command import Wish, backfill, fault_in  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
+
+    config, platforms = _load(options), installed_platforms()
+    wish = Wish(
+        provider=options.provider,
+        wanted=Range(options.from_, options.to),
+        out=Path(options.out),
+        job_id=options.job,
+        labels=dict(options.label),
+    )
+    if fault := fault_in(wish, config, platforms, time.time()):
+        _backfill_parser().error(fault)
+
+    def tell(text: str) -> None:
+        print(f"backfill: {text}", file=sys.stderr, flush=True)
+
+    outcome, words = ending.finish(backfill(wish, config, platforms, tell=tell, stream=sys.stderr))
+    print(words, file=sys.stderr if outcome.missing else sys.stdout)
+    return 1 if outcome.missing else 0
 
 
 def _run_demo(options: argparse.Namespace, ending: Ending) -> int:
@@ -171,8 +207,10 @@ def _run_without_file(ending: Ending, run: Callable[[asyncio.Event], Awaitable[N
 
 
 def _load(options: argparse.Namespace) -> Config:
-    configs = {name: platform.config for name, platform in installed_platforms().items()}
-    return load_config(Path(options.config_file), environ=os.environ, platforms=configs)
+    platforms = installed_platforms()
+    configs = {name: platform.config for name, platform in platforms.items()}
+    config = load_config(Path(options.config_file), environ=os.environ, platforms=configs)
+    return apportioned(config, options.shard, {name: platform.splits for name, platform in platforms.items()})
 
 
 def _load_both(options: argparse.Namespace) -> tuple[Config, Gate | None]:
@@ -206,6 +244,7 @@ def _parser(command: str, description: str, *, epilog: str | None = None) -> arg
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(shard=WHOLE)
     parser.add_argument("--log.level", dest="log_level", choices=LEVELS, default="info", help="default: info")
     parser.add_argument("--log.format", dest="log_format", choices=FORMATS, default="logfmt", help="default: logfmt")
     return parser
@@ -213,6 +252,51 @@ def _parser(command: str, description: str, *, epilog: str | None = None) -> arg
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config.file", dest="config_file", metavar="FILE", required=True, help="the config (YAML)")
+
+
+def _add_shard(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shard",
+        dest="given_shard",
+        metavar="N",
+        type=_ordinal,
+        help="which of several exporters with one config this one is: 0 to --total-shards less 1, or the name of a pod "
+        "of a StatefulSet, which ends with it (exporter-3); default: 0",
+    )
+    parser.add_argument(
+        "--total-shards",
+        dest="total_shards",
+        metavar="M",
+        type=_total_shards,
+        default=1,
+        help="how many exporters with this config share the work; default: 1",
+    )
+
+
+def _ordinal(value: str) -> int:
+    found = ordinal_of(value)
+    if found is None:
+        allowed = "a number from 0 on, or a name that ends with -NUMBER, is allowed"
+        raise argparse.ArgumentTypeError(f"{value[:80]!r}: {allowed}")
+    return found
+
+
+def _total_shards(value: str) -> int:
+    if not re.fullmatch("[0-9]{1,4}", value) or not 1 <= int(value) <= MOST_SHARDS:
+        raise argparse.ArgumentTypeError(f"{value[:20]!r}: a number of 1 to {MOST_SHARDS} is allowed")
+    return int(value)
+
+
+def _find_shard(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Join the two flags, of commands that have them: each is right or wrong by the other."""
+    if "given_shard" not in options:
+        return
+    given, total = options.given_shard, options.total_shards
+    if given is None and total > 1:
+        parser.error(f"--total-shards={total} needs --shard: which of them is this?")
+    if given is not None and given >= total:
+        parser.error(f"--shard={given}: with --total-shards={total}, 0 to {total - 1} is allowed")
+    options.shard = Shard(given or 0, total)
 
 
 def _add_web(parser: argparse.ArgumentParser, default: str) -> None:
@@ -261,6 +345,7 @@ def _telemetry_path(value: str) -> str:
 def _daemon_parser() -> argparse.ArgumentParser:
     parser = _parser("", "Prometheus exporter for training jobs on rented clouds.", epilog=_EPILOG)
     _add_config(parser)
+    _add_shard(parser)
     parser.add_argument(
         "--config.check",
         dest="config_check",
@@ -297,6 +382,7 @@ def _daemon_parser() -> argparse.ArgumentParser:
 def _once_parser() -> argparse.ArgumentParser:
     parser = _parser("once", "Polls every collector once and prints the metrics; exit code 1 if a collector failed.")
     _add_config(parser)
+    _add_shard(parser)
     return parser
 
 
@@ -308,9 +394,54 @@ def _diagnose_parser() -> argparse.ArgumentParser:
         "Exit code 1 if a collector failed.",
     )
     _add_config(parser)
+    _add_shard(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     parser.set_defaults(log_level="error")  # the report says it better
     return parser
+
+
+def _backfill_parser() -> argparse.ArgumentParser:
+    parser = _parser(
+        "backfill",
+        "Writes what the clouds still know of past days as OpenMetrics with timestamps, a file for each UTC day,\n"
+        "which `promtool tsdb create-blocks-from openmetrics` makes blocks of. Interrupted, the same command goes on.\n"
+        "Exit code 1 if not all days could be written.",
+    )
+    _add_config(parser)
+    parser.add_argument("--provider", metavar="NAME", required=True, help="the provider of the config that is asked")
+    times = "an ISO date (0:00 UTC) or a time with its zone"
+    parser.add_argument("--from", dest="from_", metavar="TIME", required=True, type=_moment, help=f"the start: {times}")
+    parser.add_argument("--to", metavar="TIME", required=True, type=_moment, help="the end, which is not part of it")
+    parser.add_argument("--job", metavar="ID", default="", help="only this job; default: all that the config wants")
+    parser.add_argument("--out", metavar="DIR", required=True, help="where the files go; it is made if it is not there")
+    parser.add_argument(
+        "--label",
+        metavar="NAME=VALUE",
+        action="append",
+        type=_label,
+        default=[],
+        help="a label of all series, such as instance and job, which Prometheus adds when it scrapes; may be repeated",
+    )
+    return parser
+
+
+def _moment(value: str) -> int:
+    from trainfleet_exporter.backfill.days import moment  # noqa: PLC0415 - the daemon does without it
+
+    try:
+        return moment(value)
+    except (ValueError, OverflowError):
+        message = f"{value[:40]!r}: a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z, is allowed"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _label(value: str) -> tuple[str, str]:
+    from trainfleet_exporter.backfill.command import label  # noqa: PLC0415 - likewise
+
+    try:
+        return label(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _demo_parser() -> argparse.ArgumentParser:
@@ -336,6 +467,7 @@ def _add_seed(parser: argparse.ArgumentParser) -> None:
 
 _COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace, Ending], int]]] = {
     "": (_daemon_parser, _run_daemon),
+    "backfill": (_backfill_parser, _run_backfill),
     "demo": (_demo_parser, _run_demo),
     "diagnose": (_diagnose_parser, _run_diagnose),
     "once": (_once_parser, _run_once),

@@ -17,6 +17,7 @@ from trainfleet_exporter.notify import ServiceManager
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.reload import Reloader
+from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.guests import LIMIT
 from trainfleet_exporter.web.security import Gate, Guard
@@ -26,7 +27,7 @@ __all__ = ["Daemon", "Exporter", "WebSettings"]
 
 log = logging.getLogger(__name__)
 
-_STOP_SECONDS = 4.0
+_STOP_SECONDS = 3.5
 """Everything is down by then after a SIGTERM, whatever still hangs."""
 
 
@@ -46,7 +47,10 @@ class WebSettings:
 
 
 class Daemon:
-    """The exporter with its web server and its schedule. `load` reads its config again; without it none is reloaded."""
+    """The exporter with its web server and its schedule. `load` reads its config again; without it none is reloaded.
+
+    Of several exporters it is `shard`; both configs are then `sharding.apportioned` to it.
+    """
 
     def __init__(
         self,
@@ -55,8 +59,9 @@ class Daemon:
         web: WebSettings,
         *,
         load: Callable[[], Config] | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
-        self.exporter = Exporter(config, platforms)
+        self.exporter = Exporter(config, platforms, shard=shard)
         self._schedule = Schedule(self.exporter.runners)
         self._manager = ServiceManager(lambda: _in_words(self.exporter))
         self._reloader = (
@@ -98,6 +103,7 @@ class Daemon:
                     "version": trainfleet_exporter.__version__,
                     "address": ",".join(self.server.addresses),
                     "providers": len(self.exporter.providers),
+                    **_shard_in_words(self.exporter.shard),
                 }
             },
         )
@@ -141,6 +147,10 @@ def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) ->
         app = Guard(app, web.gate)
         tls = web.gate.context if web.gate.has_tls else None
     return WebServer(app, sockets, tls=tls, max_connections=web.max_connections)
+
+
+def _shard_in_words(shard: Shard) -> dict[str, str]:
+    return {} if shard.total == 1 else {"shard": f"{shard.ordinal} of {shard.total}"}
 
 
 def _in_words(exporter: Exporter) -> str:

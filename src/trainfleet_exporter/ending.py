@@ -2,7 +2,7 @@
 
     running ──signal──► ending ──everything closed──► exit code 0, or 1 for a command that was cut short
                           ├──second signal──────────► 1, at once
-                          └──5 seconds──────────────► as if everything were closed
+                          └──4 seconds──────────────► as if everything were closed
 
 The handlers are the process's, not the event loop's, and a thread of its own keeps the time and hears the second
 signal: it is told of signals by the interpreter's innermost part, before any Python code would run, so that even a call
@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LONGEST = 4.8
-"""Seconds from a signal to the end of the process, whatever still hangs."""
+LONGEST = 4.0
+"""Seconds from a signal to the end of the process, whatever still hangs. Five are promised: a busy machine takes its
+time to run us at all."""
 
 
 class Ending:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trainfleet_exporter.accounts import Accounts, holder_of
-from trainfleet_exporter.config import Config
+from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
+from trainfleet_exporter.sharding import WHOLE, Shard, Share, share_of
 from trainfleet_exporter.state import StateFile
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.transport import Attempt, Ledger
@@ -23,7 +24,8 @@ class Exporter:
     """The providers of a config, what they are polled by, and what they publish to.
 
     `observe` is told of each attempt to call an API, and whose it was, beside the metrics. `adapt` may put another
-    collector in the place of one of a provider's. StartError where a provider cannot be built.
+    collector in the place of one of a provider's. Of several exporters this one is `shard`, and `config` is
+    `sharding.apportioned` to it. StartError where a provider cannot be built.
     """
 
     def __init__(
@@ -34,9 +36,11 @@ class Exporter:
         observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
         board: Board | None = None,
         adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
+        shard: Shard = WHOLE,
     ) -> None:
         self.config = config
-        self.telemetry = Telemetry()
+        self.shard = shard
+        self.telemetry = Telemetry(shard)
         self.board = Board(beside=self.telemetry.standings) if board is None else board
         self.state = StateFile(config.global_.state_file)
         self._platforms = platforms
@@ -44,7 +48,7 @@ class Exporter:
         self._adapt = adapt
         self._renderer = _renderer(config)
         self._pacing = Pacing()
-        self._ledger = Ledger(self.state.path, owned=self.state.owned)
+        self._ledger = Ledger(self.state.path, owned=self.state.owned, part=shard.part)
         self._accounts = Accounts(self._ledger)
         self._members: dict[str, Member] = {}
         self._was_ready = False
@@ -62,6 +66,10 @@ class Exporter:
     def runners(self) -> list[Runner]:
         """What polls them."""
         return [runner for member in self._members.values() for runner in member.runners]
+
+    def is_home(self, config: ProviderConfig) -> bool:
+        """Whether what is asked for the whole account of a provider is asked here, and not by another shard."""
+        return self._share(config).is_home
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
@@ -81,6 +89,8 @@ class Exporter:
     async def poll_once(self) -> bool:
         """Poll every collector once; whether all of them succeeded. Cut short, polls end without having failed."""
         runners = self.runners
+        if not runners:
+            return True
         polls = [asyncio.create_task(runner.tick()) for runner in runners]
         try:
             await asyncio.wait(polls)
@@ -205,14 +215,21 @@ class Exporter:
             plan.gone.remove(there)
             return
         context = BuildContext(
-            settings=plan.config.global_, account=account, observe=partial(self._attempted, config.name)
+            settings=plan.config.global_,
+            account=account,
+            observe=partial(self._attempted, config.name),
+            share=self._share(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
         plan.members.append(member)
         plan.fresh.append(member)
 
+    def _share(self, config: ProviderConfig) -> Share:
+        return share_of(config, self.shard, splits=self._platforms[config.platform].splits)
+
     def _start(self, member: Member) -> None:
         provider, account, settings = member.provider, member.account, self.config.global_
+        self.telemetry.set_guest(provider.name, is_guest=not self.is_home(member.basis.config))
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in account.budgets:
@@ -242,7 +259,7 @@ class Exporter:
         cloud cannot be reached; but some learn of their project from the cloud.
         """
         facts = member.provider.facts
-        if member.shown != facts:
+        if member.shown != facts and self.is_home(member.basis.config):
             member.shown = facts
             self.board.put(_facts_key(member), self._renderer.render(member.name, [facts]))
 

@@ -180,7 +180,8 @@ class Reloader:
         for state in self._left:  # which would be somebody else's to us, too, until it has its last page
             if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
                 raise StartError(f"the state file {path} is still being written for the config that named it before")
-        return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path))
+        part = self._exporter.shard.part
+        return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path, part=part))
 
     async def _end_polls(self, plan: Plan) -> None:
         runners = [runner for member in plan.gone for runner in member.runners]

@@ -23,6 +23,7 @@ from prometheus_client.registry import CollectorRegistry
 import trainfleet_exporter
 from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.own_series import Counts, Durations, Figures, Heading, Table, Values
+from trainfleet_exporter.sharding import WHOLE, Shard
 
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed")
 # Polls answer in tens of milliseconds near the cloud and in seconds across the world.
@@ -78,8 +79,11 @@ class BudgetFigures(Protocol):
 class _States(Table):
     """Gauges made from the collectors' states at the time of the scrape, or from `standings` where they are given."""
 
-    def __init__(self) -> None:
+    def __init__(self, shard: Shard) -> None:
         super().__init__()
+        self.shard = shard
+        self.guest_of: set[str] = set()
+        """The providers of which another shard says whether they are up."""
         self.standings: Sequence[Standing] | None = None
         self.states: list[CollectorState] = []
         self.expiries: dict[str, Callable[[], float | None]] = {}
@@ -89,7 +93,8 @@ class _States(Table):
 
     def families(self) -> Iterator[tuple[Heading, Figures]]:
         standings = self.now() if self.standings is None else self.standings
-        yield _PROVIDER_UP, _PROVIDER_UP.figures(_provider_up(standings))
+        homes = (standing for standing in standings if standing.provider not in self.guest_of)
+        yield _PROVIDER_UP, _PROVIDER_UP.figures(_provider_up(homes))
         for heading, read in _OF_COLLECTORS:
             values = (((standing.provider, standing.collector), read(standing)) for standing in standings)
             yield heading, heading.figures((labels, value) for labels, value in values if value is not None)
@@ -99,6 +104,8 @@ class _States(Table):
         yield _EXPIRY, _EXPIRY.figures((labels, moment) for labels, moment in expiries if moment is not None)
         yield _RELOAD_SUCCEEDED, _RELOAD_SUCCEEDED.figures([((), self.reload_succeeded)])
         yield _CONFIG_LOADED, _CONFIG_LOADED.figures([((), self.config_loaded_at)])
+        yield _ORDINAL, _ORDINAL.figures([((), self.shard.ordinal)])
+        yield _TOTAL, _TOTAL.figures([((), self.shard.total)])
 
     def now(self) -> list[Standing]:
         """How the collectors stand at this moment."""
@@ -185,6 +192,11 @@ _CONFIG_LOADED = Heading(
     "trainfleet_exporter_config_last_reload_success_timestamp_seconds",
     "When the config file was last read with success.",
 )
+_ORDINAL = Heading(
+    "trainfleet_exporter_shard_ordinal",
+    "Which of several exporters that share the work this one is, counted from 0.",
+)
+_TOTAL = Heading("trainfleet_exporter_total_shards", "How many exporters share the work; 1 is alone.")
 _REQUESTS = Heading(
     "trainfleet_exporter_api_requests_total",
     "Attempts to call a cloud API, as they are billed, by how they ended.",
@@ -237,8 +249,8 @@ class _Runtime(CollectorRegistry):
 class Telemetry:
     """The exporter's own metrics, in a registry of their own."""
 
-    def __init__(self) -> None:
-        self._states = _States()
+    def __init__(self, shard: Shard = WHOLE) -> None:
+        self._states = _States(shard)
         self._requests, self._errors, self._dropped = Counts(_REQUESTS), Counts(_ERRORS), Counts(_DROPPED)
         self._latency = Durations(_LATENCY, _LATENCY_BOUNDS)
         counted = (self._requests, self._latency, self._errors, self._dropped)
@@ -266,8 +278,15 @@ class Telemetry:
         self._states.expiries.pop(provider, None)
         self._states.budgets = {key: budget for key, budget in self._states.budgets.items() if key[0] != provider}
 
+    def set_guest(self, provider: str, *, is_guest: bool) -> None:
+        """Leave it to another shard to say whether a provider is up; or say it."""
+        self._states.guest_of.discard(provider)
+        if is_guest:
+            self._states.guest_of.add(provider)
+
     def forget_provider(self, provider: str) -> None:
         """Let go of the counters of a provider that is no more."""
+        self._states.guest_of.discard(provider)
         for table in (self._requests, self._latency, self._errors, self._dropped):
             table.forget(provider=provider)
 

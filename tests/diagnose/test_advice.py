@@ -45,7 +45,7 @@ def advised(**facts: object) -> list[str]:
         "problems": [],
         "collectors": [FINE],
         "calls": [CHEAP],
-        "rate": 5.0,
+        "rates": {"usage": 5.0, "pods": 5.0, "jobs": 5.0},
         "workspaces": 1,
     } | facts
     return list(advise(**given))  # type: ignore[arg-type]  # a mixed bag on purpose

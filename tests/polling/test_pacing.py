@@ -166,6 +166,7 @@ def test_a_budget_that_was_spent_long_before_its_time_lets_polls_fail_in_sight()
     assert pace.interval > 10 * HOUR
 
 
+@pytest.mark.long
 def test_a_budget_that_was_spent_in_time_waits_for_the_new_month_without_a_failure() -> None:
     clock = Clock(JANUARY.starts)
     budget = _budget(400_000, clock)
@@ -223,6 +224,7 @@ class _Rolls:
         await part.publish(count(part.key))
 
 
+@pytest.mark.long
 def test_a_stretched_sweep_runs_at_its_interval_tells_it_and_keeps_its_parts_so_long() -> None:
     async def main() -> None:
         budget = Budget("dlc", 40_000, known={JANUARY: 0})

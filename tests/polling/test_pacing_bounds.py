@@ -37,6 +37,7 @@ class Paced:
         return self.pace.interval
 
 
+@pytest.mark.long
 def test_a_spent_budget_is_waited_out_within_two_stretched_intervals_of_the_end() -> None:
     paced = Paced(400_000, 20)  # which are polls of 133.92 s
     spend(paced.budget, 400_000)

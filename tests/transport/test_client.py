@@ -267,6 +267,7 @@ def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -> None
     run_stepped(main)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(
     st.lists(

@@ -9,9 +9,11 @@ from trainfleet_exporter.config.schema import (
     JobFilter,
     JobsScope,
     Limits,
+    LimitsOfShard,
     Metrics,
     ProviderConfig,
     Section,
+    Sharding,
 )
 from trainfleet_exporter.config.secrets import Secret
 
@@ -23,10 +25,12 @@ __all__ = [
     "JobFilter",
     "JobsScope",
     "Limits",
+    "LimitsOfShard",
     "Metrics",
     "ProviderConfig",
     "Secret",
     "Section",
+    "Sharding",
     "load_config",
     "redacted",
 ]

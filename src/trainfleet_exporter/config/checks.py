@@ -41,6 +41,7 @@ def check(draft: Draft) -> Iterator[Problem]:
     yield from _plain_http(draft)
     yield from _repeated_items(draft)
     yield from _monthly_calls(draft)
+    yield from _undivided_workspaces(draft)
     yield from _accounts(draft)
 
 
@@ -140,6 +141,17 @@ def _monthly_calls(draft: Draft) -> Iterator[Problem]:
         for api in provider.limits.monthly_calls:
             if api not in provider.apis:
                 yield Problem(("providers", index, "limits", "monthly_calls", api), unknown_key(api, provider.apis))
+
+
+def _undivided_workspaces(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        loc: Loc = ("providers", index, "sharding", "split_workspaces_above")
+        above = provider.sharding.split_workspaces_above
+        # Of a platform that nobody knows it is not known either.
+        if above is None or provider.splits_workspaces or type(provider) is ProviderConfig or not draft.sound(*loc):
+            continue
+        found = {"found": str(above), "platform": show(provider.platform)}
+        yield Problem(loc, Rule.UNDIVIDED_WORKSPACES.format(**found))
 
 
 def _states_limits(provider: ProviderConfig) -> bool:

@@ -15,7 +15,7 @@ from trainfleet_exporter.config.environment import REFERENCE
 from trainfleet_exporter.config.plain import NOT_SHOWN, is_like_quantity, is_plain
 from trainfleet_exporter.config.secrets import hide_userinfo
 from trainfleet_exporter.config.tree import Scalar, shape
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.wording import Rule, Wording
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _SHOWN = 80  # characters of a found text
@@ -34,7 +34,7 @@ class Surroundings:
         return info.context if isinstance(info.context, Surroundings) else cls(Path(), {})
 
 
-def refuse(rule: Rule, **facts: object) -> NoReturn:
+def refuse(rule: Wording, **facts: object) -> NoReturn:
     """Refuse the value under validation with the message of its rule."""
     raise PydanticCustomError("refused", "refused", {"message": rule.format(**facts)})
 
@@ -58,7 +58,7 @@ def show(value: object, *, quantity: bool = False) -> str:
     return f"{shown} (from the environment)" if used else shown
 
 
-def text_of(value: object, rule: Rule, **facts: object) -> str:
+def text_of(value: object, rule: Wording, **facts: object) -> str:
     """The text of a scalar with its variables filled in; refuses what has none."""
     if isinstance(value, str):
         return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -126,6 +126,21 @@ class Limits(Section):
     monthly_calls: MonthlyCalls = {}
     """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
 
+    def of(self, api: str) -> Limits:
+        """What holds for one API."""
+        return self
+
+
+class LimitsOfShard(Limits):
+    """What of them is a shard's."""
+
+    whole: Mapping[str, Limits] = {}
+    """By API, what holds where it is another part than of the rest: of APIs that few of the shards ask."""
+
+    def of(self, api: str) -> Limits:
+        """What holds for one API."""
+        return self.whole.get(api, self)
+
 
 class JobFilter(Section):
     """Jobs that match one entry of every list that is not empty; a filter without entries says nothing."""
@@ -162,11 +177,25 @@ class Collector(Section):
         return poll_interval if self.interval is None else self.interval
 
 
+class Sharding(Section):
+    """How a provider is divided where several exporters share the work (`--total-shards`)."""
+
+    spread: CountFrom1 | None = None
+    """Over how many shards at most its workspaces and pools are spread; 1 keeps it whole, which costs no call more.
+    Left out, 4 where there are fewer than four providers for each shard, else 1."""
+    split_workspaces_above: CountFrom1 | None = None
+    """A workspace in which more jobs than this were created in the 30 days until a day before midnight (UTC) is divided
+    job by job: each of the provider's shards lists all its jobs, and shows its own. Left out, none is."""
+
+
 class ProviderConfig(Section):
     """What every provider has, whatever its platform."""
 
     apis: ClassVar[tuple[str, ...]] = ()
     """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
+    splits_workspaces: ClassVar[bool] = False
+    """Whether the platform's providers can divide a workspace job by job: `sharding.split_workspaces_above` is refused
+    for all others."""
 
     name: Name
     """The label `provider` of all its series; each provider has one of its own."""
@@ -187,6 +216,8 @@ class ProviderConfig(Section):
     """Finished jobs are counted in `trainfleet_jobs` if they were created within it."""
     limits: Limits = Limits()
     """How much may be asked of the cloud."""
+    sharding: Sharding = Sharding()
+    """How it is divided where several exporters share the work."""
 
     def given_endpoints(self) -> Mapping[str, str]:
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
@@ -199,6 +230,11 @@ class ProviderConfig(Section):
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """The collectors that others build on, by their key, each with those others."""
         return {}
+
+    def apis_of_home(self) -> Collection[str]:
+        """The APIs that are asked for the whole account only: of several shards, by the one that is the provider's
+        home."""
+        return ()
 
 
 class Config(Section):

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from trainfleet_exporter.config.scalars import Surroundings
 from trainfleet_exporter.config.schema import Section
 from trainfleet_exporter.config.tree import Loc, Node, shape, word_of
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.wording import Rule, Wording
 
 SectionT = TypeVar("SectionT", bound=Section)
 
@@ -83,7 +83,10 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         return unknown_key(key, _model_at(model, loc[:-1]).allowed_keys())
     if kind == "missing":
-        rules = [item for item in _model_at(model, loc[:-1]).model_fields[key].metadata if isinstance(item, Rule)]
+        field = _model_at(model, loc[:-1]).model_fields[key]
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            return Rule.SECTION.format(found="nothing", keys=", ".join(field.annotation.allowed_keys()))
+        rules = [item for item in field.metadata if isinstance(item, Wording)]
         return rules[0].format(found="nothing", key=key)
     if kind in {"model_type", "model_attributes_type"}:
         keys = ", ".join(_model_at(model, loc).allowed_keys())

@@ -1,4 +1,4 @@
-"""Every message that a bad config can get, in one place: what was found, and what is allowed.
+"""The messages that a bad config can get: what was found, and what is allowed.
 
 One member is one rule of the config file; `tests/config/bad/` holds a file for each. Braces are filled with
 `str.format`; doubled ones are literal. Values of secrets are never among the facts that are filled in.
@@ -9,8 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Rule(StrEnum):
-    """The rules of the config file, each with the message that breaking it gets."""
+class Wording(StrEnum):
+    """Rules with the message that breaking each gets. A platform whose config has rules of its own derives one."""
+
+
+class Rule(Wording):
+    """The rules of the config file that are every platform's."""
 
     # The file as such.
     UNREADABLE_FILE = "found a file that cannot be read ({reason}); allowed: a readable YAML file"
@@ -74,33 +78,14 @@ class Rule(StrEnum):
     HIDDEN = "found <secret>; allowed: a text of one line without control characters, not empty"
     HIDDEN_MISSING = "found nothing; allowed: a secret here, or the path of its file as {key}_file"
     PROJECT_ID = "found {found}; allowed: a project's id of 1 to 64 letters, digits and hyphens"
-    CREDENTIALS_FORM = (
-        "found {found}; allowed: access_key and secret_key, perhaps with security_token; or username, password and "
-        "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
-    )
     CREDENTIALS_CHAIN = (
         "found no credentials, and an environment that cannot stand in for them ({reason}); "
         "allowed: credentials here, or the whole set of the vendor's variables, or none of them"
     )
-    PROFILE = (
-        "found the profile {found}, but {reason}; "
-        "allowed: a profile with ak and sk in that file, or credentials of another form"
-    )
-    PAI_CREDENTIALS_FORM = (
-        "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
-        "with external_id, beside them or alone; or oidc; or ecs_ram_role; or profile; "
-        "or no credentials for those of the vendor's own chain"
-    )
-    PAI_PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the vendor's own files"
     CREDENTIALS_NOWHERE = (
         "found nothing, and nothing in the vendor's own chain ({reason}); "
         "allowed: credentials here, or in one of those places"
     )
-    ROLE_ARN = "found {found}; allowed: a RAM role's ARN, such as acs:ram::1234567890123456:role/trainfleet"
-    OIDC_PROVIDER_ARN = (
-        "found {found}; allowed: an OIDC provider's ARN, such as acs:ram::1234567890123456:oidc-provider/cluster"
-    )
-    RAM_ROLE = "found {found}; allowed: true, or the name of the machine's RAM role"
     CHOICE = "found {found}; allowed: {choices}"
     WORKSPACES = "found {found}; allowed: all, or a list of at least one workspace id"
     REPEATED_ITEM = "found {found} again; allowed: each once"
@@ -116,6 +101,10 @@ class Rule(StrEnum):
     REPEATED_NAME = "found {found} again (first on line {first}); allowed: a name of its own for each provider"
     TIMEOUT_TOO_LONG = "found {found}; allowed: less than {other}, which is {limit}"
     INTERVAL_TOO_SHORT = "found {found}; allowed: more than global.poll_timeout, which is {limit}"
+    UNDIVIDED_WORKSPACES = (
+        "found {found}, and providers of {platform} do not divide workspaces; allowed: nothing, for a workspace is "
+        "with one shard as a whole"
+    )
     PLAIN_HTTP = "found {found}; allowed: https://, http:// to loopback, or http.allow_plain_http: true"
     LIMITS_DIFFER = (
         "found other limits than those of {other} (line {line}), of the same account {account}; "

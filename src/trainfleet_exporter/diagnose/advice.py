@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
 
@@ -20,11 +20,14 @@ def advise(
     problems: Sequence[Problem],
     collectors: Sequence[CollectorReport],
     calls: Sequence[CallsReport],
-    rate: float,
-    workspaces: int,
+    rates: Mapping[str, float],
+    workspaces: int | None,
 ) -> Iterator[str]:
-    """What to change, most urgent first. `origin` is where the credentials came from; `rate` is
-    limits.requests_per_second; `workspaces` is how many are shown."""
+    """What to change, most urgent first.
+
+    `origin` is where the credentials came from; `rates` are, by collector, the requests a second that
+    limits.requests_per_second lets it make; `workspaces` is how many are shown, None where another shard shows them.
+    """
     dead = {row.api: row for row in endpoints if _is_dead(row)}
     for right in dict.fromkeys(found.right for found in missing):
         yield f"grant the identity {right}"
@@ -37,9 +40,9 @@ def advise(
         if row.outcomes.get("throttled"):
             yield f"{row.api} throttles: set limits.requests_per_second lower, or intervals longer"
     yield from _rest(others, anything_said=bool(missing or dead))
-    if not workspaces and not problems:
+    if workspaces == 0 and not problems:
         yield "no workspace is visible: make the identity a member of those whose jobs it shall see"
-    yield from _times(collectors, rate)
+    yield from _times(collectors, rates)
     yield from _rates(calls)
     yield from _months(calls)
 
@@ -76,10 +79,10 @@ def _rest(problems: Iterable[Problem], *, anything_said: bool) -> Iterator[str]:
                 yield f"look into {', '.join(problem.collectors)}: {problem.message}"
 
 
-def _times(collectors: Iterable[CollectorReport], rate: float) -> Iterator[str]:
+def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) -> Iterator[str]:
     for collector in collectors:
         name, needs, has = collector.collector, collector.needs, collector.has
-        limit = "as slowly as the cloud answers" if collector.slow_cloud else f"at {rate:g} requests a second"
+        limit = "as slowly as the cloud answers" if collector.slow_cloud else f"at {rates[name]:g} requests a second"
         faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
         if collector.rolls and needs > has:
             yield (

@@ -21,6 +21,7 @@ from trainfleet_exporter.diagnose.trial import Trial
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
 from trainfleet_exporter.polling import Rolling, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
+from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
 
 _MINUTE = 60.0
@@ -30,13 +31,18 @@ _NO_RIGHT = ("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbi
 
 
 async def examine(
-    config: Config, platforms: Mapping[str, Platform], *, tell: Callable[[str], None] = lambda text: None
+    config: Config,
+    platforms: Mapping[str, Platform],
+    *,
+    tell: Callable[[str], None] = lambda text: None,
+    shard: Shard = WHOLE,
 ) -> list[ProviderReport]:
-    """Poll once and report; `tell` hears how far it is. Raises StartError where a provider cannot be built.
+    """Poll once, as one `shard` of several, and report; `tell` hears how far it is.
 
+    Raises StartError where a provider cannot be built.
     Cancelled (by Ctrl-C), it reports what it has seen until then.
     """
-    trial = Trial(config, platforms, tell)
+    trial = Trial(config, platforms, tell, shard=shard)
     try:
         await trial.run()
         seen = [
@@ -80,6 +86,7 @@ class _Seen:
         self._config = config
         self._platform = platform
         self._poll_timeout = poll_timeout
+        self._is_home = trial.exporter.is_home(config)
         self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
@@ -95,8 +102,8 @@ class _Seen:
             problems=problems,
             collectors=collectors,
             calls=calls,
-            rate=self._config.limits.requests_per_second,
-            workspaces=series.get("trainfleet_workspace_info", 0),
+            rates={collector.collector: self._rate(collector.collector) for collector in collectors},
+            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_home else None,
         )
         facts = self._provider.facts
         return ProviderReport(
@@ -133,7 +140,7 @@ class _Seen:
                 api=api,
                 minute=rate * _MINUTE,
                 minute_of_account=rate * _MINUTE,
-                minute_limit=limits.requests_per_second * _MINUTE,
+                minute_limit=limits.of(api).requests_per_second * _MINUTE,
                 month=rate * _MONTH,
                 of_account=rate * _MONTH,
                 budget=limits.monthly_calls.get(api),
@@ -172,6 +179,12 @@ class _Seen:
                 found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
         return [Problem(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
 
+    def _rate(self, collector: str) -> float:
+        """Requests a second that a collector may make of the API of which it may make the fewest."""
+        limits = self._config.limits
+        asked = {attempt.api for attempt in self._attempts if attempt.caller == collector}
+        return min((limits.of(api).requests_per_second for api in asked), default=limits.requests_per_second)
+
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
         scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, Rolling)
@@ -179,8 +192,10 @@ class _Seen:
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
         }
-        by_limit = max((len(here) / limits.requests_per_second for here in own.values()), default=0.0)
-        by_speed = math.fsum(attempt.seconds for here in own.values() for attempt in here) / limits.concurrency
+        by_limit = max((len(here) / limits.of(api).requests_per_second for api, here in own.items()), default=0.0)
+        by_speed = math.fsum(
+            attempt.seconds / limits.of(api).concurrency for api, here in own.items() for attempt in here
+        )
         units = self._trial.units.get((self._provider.name, name), 0)
         return CollectorReport(
             collector=name,

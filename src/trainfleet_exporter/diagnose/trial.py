@@ -12,6 +12,7 @@ from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.exposition import Board
 from trainfleet_exporter.polling import Collector, Rolling
 from trainfleet_exporter.providers.registry import Platform
+from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
 
 _TRIED = 20
@@ -40,7 +41,14 @@ class CountingBoard(Board):
 class Trial:
     """The exporter of a config, polled once. `tell` is told what goes on, for a person who waits."""
 
-    def __init__(self, config: Config, platforms: Mapping[str, Platform], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        platforms: Mapping[str, Platform],
+        tell: Callable[[str], None],
+        *,
+        shard: Shard = WHOLE,
+    ) -> None:
         self.attempts: list[tuple[str, Attempt]] = []
         self.board = CountingBoard()
         self.units: dict[tuple[str, str], int] = {}
@@ -52,6 +60,7 @@ class Trial:
             observe=lambda provider, attempt: self.attempts.append((provider, attempt)),
             board=self.board,
             adapt=self._sampled,
+            shard=shard,
         )
 
     async def run(self) -> None:

@@ -38,6 +38,8 @@ class WorkspaceJobs:
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
     translated: Translated = field(default_factory=Translated)
     """What the rows of the last poll were translated to."""
+    elsewhere: bool = False
+    """Whether another shard shows its jobs: they are known here for what is asked for the whole account."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
         """Ids of jobs that lived at the last poll and that this one has not found."""
@@ -50,7 +52,7 @@ class WorkspaceJobs:
         Previously live jobs that are in neither are dropped: nothing true can be said of them any more.
         """
         live: dict[str, Job] = {}
-        self.expired = False
+        self.expired = self.elsewhere = False
         unknown = [job_id for job_id, job in found.items() if job.status is _UNKNOWN]
         self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
         for job_id, job in found.items():
@@ -72,6 +74,12 @@ class WorkspaceJobs:
         self.live = live
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
+        self.translated.keep_only(found.keys())
+
+    def enter(self, found: Mapping[str, Job]) -> None:
+        """Take over the live jobs of a workspace that is `elsewhere`; how they end is that one's to tell."""
+        self.elsewhere, self.expired = True, False
+        self.live = dict(found)
         self.translated.keep_only(found.keys())
 
     def jobs(self) -> Iterable[Job]:
@@ -125,12 +133,18 @@ def _is_over(status: Status) -> bool:
 
 
 class JobBook:
-    """The jobs of one provider, workspace by workspace, as far as the configured filter lets them be shown."""
+    """The jobs of one provider, workspace by workspace, as far as the configured filter lets them be shown.
 
-    def __init__(self, wanted: Callable[[Job], bool]) -> None:
+    Where several exporters share the work, `mine` tells of a job of a workspace that they share whether this one shows
+    it.
+    """
+
+    def __init__(self, wanted: Callable[[Job], bool], *, mine: Callable[[Job], bool] | None = None) -> None:
         self._wanted = wanted
+        self._mine = mine
         self._workspaces: dict[str, WorkspaceJobs] = {}
         self._shown: dict[str, Job] = {}
+        self._listed: dict[str, Job] = {}
         self._watchers: list[Callable[[], None]] = []
 
     def workspace(self, workspace_id: str) -> WorkspaceJobs:
@@ -164,13 +178,24 @@ class JobBook:
         others = [page for key, page in self._workspaces.items() if key != workspace_id and not page.expired]
         return {job_id for page in others for job_id in page.live.keys() & job_ids}
 
-    def wanted(self, job: Job) -> bool:
-        """Whether the configured filter lets a job have series of its own."""
+    def shown_somewhere(self, job: Job) -> bool:
+        """Whether the configured filter lets a job be shown, here or by another shard."""
         return self._wanted(job)
 
+    def wanted(self, job: Job) -> bool:
+        """Whether the configured filter lets a job have series of its own, and they are this exporter's to show."""
+        return self._wanted(job) and (self._mine is None or self._mine(job))
+
     def live(self) -> Mapping[str, Job]:
-        """The live jobs that the filter lets through, by id."""
+        """The live jobs that the filter lets through, by id; where exporters share the work, those of this one."""
         return self._shown
+
+    def listed(self) -> Mapping[str, Job]:
+        """The live jobs that the filter lets through, by id, whichever exporter shows them, as far as they are known.
+
+        What is asked for the whole account is of these.
+        """
+        return self._listed
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the live jobs changed."""
@@ -178,12 +203,17 @@ class JobBook:
 
     def changed(self) -> None:
         """Take note that pages changed, and tell the watchers."""
-        self._shown = {
-            job_id: job
-            for page in self._workspaces.values()
-            if not page.expired
-            for job_id, job in page.live.items()
-            if self._wanted(job)
+        pages = [page for page in self._workspaces.values() if not page.expired]
+        self._listed = self._shown = {
+            job_id: job for page in pages for job_id, job in page.live.items() if self._wanted(job)
         }
+        if self._mine is not None or any(page.elsewhere for page in pages):
+            self._shown = {
+                job_id: job
+                for page in pages
+                if not page.elsewhere
+                for job_id, job in page.live.items()
+                if self.wanted(job)
+            }
         for callback in self._watchers:
             callback()

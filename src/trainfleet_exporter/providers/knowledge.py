@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.division import Division
 
 _PATIENCE = 0.25
 """The part of its time that a poll waits for a list that lacked something; the rest is for what can do without."""
 
+
+class ReadCount(NamedTuple):
+    """Of how many workspaces jobs were read, of how many that were wanted."""
+
+    read: int
+    wanted: int
+
+
+NONE_WANTED, NONE_READ = ReadCount(0, 0), ReadCount(0, 1)
 
 _TOGETHER = 1.0
 """Seconds within which polls that are due together have begun, in an order that nobody promises."""
@@ -65,16 +76,23 @@ class Groundwork:
 class Knowledge:
     """Kept by the collectors that read it, waited for by those that build on it."""
 
-    def __init__(self, book: JobBook) -> None:
+    def __init__(self, book: JobBook, division: Division | None = None) -> None:
         self.book = book
+        self.division = Division() if division is None else division
         self.workspace_ids: tuple[str, ...] = ()
         """By the last list that could be read."""
         self.workspaces_known = False
         """Whether the latest poll of workspaces could read them."""
         self.jobs_known = False
         """Whether the latest poll of jobs could read those of some workspace (or there is none)."""
+        self.elsewhere_known = True
+        """The same of the jobs that other shards show."""
+        self.jobs_read, self.elsewhere_read = NONE_READ, NONE_WANTED
+        """Of how many workspaces the latest poll of each read the jobs."""
         self.workspaces_polled = Groundwork()
         self.jobs_polled = Groundwork()
+        self.elsewhere_polled: Groundwork | None = None
+        """Of the jobs that others show; None where nobody asks for them."""
 
     async def workspaces(self) -> tuple[str, ...]:
         """The ids of the workspaces to poll. Raises NotReady where none is known for want of an answer."""
@@ -84,6 +102,10 @@ class Knowledge:
             raise NotReady("the list of workspaces could not be read")
         return self.workspace_ids
 
+    async def own_workspaces(self) -> Sequence[str]:
+        """The ids of the workspaces whose counts are shown here. Raises NotReady as `workspaces` does."""
+        return self.division.own(await self.workspaces())
+
     async def jobs_first(self, poll: Poll, *, needed: bool = True) -> None:
         """Wait for the first poll of jobs, or for the one after a bad one (polling.Rolling.begin).
 
@@ -91,6 +113,30 @@ class Knowledge:
         """
         patience = _PATIENCE * (poll.deadline - asyncio.get_running_loop().time())
         await self.jobs_polled.wait(patience, needed=needed)
+
+    async def all_jobs_first(self, poll: Poll, *, needed: bool = True) -> None:
+        """The same, where the jobs that others show are to be known as well."""
+        await self.jobs_first(poll, needed=needed)
+        if self.elsewhere_polled is not None:
+            patience = _PATIENCE * (poll.deadline - asyncio.get_running_loop().time())
+            await self.elsewhere_polled.wait(patience, needed=needed)
+
+    async def all_jobs_soon(self, deadline: float) -> None:
+        """The same for what can do without jobs, in a poll that ends at `deadline` (on the loop's clock): even the
+        first poll of jobs is waited for only so long."""
+        patience = _PATIENCE * (deadline - asyncio.get_running_loop().time())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.jobs_polled.wait(patience, needed=False)
+                if self.elsewhere_polled is not None:
+                    await self.elsewhere_polled.wait(patience, needed=False)
+
+    def listed_jobs(self) -> Collection[Job]:
+        """The live jobs that have series of their own, whoever shows them. Raises NotReady where the latest polls of
+        jobs, here and elsewhere, read none together: one workspace that fails takes no others along."""
+        if not self.jobs_read.read + self.elsewhere_read.read and self.jobs_read.wanted + self.elsewhere_read.wanted:
+            raise NotReady("the list of jobs could not be read")
+        return self.book.listed().values()
 
     def live_jobs(self) -> Collection[Job]:
         """The live jobs that have series of their own. Raises NotReady where the latest poll of jobs read none."""

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
+from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.sharding import ALL, Share
 from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
@@ -60,6 +62,8 @@ class BuildContext:
     """Shared with the other providers of the same account."""
     observe: Callable[[Attempt], None]
     """Told of each attempt to call an API."""
+    share: Share = ALL
+    """What of the provider is to be polled here, where several exporters share the work; else all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,11 @@ class Platform:
     """By operation, how many seconds its answer is kept, where that is longer than an interval (catalogues, tokens)."""
     free_calls: Mapping[str, int] = field(default_factory=dict)
     """By API, how many calls a month an account has without paying, where the cloud says so."""
+    splits: bool = False
+    """Whether its providers poll no more than `BuildContext.share` says. Of several exporters, one polls a provider of
+    any other platform, as a whole."""
+    history: Callable[[Any, BuildContext], History] | None = None
+    """Opens what the cloud tells of the past, of a provider's config; None where it tells nothing."""
 
 
 def installed_platforms() -> dict[str, Platform]:

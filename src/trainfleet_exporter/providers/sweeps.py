@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll, Sweep
-from trainfleet_exporter.providers.knowledge import Knowledge
+from trainfleet_exporter.providers.division import Look
+from trainfleet_exporter.providers.knowledge import NONE_READ, Groundwork, Knowledge, ReadCount
 from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.turns import Turns
 
@@ -33,6 +33,7 @@ def workspaces_sweep(
     """
 
     told: set[str] = set()
+    look = Look(interval)
 
     def tell_unlisted(poll: Poll, ids: set[str]) -> None:
         """Say it once of each: it may be mistyped or deleted, and then whatever is counted in it is 0."""
@@ -41,32 +42,52 @@ def workspaces_sweep(
         told.clear()
         told.update(ids)
 
+    def take(listing: Listing) -> dict[str, Workspace]:
+        rows = [translate(row) for row in listing.rows.values()]
+        found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
+        if configured is None:
+            knowledge.workspace_ids = with_unread(
+                found, knowledge.workspace_ids, malformed=listing.malformed, named=listing.rows
+            )
+        return found
+
+    async def show(poll: Poll) -> bool:
+        known = False
+        async with poll.part("workspaces") as part:
+            listing = await list_all(poll.deadline)
+            part.dropped("malformed", listing.malformed)
+            found = take(listing)
+            known = True
+            if configured is None:
+                await part.publish(list(found.values()))
+            else:
+                if not listing.malformed:  # else it may be a row that could not be read
+                    tell_unlisted(poll, set(configured) - listing.rows.keys())
+                # One that the list lacks is polled and shown all the same, without its name.
+                await part.publish([found.get(key, Workspace(key, "")) for key in configured])
+        return known
+
+    async def look_at(poll: Poll) -> bool:
+        """Know which workspaces there are, where another shard shows them."""
+        if configured is None:
+            listing = await list_all(poll.deadline)
+            poll.dropped("malformed", listing.malformed)
+            take(listing)
+            if listing.malformed:
+                return True
+        look.done()
+        return True
+
     async def run(poll: Poll) -> None:
+        is_home = knowledge.division.is_home
+        if not is_home and not look.is_due():
+            return
         knowledge.workspaces_polled.begin()
         known = False
+        if configured is not None:  # ids are enough to poll by
+            knowledge.workspace_ids = tuple(configured)
         try:
-            async with poll.part("workspaces") as part:
-                try:
-                    listing = await list_all(poll.deadline)
-                except CloudError:
-                    if configured is not None:  # ids are enough to poll by
-                        knowledge.workspace_ids = tuple(configured)
-                    raise
-                part.dropped("malformed", listing.malformed)
-                rows = [translate(row) for row in listing.rows.values()]
-                found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
-                known = True
-                if configured is not None:
-                    if not listing.malformed:  # else it may be a row that could not be read
-                        tell_unlisted(poll, set(configured) - listing.rows.keys())
-                    # One that the list lacks is polled and shown all the same, without its name.
-                    knowledge.workspace_ids = tuple(configured)
-                    await part.publish([found.get(key, Workspace(key, "")) for key in configured])
-                    return
-                knowledge.workspace_ids = with_unread(
-                    found, knowledge.workspace_ids, malformed=listing.malformed, named=listing.rows
-                )
-                await part.publish(list(found.values()))
+            known = await (show if is_home else look_at)(poll)
         finally:
             knowledge.workspaces_known = known
             knowledge.workspaces_polled.done(good=known)
@@ -95,19 +116,50 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
     async def run(poll: Poll) -> None:
         knowledge.jobs_polled.begin()
         known = whole = False
+        count = NONE_READ
         try:
-            workspace_ids = await knowledge.workspaces()
-            poll.keep_only(workspace_ids)
-            book.keep_only(workspace_ids)
+            division, all_ids = knowledge.division, await knowledge.workspaces()
+            await division.measure(poll, all_ids)
+            workspace_ids, unsized = division.swept(all_ids), division.unsized(all_ids)
+            poll.keep_only([*workspace_ids, *unsized])
+            book.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
             # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
             ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).ends_known_until or 0.0)
             read_ids = await poll.read_each(ordered, read, at_once=at_once)
-            known, whole = bool(read_ids) or not workspace_ids, len(read_ids) == len(workspace_ids)
+            count = ReadCount(len(read_ids), len(workspace_ids) + len(unsized))
+            known, whole = bool(count.read) or not count.wanted, count.read == count.wanted
         finally:
-            knowledge.jobs_known = known
+            knowledge.jobs_known, knowledge.jobs_read = known, count
             knowledge.jobs_polled.done(good=known, whole=whole)
 
     return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
+
+
+def jobs_elsewhere_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:
+    """The collector of the live jobs that other shards show, for what is asked for the whole account; `read` takes over
+    those of one workspace into its page of the book, and shows nothing."""
+    book, turns, polled = knowledge.book, Turns(), Groundwork()
+    knowledge.elsewhere_polled, knowledge.elsewhere_known = polled, False
+    knowledge.elsewhere_read = NONE_READ
+
+    async def run(poll: Poll) -> None:
+        polled.begin()
+        known = whole = False
+        count = NONE_READ
+        try:
+            division, all_ids = knowledge.division, await knowledge.workspaces()
+            await division.measure(poll, all_ids)
+            workspace_ids = division.elsewhere(all_ids)
+            poll.keep_only(workspace_ids)
+            read_ids = await poll.read_each(turns.order(workspace_ids), read, at_once=at_once)
+            turns.read(read_ids)
+            count = ReadCount(len(read_ids), len(workspace_ids))
+            known, whole = bool(count.read) or not count.wanted, count.read == count.wanted
+        finally:
+            knowledge.elsewhere_known, knowledge.elsewhere_read = known, count
+            polled.done(good=known, whole=whole)
+
+    return Sweep(name="jobs_elsewhere", interval=interval, run=run, expired=book.expire)
 
 
 def each_sweep(

@@ -23,11 +23,12 @@ from trainfleet_exporter.transport.calls import (
     TextForm,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
-from trainfleet_exporter.transport.ledger import Holder, Ledger
+from trainfleet_exporter.transport.ledger import KEPT_AFTER_MONTH, Holder, Ledger
 from trainfleet_exporter.transport.ownership import Ownership
 
 __all__ = [
     "CALLER",
+    "KEPT_AFTER_MONTH",
     "NOT_JSON",
     "Account",
     "ApiClient",

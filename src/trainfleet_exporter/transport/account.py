@@ -12,12 +12,20 @@ from trainfleet_exporter.transport.limiter import Limiter
 class Account:
     """One cloud account: a limiter for each API at each host, whichever provider calls it, and the monthly budgets.
 
-    `budgets` are by API; one without has no budget.
+    `budgets` are by API; one without has no budget. `apart` are limits by API, of those to which `limits` does not
+    apply.
     """
 
-    def __init__(self, name: str, limits: Limits, budgets: Mapping[str, Budget] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        limits: Limits,
+        budgets: Mapping[str, Budget] | None = None,
+        apart: Mapping[str, Limits] | None = None,
+    ) -> None:
         self.name = name
         self.limits = limits
+        self.apart: Mapping[str, Limits] = apart or {}
         self.budgets: Mapping[str, Budget] = budgets or {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
@@ -25,11 +33,11 @@ class Account:
         """The limiter of one API at one host."""
         key = (host, api)
         if key not in self._limiters:
-            self._limiters[key] = Limiter(host, self.limits)
+            self._limiters[key] = Limiter(host, self.apart.get(api, self.limits))
         return self._limiters[key]
 
     def with_budgets(self, budgets: Mapping[str, Budget]) -> Account:
         """The account with other budgets: what was learnt of how fast it may ask is shared with this one."""
-        other = Account(self.name, self.limits, budgets)
+        other = Account(self.name, self.limits, budgets, self.apart)
         other._limiters = self._limiters
         return other

@@ -18,11 +18,11 @@ from trainfleet_exporter.transport.budget import Budget
 from trainfleet_exporter.transport.calendar import Calendar, Month
 from trainfleet_exporter.transport.state_file import Holder, Spent, read_state, state_page
 
-__all__ = ["Holder", "Ledger"]
+__all__ = ["KEPT_AFTER_MONTH", "Holder", "Ledger"]
 
 log = logging.getLogger(__name__)
 
-_KEPT_AFTER_MONTH = 86400.0
+KEPT_AFTER_MONTH = 86400.0
 """Seconds for which a month that is over stays on record, should the clock be set back by some hours."""
 
 
@@ -30,13 +30,17 @@ class Ledger:
     """The budgets of all accounts, kept at `path` where there is one and it is `owned`, else only read from it.
 
     A file that cannot be read is one warning, and then as if there were none; so is one that cannot be written.
-    Whoever had a budget once stays on record until the month is over.
+    Whoever had a budget once stays on record until the month is over. `part` says which part of the accounts is spent
+    here, where several exporters share them: a file of another part counts as none.
     """
 
-    def __init__(self, path: Path | None, *, owned: bool = True, calendar: Calendar | None = None) -> None:
+    def __init__(
+        self, path: Path | None, *, owned: bool = True, calendar: Calendar | None = None, part: str = ""
+    ) -> None:
         self._calendar = Calendar() if calendar is None else calendar
+        self._part = part
         self._budgets: dict[tuple[Holder, str], Budget] = {}
-        self._known: Spent = {} if path is None else read_state(path)
+        self._known: Spent = {} if path is None else read_state(path, part=part)
         self._file = _opened(path, owned)
 
     def budget(self, holder: Holder, api: str, calls: int) -> Budget:
@@ -162,11 +166,11 @@ class Ledger:
 
     def _page(self, *, exact: bool) -> tuple[Spent, bytes]:
         bounds = self._known | {key: budget.promise(exact=exact) for key, budget in self._budgets.items()}
-        return bounds, state_page(bounds, since=self._since())
+        return bounds, state_page(bounds, since=self._since(), part=self._part)
 
     def _since(self) -> float:
         """The Unix time before which a month has to end for nothing of it to be kept."""
-        return self._calendar.now()[0].time - _KEPT_AFTER_MONTH
+        return self._calendar.now()[0].time - KEPT_AFTER_MONTH
 
     def _exactly(self) -> Spent:
         return {key: budget.spent for key, budget in self._budgets.items()}

@@ -29,25 +29,31 @@ class Holder:
 Spent = dict[tuple[Holder, str], dict[Month, int]]
 
 
-def state_page(spent: Spent, *, since: float) -> bytes:
-    """The text of a file with what was spent in months that ended after `since` (Unix seconds)."""
+def state_page(spent: Spent, *, since: float, part: str = "") -> bytes:
+    """The text of a file with what was spent in months that ended after `since` (Unix seconds).
+
+    `part` says of which part of the accounts it tells, where several exporters share them.
+    """
     rows = [
         {holder.kind: holder.name, "api": api, "month": str(month), "calls": calls}
         for (holder, api), months in spent.items()
         for month, calls in months.items()
         if month.ends > since
     ]
-    return (json.dumps({"version": _VERSION, "spent": rows}, indent=1) + "\n").encode()
+    page = {"version": _VERSION} | ({"part": part} if part else {}) | {"spent": rows}
+    return (json.dumps(page, indent=1) + "\n").encode()
 
 
-def read_state(path: Path) -> Spent:
-    """What the file says was spent; nothing, with a warning, where it says nothing that can be relied on."""
+def read_state(path: Path, *, part: str = "") -> Spent:
+    """What the file says was spent; nothing, with a warning, where it says nothing that can be relied on.
+
+    What it says of another part of the accounts is not set against this one: neither was spent of it.
+    """
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ValueError("it is too large")
-        return _spent(json.loads(data))
+        page = _page(path)
+        if _part(page) == part:
+            return _spent(page)
+        reason = f"it tells of {_in_words(_part(page))}, and this is {_in_words(part)}"
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -60,6 +66,31 @@ def read_state(path: Path) -> Spent:
         extra={"fields": {"file": str(path)}},
     )
     return {}
+
+
+def tells_of_another_part(path: Path, *, part: str = "") -> bool:
+    """Whether the file is one that somebody else keeps, for another part of the accounts."""
+    try:
+        return _part(_page(path)) != part
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _page(path: Path) -> Any:
+    with path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError("it is too large")
+    return json.loads(data)
+
+
+def _part(page: Any) -> str:
+    part = page.get("part", "") if isinstance(page, dict) else ""
+    return part if isinstance(part, str) else ""
+
+
+def _in_words(part: str) -> str:
+    return f"shard {part}" if part else "an exporter that is alone"
 
 
 def _spent(page: Any) -> Spent:

@@ -198,6 +198,7 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
     run(cloud, steps)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
 def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source: str) -> None:
     cloud = Cloud()

@@ -588,6 +588,7 @@ def test_what_is_built_on_a_workspace_goes_with_it(run: Run) -> None:
     run(cloud, steps)
 
 
+@pytest.mark.long
 def test_more_workspaces_than_fit_into_a_poll_take_turns(run: Run) -> None:
     cloud = Cloud()
     cloud.workspaces = [{"WorkspaceId": str(n), "WorkspaceName": "w", "Status": "ENABLED"} for n in range(30)]

@@ -285,6 +285,7 @@ def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, ste
     stepped(kind, steps)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "polls"), [("role", 1000), ("oidc", 100), ("machine", 100)])
 def test_polls_take_one_renewal_a_lifetime(name: str, polls: int, stepped: Stepped) -> None:
     def prepare(simulator: Simulator) -> None:

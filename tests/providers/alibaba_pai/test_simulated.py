@@ -102,6 +102,7 @@ def test_each_job_is_shown_once_by_its_source_and_as_the_world_has_it(tmp_path: 
     _poll(tmp_path, "auto", _mixed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("without_dimensions", ["refused", "empty"])
 def test_where_nobody_is_answered_for_without_a_name_the_same_is_shown(tmp_path: Path, without_dimensions: str) -> None:
     pages: list[Page] = []

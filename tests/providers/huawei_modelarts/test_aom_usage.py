@@ -422,6 +422,7 @@ _ROWS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(st.sampled_from(plans(EVERYTHING, {})), st.data())
 def test_whatever_an_answer_holds_no_series_comes_twice_and_every_value_is_possible(
     of: Plan, data: st.DataObject

@@ -131,6 +131,7 @@ def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
     run(check)
 
 
+@pytest.mark.long
 def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
     """700 pools at 5 calls a second: no poll of 50 s comes to more than some 260."""
     config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")

@@ -57,6 +57,11 @@ class PaiApi:
         """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
         return await _total(self._dlc, Call(operation="ListJobs", path="/api/v1/jobs", query=query), deadline)
 
+    async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
+        """How many jobs were created in a workspace from one Unix time to another, whatever became of them."""
+        query = {"WorkspaceId": workspace_id, "StartTime": iso_time(start), "EndTime": iso_time(end)}
+        return await self.count_jobs(query, deadline=deadline)
+
     async def list_ecs_specs(self, *, deadline: float) -> Listing:
         """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
         call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
@@ -96,9 +101,10 @@ class PaiApi:
         return _object(await self._dlc.call(call, deadline=deadline), call)
 
     async def get_metrics(
-        self, job_id: str, metric: Metric, *, start: float, end: float, deadline: float
+        self, job_id: str, metric: Metric, *, start: float, end: float, deadline: float, period: int | None = None
     ) -> AsyncIterator[Sequence[object]]:
-        """DLC GetMetrics: CloudMonitor's points of one metric of one job, page by page. Unix seconds in.
+        """DLC GetMetrics: CloudMonitor's points of one metric of one job, page by page. Unix seconds in; `period` is
+        the time between two points, the metric's own unless told.
 
         The job is named twice, because the documentation does not say which of the two counts.
         """
@@ -109,7 +115,7 @@ class PaiApi:
             "Dimensions": json.dumps([{"jobId": job_id}], separators=(",", ":")),
             "StartTime": iso_time(start),
             "EndTime": iso_time(end),
-            "Period": str(metric.period or 60),
+            "Period": str(period or metric.period or 60),
             "Length": str(POINTS),
         }
         call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)

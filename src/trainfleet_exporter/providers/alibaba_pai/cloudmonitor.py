@@ -1,7 +1,7 @@
 """CloudMonitor's API (version 2019-01-01) as this exporter calls it: the catalogue, and the newest points of a metric.
 
-An RPC API: every call is a POST of nothing to `/`, and its parameters are in the query. DescribeMetricLast counts
-against one million free calls a month and account; DescribeMetricMetaList does not.
+An RPC API: every call is a POST of nothing to `/`, and its parameters are in the query. DescribeMetricLast and
+DescribeMetricList count against one million free calls a month and account; DescribeMetricMetaList does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.alibaba_pai.datapoints import batches
 from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import mapping, text, whole
-from trainfleet_exporter.transport import ApiClient, Call
+from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 CATALOGUE_PAGE = 200
 POINTS = 1440
@@ -70,6 +70,30 @@ class CloudMonitor:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
         async for points in point_pages(self._client, call, "Datapoints", deadline=deadline, plain=plain, again=again):
+            yield points
+
+    async def describe_metric_list(
+        self, namespace: str, metric: Metric, *, start: int, end: int, period: int, dimensions: str, deadline: float
+    ) -> AsyncIterator[Sequence[object]]:
+        """DescribeMetricList: the points from `start` on and before `end` (Unix seconds), page by page.
+
+        `period` is in seconds: points of minutes are kept for 31 days, those of five minutes and more for 91.
+        `dimensions` names at most 50 resources as JSON.
+
+        https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/api-cms-2019-01-01-describemetriclist
+        """
+        query = {
+            "Namespace": namespace,
+            "MetricName": metric.name,
+            "Dimensions": dimensions,
+            "Period": str(period),
+            # The range is open at its start and closed at its end.
+            "StartTime": str(start * 1000 - 1),
+            "EndTime": str(end * 1000 - 1),
+            "Length": str(POINTS),
+        }
+        call = Call(operation="DescribeMetricList", method="POST", path="/", query=query, priority=Priority.DETAIL)
+        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline):
             yield points
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -104,6 +104,7 @@ class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
+    splits_workspaces = True
 
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
     """Who asks; left out, what the vendor's own chain finds."""
@@ -137,6 +138,10 @@ class AlibabaPaiConfig(ProviderConfig):
             "nodes": chosen.nodes,
         }
         return sweeps | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
+
+    def apis_of_home(self) -> Collection[str]:
+        # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
+        return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         chosen = self.collectors

@@ -40,6 +40,7 @@ from trainfleet_exporter.providers.alibaba_pai.sources import (
     Source,
     arn_form,
 )
+from trainfleet_exporter.providers.alibaba_pai.wording import PaiRule
 
 _KEY = ("access_key_id", "access_key_secret")
 _FORMS: tuple[tuple[str, ...], ...] = (
@@ -59,7 +60,7 @@ class Profile:
     source: Source = field(repr=False)
 
 
-def _arn(kind: str, rule: Rule) -> PlainValidator:
+def _arn(kind: str, rule: PaiRule) -> PlainValidator:
     form = arn_form(kind)
 
     def validate(value: object) -> str:
@@ -74,28 +75,28 @@ def _arn(kind: str, rule: Rule) -> PlainValidator:
 def _ram_role(value: object) -> Literal[True] | str:
     if value is True:
         return True
-    text = text_of(value, Rule.RAM_ROLE)
+    text = text_of(value, PaiRule.RAM_ROLE)
     if text.lower() in {"true", "yes", "on"}:
         return True
     if text.lower() in {"false", "no", "off"} or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text, re.ASCII):
-        refuse(Rule.RAM_ROLE, found=show(value))
+        refuse(PaiRule.RAM_ROLE, found=show(value))
     return text
 
 
 def _profile(value: object, info: ValidationInfo) -> Profile:
     if isinstance(value, Profile):
         return value
-    name = text_of(value, Rule.PAI_PROFILE, reason="it is no text")
+    name = text_of(value, PaiRule.PROFILE, reason="it is no text")
     if not name:
-        refuse(Rule.PAI_PROFILE, found=show(value), reason="it is empty")
+        refuse(PaiRule.PROFILE, found=show(value), reason="it is empty")
     try:
         return Profile(name, find_profile(name, Surroundings.of(info).environ))
     except AccessDenied as error:
-        refuse(Rule.PAI_PROFILE, found=show(value), reason=error.message)
+        refuse(PaiRule.PROFILE, found=show(value), reason=error.message)
 
 
-RoleArn: TypeAlias = Annotated[str, _arn("role", Rule.ROLE_ARN), Rule.ROLE_ARN]
-ProviderArn: TypeAlias = Annotated[str, _arn("oidc-provider", Rule.OIDC_PROVIDER_ARN), Rule.OIDC_PROVIDER_ARN]
+RoleArn: TypeAlias = Annotated[str, _arn("role", PaiRule.ROLE_ARN), PaiRule.ROLE_ARN]
+ProviderArn: TypeAlias = Annotated[str, _arn("oidc-provider", PaiRule.OIDC_PROVIDER_ARN), PaiRule.OIDC_PROVIDER_ARN]
 RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
 ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSerializer(lambda profile: profile.name)]
 
@@ -168,7 +169,7 @@ class Credentials(Section):
         touched = [form for form in _FORMS if set(form) & set(given)]
         if len(touched) != 1:
             found = f"{', '.join(given)}, which are parts of several forms" if given else "no credentials in it"
-            refuse(Rule.PAI_CREDENTIALS_FORM, found=found)
+            refuse(PaiRule.CREDENTIALS_FORM, found=found)
         if self.oidc is not None:
             return OidcRole(self.oidc.provider_arn, self.oidc.role_arn, self.oidc.token)
         if self.ecs_ram_role is not None:
@@ -180,7 +181,7 @@ class Credentials(Section):
 
     def _key_or_role(self, given: list[str], surroundings: Surroundings) -> Source:
         if self.external_id is not None and self.role_arn is None:
-            refuse(Rule.PAI_CREDENTIALS_FORM, found="external_id without role_arn")
+            refuse(PaiRule.CREDENTIALS_FORM, found="external_id without role_arn")
         base: Source | None = None
         if self.access_key_id is not None and self.access_key_secret is not None:
             base = GivenKeys(self.access_key_id, self.access_key_secret, self.security_token)

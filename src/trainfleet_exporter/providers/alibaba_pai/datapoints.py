@@ -294,7 +294,7 @@ class Collected:
         before = UNREAD if place is None or place >= len(self.times) else self.times[place]
         if before >= time:
             return "" if self._series else "duplicate"
-        raw = {way: _statistic(point, way.statistics) for way in self._ways}
+        raw = {way: statistic(point, way.statistics) for way in self._ways}
         if all(value is None for value in raw.values()):
             return "malformed"
         if before != UNREAD and self._known is not None:
@@ -327,20 +327,25 @@ class Collected:
         return is_fit
 
     def _key(self, point: Point, owner: str) -> Key | None:
-        level = self.feed.level
-        if level in ("job", "pool"):
-            return (owner,)
-        pod_id = next((value for name in POD_KEYS if (value := text(point, name))), "")
-        if not pod_id:
-            return None
-        if level == "pod":
-            return owner, pod_id
-        names = [name for name in self.feed.metric.dimensions or point if is_device_key(name)]
-        device = "/".join(value for name in names if (value := text(point, name)))
-        return (owner, pod_id, device) if device else None
+        return key_of(self.feed, point, owner)
 
 
-def _statistic(point: Point, statistics: Sequence[str]) -> float | None:
+def key_of(feed: Feed, point: Point, owner: str) -> Key | None:
+    """What a point of a feed is of, as finely as the feed is; None where the point does not tell."""
+    level = feed.level
+    if level in ("job", "pool"):
+        return (owner,)
+    pod_id = next((value for name in POD_KEYS if (value := text(point, name))), "")
+    if not pod_id:
+        return None
+    if level == "pod":
+        return owner, pod_id
+    names = [name for name in feed.metric.dimensions or point if is_device_key(name)]
+    device = "/".join(value for name in names if (value := text(point, name)))
+    return (owner, pod_id, device) if device else None
+
+
+def statistic(point: Point, statistics: Sequence[str]) -> float | None:
     """The value of the first statistic that the point has, in either spelling of its first letter."""
     for name in statistics:
         for spelt in (name, name.lower()):

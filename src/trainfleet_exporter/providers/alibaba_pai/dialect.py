@@ -20,6 +20,13 @@ from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query, s
 from trainfleet_exporter.quantities import flag, iso_time, printable, text, whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 
+VERSIONS = {
+    "dlc": "2020-12-03",
+    "paistudio": "2022-01-12",
+    "aiworkspace": "2021-02-04",
+    "cloudmonitor": "2019-01-01",
+}
+"""Of each API, by its label."""
 _BAD_CLOCK = ("InvalidTimeStamp", "InvalidTimestamp", "IllegalTimestamp")
 _ACCESS_CODES = (
     "InvalidAccessKeyId",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.urls import is_loopback
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.providers.alibaba_pai import metadata, sts
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.credentials import (
     MARGIN,
     Credentials,
@@ -34,9 +36,11 @@ from trainfleet_exporter.providers.alibaba_pai.sources import (
 )
 from trainfleet_exporter.providers.key_files import KeyFiles, follow_secret
 from trainfleet_exporter.providers.lease import Lease, Leased, failure_of_all
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.way_out import open_direct_transport
 from trainfleet_exporter.transport import ApiClient, Dialect, Transport
 
-CONNECT_SECONDS, REQUEST_SECONDS = 1.0, 5.0
+_CONNECT_SECONDS, _REQUEST_SECONDS = 1.0, 5.0
 """How long a metadata service may take: it is near, or it is not there."""
 _OF_STS = ("AssumeRole", "AssumeRoleWithOIDC", "GetCredentialsUri")
 _OF_THE_MACHINE = ("PutToken", "ListRamRoles", "GetRamRoleCredentials")
@@ -92,6 +96,17 @@ class Ways:
         """Close what was opened here, which the provider's own transport is not."""
         if self._near is not None:
             await self._near.aclose()
+
+
+def ways_of(config: AlibabaPaiConfig, transport: Transport, context: BuildContext) -> Ways:
+    """The ways of one provider."""
+    return Ways(
+        config.name,
+        transport,
+        partial(open_direct_transport, context, connect_timeout=_CONNECT_SECONDS, request_timeout=_REQUEST_SECONDS),
+        sts_url=config.endpoint("sts"),
+        metadata_url=config.endpoint("metadata"),
+    )
 
 
 def open_source(source: Source, ways: Ways) -> KeySource:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trainfleet_exporter.model import JobUsage, PodUsage, UsageSource, UsageValues
+from trainfleet_exporter.providers.dated import Dated
+from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.readings import believable_ratio, mean
 from trainfleet_exporter.quantities import mappings, text, whole
 
@@ -126,6 +128,46 @@ def usage(
         UsageSource(job_id, SOURCE, newest),
         *(PodUsage(job_id, pod_id, UsageValues(**values)) for pod_id, values in by_pod.items()),  # type: ignore[arg-type]  # likewise
     ]
+
+
+def dated_readings(
+    payload: Mapping[str, Any], metric: MetricType, *, job_id: str, within: Range
+) -> tuple[dict[str, Dated], Counter[str], bool]:
+    """Every reading of each pod in one answer from within a range; what was dropped, by reason; and whether of some of
+    that it is not known which pod's it was, or when. Where both are, a reading that has no value is one that cannot be
+    true at its time (Dated.add)."""
+    dropped: Counter[str] = Counter()
+    found: dict[str, Dated] = {}
+    spoiled = False
+    if text(payload, "JobId") not in ("", job_id):
+        dropped["unlisted"] += 1
+        return found, dropped, spoiled
+    items = payload.get("PodMetrics")
+    for item in items if isinstance(items, list) else ():
+        pod_id = text(item, "PodId") if isinstance(item, dict) else ""
+        if not pod_id:
+            dropped["malformed"] += 1
+            spoiled = True
+            continue
+        dated = found.setdefault(pod_id, Dated())
+        points = item.get("Metrics")
+        for point in points if isinstance(points, list) else ():
+            milliseconds = whole(point, "Time") if isinstance(point, dict) else None
+            read = _newest([point], math.inf) if milliseconds is not None else None
+            if milliseconds is None:
+                dropped["malformed"] += 1
+                spoiled = True
+            elif not within.start <= milliseconds / 1000 < within.end:
+                dropped["malformed"] += read is None
+            elif read is None:
+                dropped["malformed"] += 1
+                dated.add(milliseconds // 1000, None)
+            else:
+                value = _in_base_units(read[1], metric)
+                dropped["out_of_range"] += value is None
+                dated.add(int(read[0]), value)
+        dropped["duplicate"] += dated.sort()
+    return {pod_id: dated for pod_id, dated in found.items() if dated.times}, dropped, spoiled
 
 
 def _newest(points: Iterable[Mapping[str, Any]], now: float) -> tuple[float, float] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
@@ -13,7 +12,7 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import job_metrics
-from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs
+from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs, jobs_elsewhere
 from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import nodes
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
 from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import pool_workloads
@@ -23,19 +22,15 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmoni
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import CONNECT_SECONDS, KEPT, REQUEST_SECONDS, Ways, open_source
+from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
+from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.way_out import open_direct_transport, open_transport
+from trainfleet_exporter.providers.way_out import open_transport
 
-_VERSIONS = {
-    "dlc": "2020-12-03",
-    "paistudio": "2022-01-12",
-    "aiworkspace": "2021-02-04",
-    "cloudmonitor": "2019-01-01",
-}
 # Where there are two, the vendor's own pages disagree on which of them counts: both are to be granted.
 _PERMISSIONS = {
     "ListWorkspaces": "paiworkspace:ListWorkspaces",
@@ -47,12 +42,17 @@ _PERMISSIONS = {
     "ListQuotas": "pai:ListQuotas",
     "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
     "ListNodes": "pai:ListNodes",
+    "DescribeMetricList": "cms:DescribeMetricList and cms:QueryMetricList",
     "DescribeMetricLast": "cms:DescribeMetricLast and cms:QueryMetricLast",
     "AssumeRole": "sts:AssumeRole",
     "DescribeMetricMetaList": "cms:DescribeMetricMetaList and cms:QueryMetricMeta",
 }
 _FREE_CALLS = {"cloudmonitor": 1_000_000}
-"""DescribeMetricLast a month, shared by all that reads metrics in the account."""
+"""DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""
+
+
+_ELSEWHERE_POLLS = 2
+"""So many intervals pass between two looks at the jobs that other shards show."""
 
 
 class AlibabaPai:
@@ -63,26 +63,24 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = Ways(
-            config.name,
-            self._transport,
-            partial(open_direct_transport, context, connect_timeout=CONNECT_SECONDS, request_timeout=REQUEST_SECONDS),
-            sts_url=config.endpoint("sts"),
-            metadata_url=config.endpoint("metadata"),
-        )
+        self._ways = ways_of(config, self._transport, context)
         self.identity = open_source(config.credentials.source, self._ways)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
+        if chosen.by_cloudmonitor and not context.share.is_home:
+            asks_cloudmonitor = False  # it tells of all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
-            api: config.endpoint(api) for api in _VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
+            api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }
         clients = {
-            api: self._transport.client(url, PaiDialect(api, _VERSIONS[api], self.identity))
+            api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in self.endpoints.items()
         }
         self.endpoints = {**self.endpoints, **self._ways.endpoints}
         api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
-        shared = Shared(api=api, book=JobBook(job_filter(config.jobs)))
+        division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
+        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
+        shared = Shared(api=api, book=book, division=division)
         found = self._collectors(config, shared)
         if chosen.enabled:
             monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
@@ -134,8 +132,13 @@ class AlibabaPai:
             )
         if chosen.pools.enabled:
             found.append(pools(shared, interval=chosen.pools.interval or every))
-        if chosen.pool_workloads.enabled:
-            found.append(pool_workloads(shared, interval=chosen.pool_workloads.interval or every, at_once=workers))
+        tells_of_all = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
+        if chosen.jobs.enabled and tells_of_all and shared.division.is_home and not shared.division.is_whole:
+            slower = max(_ELSEWHERE_POLLS * every, chosen.usage.interval or every)
+            found.append(jobs_elsewhere(shared, interval=slower, at_once=workers))
+        if chosen.pool_workloads.enabled and shared.division.is_home:
+            interval, with_jobs = chosen.pool_workloads.interval or every, chosen.jobs.enabled
+            found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
         if chosen.nodes.enabled:
             found.append(nodes(shared, interval=chosen.nodes.interval or every, at_once=workers))
         return found
@@ -192,6 +195,12 @@ class AlibabaPai:
         return found
 
 
+def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
+    from trainfleet_exporter.providers.alibaba_pai.history import PaiHistory  # noqa: PLC0415 - the daemon has no need
+
+    return PaiHistory(config, context)
+
+
 PLATFORM = Platform(
     name="alibaba_pai",
     config=AlibabaPaiConfig,
@@ -199,4 +208,6 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
+    splits=True,
+    history=_history,
 )

@@ -72,11 +72,12 @@ LIVE_STATUSES = (
 TERMINAL_STATUSES = ("Succeeded", "Failed", "Stopped")
 _RESERVING = frozenset({"SucceededReserving", "FailedReserving"})
 _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
-_END_TIMES = {
+END_TIMES = {
     Status.SUCCEEDED: "GmtSuccessedTime",
     Status.FAILED: "GmtFailedTime",
     Status.STOPPED: "GmtStoppedTime",
 }
+"""Where a row has the end of a job that ended so. Those of earlier attempts may be there beside it."""
 
 POD_STATUS = {
     "Pending": Status.QUEUED,
@@ -265,7 +266,7 @@ def _finish_time(row: Row, status: Status) -> float | None:
     if status not in FINISHED:
         return None
     finished = utc_time(row, "GmtFinishTime")
-    return finished if finished is not None else utc_time(row, _END_TIMES[status])
+    return finished if finished is not None else utc_time(row, END_TIMES[status])
 
 
 def _role_spec(spec: Row, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:

@@ -17,9 +17,10 @@ from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Vector, d
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.quantities import mapping, printable, text
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer
+from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority
 
 QUERY = "ListInstantQueryAomPromPost"
+RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
 DEFAULT_INSTANCE = "0"
 """Stands for Prometheus_AOM_Default, which paths need not name."""
@@ -83,6 +84,20 @@ class AomApi:
         if data.get("resultType") != "vector" or not isinstance(samples, Vector | list | None):
             raise BadAnswer("the answer is no vector", operation=QUERY)
         return samples.slices() if isinstance(samples, Vector) else slices(samples or [])
+
+    async def query_range(self, promql: str, *, start: int, end: int, step: int, deadline: float) -> list[Any]:
+        """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both
+        included), each with its `metric` and `values`.
+
+        https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
+        """
+        query = {"query": promql, "start": str(start), "end": str(end), "step": str(step)}
+        call = Call(operation=RANGE, path="", method="POST", query=query, priority=Priority.DETAIL, no_data=_is_empty)
+        data = mapping(await self._call(call, "query_range", deadline), "data")
+        series = data.get("result", "")
+        if data.get("resultType") != "matrix" or not isinstance(series, list | None):
+            raise BadAnswer("the answer is no matrix", operation=RANGE)
+        return series or []
 
     async def _call(self, call: Call, path: str, deadline: float) -> dict[str, Any]:
         project = quote(await self._identity.project(deadline), safe="")

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.quantities import mapping, text, whole
+from trainfleet_exporter.quantities import iso_time, mapping, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 JOBS_PAGE = 50
@@ -61,6 +61,11 @@ class ModelArtsApi:
         if total is None:
             raise BadAnswer("the answer has no total", operation="ListTrainingJobs")
         return total
+
+    async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
+        """How many jobs were created in a workspace from one Unix time to another: 31 days at most."""
+        created = ("create_time", "between", (iso_time(start), iso_time(end)))
+        return await self.count_jobs(workspace_id, [created], deadline=deadline)
 
     async def task_metrics(self, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
         """GET .../training-jobs/{id}/metrics/{task}: the whole history of one task. Empty before it runs (204)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -81,6 +81,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
     """One project of Huawei Cloud ModelArts."""
 
     apis = ("modelarts", "iam", "aom")
+    splits_workspaces = True
 
     project_id: ProjectId | None = None
     """The project; left out, the one that the source of the credentials names, else the one named like the region."""
@@ -115,6 +116,9 @@ class HuaweiModelArtsConfig(ProviderConfig):
             "nodes": chosen.nodes,
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
         }
+
+    def apis_of_home(self) -> Collection[str]:
+        return ("aom",)
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         chosen = self.collectors

@@ -9,11 +9,11 @@ from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationInfo, Wra
 from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
 from trainfleet_exporter.config.scalars import Surroundings, refuse, show
-from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.environment import found_in, profile_file
 from trainfleet_exporter.providers.huawei_modelarts.profiles import ProfileFile
 from trainfleet_exporter.providers.huawei_modelarts.sts import Session
+from trainfleet_exporter.providers.huawei_modelarts.wording import HuaweiRule
 
 _FORMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("access_key", "secret_key"), ("security_token",)),
@@ -90,13 +90,13 @@ class Credentials(Section):
             if set(needed) <= set(given) <= {*needed, *optional}:
                 break
         else:
-            refuse(Rule.CREDENTIALS_FORM, found=_what_is_wrong(given))
+            refuse(HuaweiRule.CREDENTIALS_FORM, found=_what_is_wrong(given))
         if self.profile is not None:
             try:
                 file = profile_file(self.profile, Surroundings.of(info).environ)
                 self._project_id = file.read().project_id
             except AccessDenied as error:
-                refuse(Rule.PROFILE, found=show(self.profile), reason=error.message)
+                refuse(HuaweiRule.PROFILE, found=show(self.profile), reason=error.message)
             self._profile_file = file
         return self
 

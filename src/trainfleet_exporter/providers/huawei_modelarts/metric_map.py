@@ -8,6 +8,8 @@ https://support.huaweicloud.com/intl/en-us/productdesc-aom2/aom_01_0026.html
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -35,6 +37,9 @@ CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
 )
 """How series may tell pods and cards apart; which of these labels exist is unproven. A query groups by all of them,
 and those that its answer has are believed, the first one first. A card's label may tell its kind."""
+
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
+"""What means something in a regular expression of RE2."""
 
 _BYTES = {
     "Bytes": 1.0,
@@ -113,8 +118,9 @@ class Query:
     promql: str = ""
     """As the config wrote it; empty for the table's own."""
 
-    def text(self, fineness: Level, window: float) -> str:
-        """PromQL for all jobs, grouped as finely as named; `window` is how old a sample may be, in seconds."""
+    def text(self, fineness: Level, window: float, job_ids: Collection[str] = ()) -> str:
+        """PromQL for all jobs, or those named, grouped as finely as named; `window` is how old a sample may be, in
+        seconds. What the config wrote is asked for all jobs as it is."""
         if self.promql:
             return self.promql
         groups: list[str] = [JOB_LABEL]
@@ -122,7 +128,9 @@ class Query:
         groups += CARD_LABELS if fineness == "device" else ()
         whole = max(60, int(window))
         age = f"{whole}s" if whole % 60 else f"{whole // 60}m"
-        series = f'{self.metric}{{container_name="modelarts-training"}}'
+        only = "|".join(_SPECIAL.sub(r"\\\g<0>", job_id) for job_id in job_ids)
+        jobs = f",{JOB_LABEL}=~{json.dumps(only)}" if only else ""  # Go reads such texts alike
+        series = f'{self.metric}{{container_name="modelarts-training"{jobs}}}'
         return f"avg by ({', '.join(groups)}) (last_over_time({series}[{age}]))"
 
 

@@ -9,11 +9,13 @@ from functools import partial
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
-from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, AomApi, AomDialect
+from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import job_counts
-from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs
+from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs, jobs_elsewhere
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1
 from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import nodes
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import pools_usage
@@ -30,6 +32,9 @@ from trainfleet_exporter.providers.huawei_modelarts.identity import open_identit
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
 
+_ELSEWHERE_POLLS = 2
+"""So many intervals pass between two looks at the jobs that other shards show."""
+
 
 class HuaweiModelArts:
     """One project of ModelArts (providers.registry.Provider)."""
@@ -39,7 +44,9 @@ class HuaweiModelArts:
         self._place = (config.platform, config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        apis = ("modelarts", "iam", *(("aom",) if config.collectors.usage.asks_aom else ()))
+        # AOM tells of all jobs of the project at once.
+        asks_aom = config.collectors.usage.asks_aom and context.share.is_home
+        apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         self.identity = open_identity(config, self._transport, context)
         self.endpoints = {**self.endpoints, **self.identity.endpoints}
@@ -48,7 +55,10 @@ class HuaweiModelArts:
             for api in ("modelarts", "iam")
         }
         self.identity.use(clients["iam"])
-        shared = Shared(ModelArtsApi(clients["modelarts"], self.identity), JobBook(job_filter(config.jobs)))
+        api = ModelArtsApi(clients["modelarts"], self.identity)
+        division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
+        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
+        shared = Shared(api, book, division)
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared))
 
     @property
@@ -74,13 +84,19 @@ class HuaweiModelArts:
         if chosen.job_counts.enabled:
             interval = chosen.job_counts.effective_interval(every)
             found.append(job_counts(shared, interval=interval, window=config.job_window, at_once=workers))
-        if chosen.usage.enabled:
+        tells_of_all = chosen.pool_workloads.enabled or config.collectors.usage.asks_aom
+        if chosen.jobs.enabled and tells_of_all and shared.division.is_home and not shared.division.is_whole:
+            slower = max(_ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
+            found.append(jobs_elsewhere(shared, interval=slower, at_once=workers))
+        if chosen.usage.enabled and (shared.division.is_home or not chosen.usage.asks_aom):
             found += self._usage(config, shared)
-        if chosen.pools.enabled:
+        asks_pools = shared.division.is_home or chosen.pool_usage.enabled or chosen.nodes.enabled
+        if chosen.pools.enabled and asks_pools:
             found.append(pools(shared, interval=chosen.pools.effective_interval(every), at_once=workers))
-        if chosen.pool_workloads.enabled:
+        if chosen.pool_workloads.enabled and shared.division.is_home:
             interval = chosen.pool_workloads.effective_interval(every)
-            found.append(pool_workloads(shared, interval=interval, at_once=workers))
+            with_jobs = chosen.jobs.enabled
+            found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
         if chosen.pool_usage.enabled:
             interval, oldest = chosen.pool_usage.effective_interval(every), self._settings.max_data_age
             found.append(pools_usage(shared, interval=interval, max_data_age=oldest, at_once=workers))
@@ -113,6 +129,12 @@ class HuaweiModelArts:
         return [sweep] if chosen.source == "aom" else [sweep, cycle(handover=handover)]
 
 
+def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:
+    from trainfleet_exporter.providers.huawei_modelarts.history import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
+
+    return ModelArtsHistory(config, context)
+
+
 _SEARCH, _DETAILS = "modelarts:trainJob:list", "modelarts:trainJob:get"
 
 PLATFORM = Platform(
@@ -130,6 +152,7 @@ PLATFORM = Platform(
         "ListTrainingJobVersions": "modelarts:trainJobVersion:list",
         "ListLogFileNames": "modelarts:trainJobLog:list",
         QUERY: "aom:metric:list",
+        RANGE: "aom:metric:list",
         NAMES: "aom:metric:list",
     },
     kept={
@@ -140,4 +163,6 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
+    splits=True,
+    history=_history,
 )

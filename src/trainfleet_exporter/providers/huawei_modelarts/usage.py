@@ -20,7 +20,7 @@ from trainfleet_exporter.quantities import mappings, number, text
 
 _RECENT = 5
 """How many minutes back the last sample may lie and still be taken for now."""
-_RATIO_FIELDS = {
+RATIO_FIELDS = {
     "cpuusage": "cpu",
     "memusage": "memory",
     "gpuutil": "accelerator_utilization",
@@ -106,7 +106,7 @@ def usage(
     if not pods:
         return []
     whole: dict[str, Any] = {}
-    for field in dict.fromkeys(_RATIO_FIELDS.values()):
+    for field in dict.fromkeys(RATIO_FIELDS.values()):
         average = mean(_given(pods.values(), field))
         if average is not None:
             whole[field] = average
@@ -136,7 +136,7 @@ def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sam
     """The value that one metric has now, in the model's units; None where it has none."""
     metric = text(item, "metric").lower()
     values = item.get("value")
-    if (metric not in _RATIO_FIELDS and metric not in _RATE_FIELDS) or not isinstance(values, list):
+    if (metric not in RATIO_FIELDS and metric not in _RATE_FIELDS) or not isinstance(values, list):
         dropped["malformed"] += 1
         return None
     raw = _latest(values[-recent:])
@@ -146,7 +146,7 @@ def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sam
         field, unit = _RATE_FIELDS[metric]
         value = raw * unit if math.isfinite(raw) and raw >= 0 else None
     else:
-        field = _RATIO_FIELDS[metric]
+        field = RATIO_FIELDS[metric]
         value = believable_ratio(raw / 100, bounded=metric != "cpuusage")
     if value is None:
         dropped["out_of_range"] += 1

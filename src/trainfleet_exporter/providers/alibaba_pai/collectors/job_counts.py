@@ -27,4 +27,4 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
             counts.append(JobCount(part.key, translate.job_status(word), word, count))
         await part.publish(counts)
 
-    return each_sweep("job_counts", interval=interval, at_once=at_once, keys=shared.workspaces, read=read)
+    return each_sweep("job_counts", interval=interval, at_once=at_once, keys=shared.own_workspaces, read=read)

@@ -7,6 +7,7 @@ finished since the last poll, and a few for the jobs that are in neither.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
@@ -16,7 +17,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRow
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import jobs_sweep
+from trainfleet_exporter.providers.sweeps import jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
@@ -38,6 +39,10 @@ _KNOWN_PAIRS = (
 )
 
 
+_TOLD_OF = ("Queuing", "Running", "Restarting", "Stopping")
+"""What jobs are that use something or wait in a queue."""
+
+
 def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
 
@@ -54,9 +59,28 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
                 await give_way()
             if shared.book.wanted(job):
                 shown.append(job)
-        await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
+        counts: list[object] = []
+        if shared.division.own([part.key]):
+            counts = [*page.live_counts(_KNOWN_PAIRS), *page.finished_counts()]
+        await part.publish([*counts, *shown])
 
     return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
+
+
+def jobs_elsewhere(shared: Shared, *, interval: float, at_once: int) -> Sweep:
+    """The collector of what CloudMonitor and queues tell of: live jobs in workspaces that other shards show.
+
+    Cost a poll and workspace: one call for each status of `_TOLD_OF`, and each further 100 jobs in it.
+    """
+
+    async def read(part: Part) -> None:
+        page = shared.book.workspace(part.key)
+        found = await _WorkspaceSweep(shared, part, page).read_live(_TOLD_OF)
+        page.enter(found)
+        shared.book.changed()
+        await part.publish([])
+
+    return jobs_elsewhere_sweep(shared, interval=interval, at_once=at_once, read=read)
 
 
 class _WorkspaceSweep:
@@ -70,20 +94,25 @@ class _WorkspaceSweep:
 
     async def read(self, *, since: float) -> dict[str, Job]:
         """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
-        for status in translate.LIVE_STATUSES:
-            rows = JobRows(self._shared, self._page, status)
-            await self._take(await self._list({"Status": status, "StartTime": EVER}, rows), rows)
+        await self.read_live(translate.LIVE_STATUSES)
         known, now = self._page.ends_known_until, time.time()
         # Where the clock was set back, no range may end before it begins.
         start = since if known is None else min(known, now) - _OVERLAP
         finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
         rows = JobRows(self._shared, self._page)
         await self._take(await self._list(finished, rows), rows, only_finished=True)
-        await self._look_up(self._page.missing(self._found))
+        await self._look_up(self._shared.division.to_look_up(self._page, self._found))
         # Another workspace's sweep went on meanwhile; from here to where the page is settled nothing is waited for.
         for job_id in self._shared.book.taken(self._found.keys(), self._page.workspace_id):
             del self._found[job_id]
             self._part.dropped("duplicate")
+        return self._found
+
+    async def read_live(self, statuses: Sequence[str]) -> dict[str, Job]:
+        """The live jobs by id that are of these statuses."""
+        for status in statuses:
+            rows = JobRows(self._shared, self._page, status)
+            await self._take(await self._list({"Status": status, "StartTime": EVER}, rows), rows)
         return self._found
 
     async def _list(self, query: dict[str, str], rows: JobRows) -> Listing:

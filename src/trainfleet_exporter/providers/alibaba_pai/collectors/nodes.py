@@ -11,13 +11,10 @@ from trainfleet_exporter.providers.sweeps import each_sweep
 def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     """The collector. A part is a quota; a node of a child is one of its parent, too."""
 
-    async def quotas() -> list[str]:
-        return list(await shared.listed_quotas())
-
     async def read(part: Part) -> None:
         listing = await shared.api.list_nodes(part.key, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
         found = [translate.node(row, part.key) for row in listing.rows.values()]
         await part.publish([node for node in found if node is not None])
 
-    return each_sweep("nodes", interval=interval, at_once=at_once, keys=quotas, read=read)
+    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_quotas, read=read)

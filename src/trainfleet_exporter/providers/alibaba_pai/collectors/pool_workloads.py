@@ -15,13 +15,18 @@ from trainfleet_exporter.providers.sweeps import each_sweep
 _RUNNING = "Running"
 
 
-def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector. A part is a quota; a parent's figures include its children's, but a job's place is told once."""
+def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: bool) -> Sweep:
+    """The collector. A part is a quota; a parent's figures include its children's, but a job's place is told once, and
+    where jobs are polled (`has_jobs`)."""
+    awaits_jobs = has_jobs
 
     async def quotas() -> list[str]:
+        nonlocal awaits_jobs
+        awaits_jobs = has_jobs
         return list(await shared.listed_quotas())
 
     async def read(part: Part) -> None:
+        nonlocal awaits_jobs
         known = shared.quotas.get(part.key)
         if known is None:
             return  # gone since this poll began
@@ -37,6 +42,9 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             found.append(PoolWorkloads(part.key, workload_type, Status.RUNNING, _RUNNING, running))
         if queue.accelerators is not None:
             found.append(PoolQueue(part.key, (Accelerators("gpu", "", queue.accelerators),)))
+        if awaits_jobs and queue.places:
+            await shared.all_jobs_soon(part.deadline)  # else their places come an interval after them
+            awaits_jobs = False
         found += [place for place in queue.places if _is_shown(shared, part, place)]
         await part.publish(found)
 
@@ -44,8 +52,9 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
 
 
 def _is_shown(shared: Shared, part: Part, place: QueuePlace) -> bool:
-    if place.job_id in shared.book.live():
+    if place.job_id in shared.book.listed():
         return True
-    if shared.jobs_known and shared.book.owner(place.job_id) is None:  # else it is one that the config leaves out
+    is_all_known = shared.jobs_known and shared.elsewhere_known
+    if is_all_known and shared.book.owner(place.job_id) is None:  # else it is one that the config leaves out
         part.dropped("unlisted")
     return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import EcsSpecs
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import Quota
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 EVER = "2000-01-01T00:00:00Z"
@@ -18,8 +19,8 @@ EVER = "2000-01-01T00:00:00Z"
 class Shared(Knowledge):
     """The provider's knowledge that outlives a poll."""
 
-    def __init__(self, api: PaiApi, book: JobBook) -> None:
-        super().__init__(book)
+    def __init__(self, api: PaiApi, book: JobBook, division: Division | None = None) -> None:
+        super().__init__(book, division)
         self.api = api
         self.quotas: Mapping[str, Quota] = {}
         """By id, as the last list that could be read has them."""
@@ -51,3 +52,7 @@ class Shared(Knowledge):
         if not self.quotas and not self.pools_known:
             raise NotReady("the list of quotas could not be read")
         return self.quotas
+
+    async def own_quotas(self) -> Sequence[str]:
+        """The ids of the quotas that are asked about here, one by one. Raises NotReady as `listed_quotas` does."""
+        return self.division.pools(await self.listed_quotas())

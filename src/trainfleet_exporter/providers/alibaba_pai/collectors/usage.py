@@ -160,11 +160,11 @@ class _Usage:
     async def run(self, poll: Poll) -> None:
         """One poll (polling.Sweep)."""
         # The usage of pools is to be had without knowing any job.
-        await self._shared.jobs_first(poll, needed=len(self._spaces) == 1)
+        await self._shared.all_jobs_first(poll, needed=len(self._spaces) == 1)
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.scope = 0, None
-            known = self._shared.book.live() if space.namespace == DLC else self._shared.quotas
+            known = self._shared.book.listed() if space.namespace == DLC else self._shared.quotas
             await space.rosters.keep_if(known.__contains__)
             try:
                 space.scope = await self._of_jobs() if space.namespace == DLC else await self._of_pools()
@@ -204,7 +204,7 @@ class _Usage:
 
     async def _of_jobs(self) -> _Scope:
         jobs: list[Job] = []
-        for place, job in enumerate(list(self._shared.live_jobs()), start=1):
+        for place, job in enumerate(list(self._shared.listed_jobs()), start=1):
             if not place % _TESTED:
                 await give_way()
             if self._serves(job):
@@ -217,7 +217,7 @@ class _Usage:
             if job_id in served:
                 return job_id
             # Jobs that others serve, that use nothing now or that the config leaves out are listed all the same.
-            return None if job_id in book.live() or book.owner(job_id) is not None else ""
+            return None if job_id in book.listed() or book.owner(job_id) is not None else ""
 
         now = time.time()
         due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
@@ -256,7 +256,7 @@ class _Usage:
     async def _publish(self, part: Part, shown: Sequence[Column], *, now: float, of_jobs: bool) -> None:
         def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
             max_age = self._max_age(part)
-            listed = self._shared.book.live() if of_jobs else None
+            listed = self._shared.book.listed() if of_jobs else None
             fresh = yield from kept_of(shown, moment - max_age, listed)
             oldest = min([column.first for column in fresh], default=None)
             return [column.readings for column in fresh], None if oldest is None else oldest + max_age + _TOUCH
@@ -285,7 +285,7 @@ class _Usage:
         newest = await at_leisure(newest_by_owner(read_at))
 
         def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
-            listed, max_age = self._shared.book.live(), self._max_age(part)
+            listed, max_age = self._shared.book.listed(), self._max_age(part)
             sources: list[UsageSource] = []
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:

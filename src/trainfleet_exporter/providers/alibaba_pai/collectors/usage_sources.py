@@ -40,16 +40,16 @@ class Sources:
     def _of(self, job: Job) -> Source:
         if self._choice != "auto":
             return self._choice
-        return self._decided.setdefault(job.job_id, "job_metrics" if _is_pay_as_you_go(job) else "cloudmonitor")
+        return self._decided.setdefault(job.job_id, "job_metrics" if is_pay_as_you_go(job) else "cloudmonitor")
 
     def _forget(self) -> None:
         # A job that ended may be started again, and its readings outlive it by a poll: it keeps its source for a while.
-        live, now = self._book.live(), asyncio.get_running_loop().time()
+        live, now = self._book.listed(), asyncio.get_running_loop().time()
         self._gone = {job_id: self._gone.get(job_id, now) for job_id in self._decided if job_id not in live}
         for job_id in [job_id for job_id, since in self._gone.items() if now - since > _REMEMBERED]:
             del self._decided[job_id], self._gone[job_id]
 
 
-def _is_pay_as_you_go(job: Job) -> bool:
+def is_pay_as_you_go(job: Job) -> bool:
     """GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and CloudMonitor has all others."""
     return job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")

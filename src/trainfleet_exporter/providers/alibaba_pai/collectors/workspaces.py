@@ -13,14 +13,14 @@ from trainfleet_exporter.providers.sweeps import workspaces_sweep
 from trainfleet_exporter.quantities import text
 
 # Nothing runs in these, and asking for their jobs is refused.
-_WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
+WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
 
 
 def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: float) -> Sweep:
     """The collector. `configured` are the ids that the config names; None for all that the identity can see."""
 
     def of_interest(row: Mapping[str, Any]) -> Workspace | None:
-        return None if text(row, "Status") in _WITHOUT_JOBS else translate.workspace(row)
+        return None if text(row, "Status") in WITHOUT_JOBS else translate.workspace(row)
 
     return workspaces_sweep(
         shared,

@@ -27,7 +27,8 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
     """The collector. Jobs count that were created within the last `window` seconds, 30 days at most."""
 
     async def keys() -> Sequence[str]:
-        return [*await shared.workspaces(), _QUOTA]
+        own = await shared.own_workspaces()
+        return [*own, _QUOTA] if shared.division.is_home else own
 
     async def read(part: Part) -> None:
         if part.key == _QUOTA:

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import jobs_sweep
+from trainfleet_exporter.providers.sweeps import jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
 from trainfleet_exporter.slices import give_way
 
@@ -56,9 +56,34 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
                     shown += rows.details(job.job_id)
             if number % _AT_A_TIME == 0:
                 await give_way()
-        await part.publish([*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown])
+        if shared.division.own([part.key]):
+            shown = [*page.live_counts(_KNOWN_PAIRS), *page.finished_counts(), *shown]
+        await part.publish(shown)
 
     return jobs_sweep(shared, interval=interval, at_once=at_once, read=read)
+
+
+def jobs_elsewhere(shared: Shared, *, interval: float, at_once: int) -> Sweep:
+    """The collector of what AOM and queues tell of: live jobs in workspaces that other shards show.
+
+    Cost a poll and workspace: one call for each 50 live jobs.
+    """
+    known: dict[str, KnownRows] = {}
+
+    async def read(part: Part) -> None:
+        page, rows = shared.book.workspace(part.key), known.setdefault(part.key, KnownRows(part.key))
+        sweep = _WorkspaceSweep(shared, part, page, rows)
+        await sweep.read_live()
+        tasks = rows.tasks(sweep.found)
+        page.enter(sweep.found)
+        shared.tasks[part.key] = tasks
+        shared.book.changed()
+        rows.keep_only(sweep.found)
+        for workspace_id in known.keys() - shared.workspace_ids:
+            del known[workspace_id]
+        await part.publish([])
+
+    return jobs_elsewhere_sweep(shared, interval=interval, at_once=at_once, read=read)
 
 
 class _WorkspaceSweep:
@@ -75,13 +100,17 @@ class _WorkspaceSweep:
 
     async def read(self) -> None:
         """Every live job, and what became of those that were live at the last poll."""
-        await self._take(await self._search("phase", translate.LIVE_PHASES))
-        missing = self._page.missing(self.found)
+        await self.read_live()
+        missing = self._shared.division.to_look_up(self._page, self.found)
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             listing = await self._search("id", asked)
             rows = {key: row for key, row in listing.rows.items() if key in asked}
             await self._take(Listing(rows, listing.malformed))
+
+    async def read_live(self) -> None:
+        """Every live job."""
+        await self._take(await self._search("phase", translate.LIVE_PHASES))
 
     async def _search(self, key: str, values: tuple[str, ...] | list[str]) -> Listing:
         filters = [(key, "in", values)]

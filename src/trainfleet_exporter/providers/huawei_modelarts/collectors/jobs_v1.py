@@ -52,7 +52,7 @@ class JobsV1:
     async def _begin(self, poll: Poll) -> None:
         lists: dict[str, list[Mapping[str, Any]]] = {}
         live: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        for workspace_id in await self._shared.workspaces():
+        for workspace_id in await self._shared.own_workspaces():
             key = _LIST + workspace_id
             try:
                 listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
@@ -84,7 +84,7 @@ class JobsV1:
             newest = v1.newest_version(versions, version)
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest, workspace_id=workspace_id)
-            if not self._shared.book.wanted(shown):
+            if not self._shared.book.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
                 await part.publish([])
                 return
             await part.publish([shown, *await self._pods(part, job, version, shown)])

@@ -30,4 +30,4 @@ def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
                 found[one.node_name] = one
         await part.publish(list(found.values()))
 
-    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.pools, read=read)
+    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)

@@ -35,7 +35,7 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
             part.dropped(reason, count)
         await _publish(part, readings, now=now, max_data_age=max_data_age)
 
-    return each_sweep("pool_usage", interval=interval, at_once=at_once, keys=shared.pools, read=read)
+    return each_sweep("pool_usage", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)
 
 
 async def _publish(part: Part, readings: Sequence[PoolReading], *, now: float, max_data_age: float) -> None:

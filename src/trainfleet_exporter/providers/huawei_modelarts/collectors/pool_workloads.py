@@ -19,8 +19,8 @@ _QUEUE = "queue of "
 """What the parts begin with that show a pool's queue; the part of its counts is its id."""
 
 
-def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector: two parts for each pool."""
+def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: bool) -> Sweep:
+    """The collector: two parts for each pool. Where jobs are polled (`has_jobs`), so are their places in the queue."""
     queued: dict[str, int] = {}
     """By pool, how many workloads its latest counts have in the queue."""
     turns, of_queues = Turns(), Turns()
@@ -30,6 +30,8 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
         queued.clear()
         turns.read(await poll.read_each(turns.order(pool_ids), read, at_once=at_once))
+        if has_jobs and any(queued.values()):
+            await shared.all_jobs_soon(poll.deadline)  # else their places come an interval after them
         counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in queued]
         of_queues.read(await poll.read_each(of_queues.order(counted), read_queue, at_once=at_once))
 
@@ -67,6 +69,6 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int) -> Sweep:
 
     def jobs_of(pool_id: str) -> Collection[str]:
         # A logical pool's workloads may be listed by the physical one, too: each job's place is shown by its own.
-        return {job.job_id for job in shared.book.live().values() if job.pool_id == pool_id}
+        return {job.job_id for job in shared.book.listed().values() if job.pool_id == pool_id}
 
     return Sweep(name="pool_workloads", interval=interval, run=run)

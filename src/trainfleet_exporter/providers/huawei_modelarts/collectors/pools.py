@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from trainfleet_exporter.model import Pool, PoolAmounts
 from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.providers.division import Look
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.sweeps import with_unread
@@ -16,25 +17,35 @@ _AMOUNTS = "runtime metrics"
 
 
 def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector: a part for each workspace's pools, and one for the amounts of all."""
+    """The collector: a part for each workspace's pools, and one for the amounts of all.
+
+    Where another shard shows them, the lists are looked at now and then, to know which pools there are.
+    """
     by_workspace: dict[str, tuple[str, ...]] = {}
     stale: set[str] = set()
     """Workspaces whose last good list was kept long enough: their pools are polled on, and may be another's by now."""
     turns = Turns()
 
+    look = Look(interval)
+
     async def run(poll: Poll) -> None:
+        if not shared.division.is_home and not look.is_due():
+            return
         shared.pools_polled.begin()
         known = False
         try:
             workspace_ids = await shared.workspaces()
-            poll.keep_only([*workspace_ids, _AMOUNTS])
+            poll.keep_only([*workspace_ids, _AMOUNTS] if shared.division.is_home else workspace_ids)
             for gone in by_workspace.keys() - set(workspace_ids):
                 del by_workspace[gone]
             read_now = await poll.read_each(turns.order(workspace_ids), read, at_once=at_once)
             turns.read(read_now)
             known = bool(read_now) or not workspace_ids
-            # After them, because the amounts are for the pools that are listed.
-            await poll.read_each([_AMOUNTS], amounts, at_once=1)
+            if shared.division.is_home:
+                # After them, because the amounts are for the pools that are listed.
+                await poll.read_each([_AMOUNTS], amounts, at_once=1)
+            elif len(read_now) == len(workspace_ids):
+                look.done()
         finally:
             shared.pool_ids = tuple(dict.fromkeys(pool_id for ids in by_workspace.values() for pool_id in ids))
             shared.pools_known = known
@@ -50,7 +61,7 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
             part.dropped(reason, count)
         stale.discard(part.key)
         by_workspace[part.key] = with_unread(found, by_workspace.get(part.key, ()), malformed=dropped["malformed"])
-        await part.publish(list(found.values()))
+        await part.publish(list(found.values()) if shared.division.is_home else [])
 
     async def amounts(part: Part) -> None:
         listed = {pool_id for ids in by_workspace.values() for pool_id in ids}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
@@ -16,8 +17,8 @@ DEFAULT_WORKSPACE = "0"
 class Shared(Knowledge):
     """The provider's knowledge that outlives a poll."""
 
-    def __init__(self, api: ModelArtsApi, book: JobBook) -> None:
-        super().__init__(book)
+    def __init__(self, api: ModelArtsApi, book: JobBook, division: Division | None = None) -> None:
+        super().__init__(book, division)
         self.api = api
         self.tasks: dict[str, Mapping[str, tuple[str, ...]]] = {}
         """By workspace, the task names of each job, as its latest row told them; that of every live one is there."""
@@ -36,6 +37,10 @@ class Shared(Knowledge):
         if not self.pool_ids and not self.pools_known:
             raise NotReady("the list of pools could not be read")
         return self.pool_ids
+
+    async def own_pools(self) -> Sequence[str]:
+        """The ids of the pools that are asked about here, one by one. Raises NotReady as `pools` does."""
+        return self.division.pools(await self.pools())
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""

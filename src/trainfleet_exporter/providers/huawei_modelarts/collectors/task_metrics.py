@@ -21,8 +21,10 @@ def task_metrics_usage(
 ) -> Rolling:
     """The collector. Only running jobs: the last value of any other is from its end.
 
-    `handover` leaves out the jobs that AOM serves. Beyond `max_jobs`, new jobs come before old ones.
+    `handover` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
+    polled as well. Beyond `max_jobs`, new jobs come before old ones.
     """
+    listed = shared.book.live if handover is None else shared.book.listed
     left_out = 0
 
     def measured(job: Job | None) -> bool:
@@ -31,8 +33,10 @@ def task_metrics_usage(
         return handover is None or handover.left(job)
 
     async def begin(poll: Poll) -> None:
-        await shared.jobs_first(poll)
-        if handover is not None:
+        if handover is None:
+            await shared.jobs_first(poll)
+        else:
+            await shared.all_jobs_first(poll)
             await handover.polled.wait()
 
     def watch(callback: Callable[[], None]) -> None:
@@ -42,7 +46,8 @@ def task_metrics_usage(
 
     def units() -> list[str]:
         nonlocal left_out
-        running = sorted((job for job in shared.live_jobs() if measured(job)), key=lambda job: -(job.created or 0.0))
+        jobs = shared.live_jobs() if handover is None else shared.listed_jobs()
+        running = sorted((job for job in jobs if measured(job)), key=lambda job: -(job.created or 0.0))
         beyond = max(0, len(running) - max_jobs)
         if beyond and not left_out:
             log.warning(
@@ -78,7 +83,7 @@ def task_metrics_usage(
         units=units,
         read=read,
         begin=begin,
-        alive=lambda job_id: measured(shared.book.live().get(job_id)),
+        alive=lambda job_id: measured(listed().get(job_id)),
         watch=watch,
         workers=workers,
         calls=lambda job_id: len(shared.tasks_of(job_id)),

@@ -99,8 +99,8 @@ class AomUsage:
         held: Collection[str] = ()
         closed = False
         try:
-            await self._shared.jobs_first(poll)
-            running = {job.job_id: job for job in self._shared.live_jobs() if job.status is Status.RUNNING}
+            await self._shared.all_jobs_first(poll)
+            running = {job.job_id: job for job in self._shared.listed_jobs() if job.status is Status.RUNNING}
             if not running or not self._everything:
                 poll.keep_only(())
                 self._handover.keep_only(())
@@ -160,7 +160,7 @@ class AomUsage:
     async def _read(self, poll: Poll, wanted: list[Plan], parts: Mapping[str, JobParts], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
-        self._seen |= dict.fromkeys(self._shared.book.live(), now)
+        self._seen |= dict.fromkeys(self._shared.book.listed(), now)
         self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
         window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
         slots = asyncio.Semaphore(self._at_once)
@@ -270,7 +270,7 @@ class AomUsage:
         """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            listed = self._shared.book.live()
+            listed = self._shared.book.listed()
             kept: list[Shown] = []
             for _step in less(objects, {job_id for job_id in job_ids if job_id not in listed}, kept):
                 await give_way()

@@ -1,0 +1,79 @@
+"""Several exporters that share one fleet of simulated accounts, and what they show together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.exporter import Exporter
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.sharding import Shard, apportioned
+from trainfleet_exporter.simulator import Simulator
+
+_OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
+"""What an exporter says of itself, as which it is told apart by the scrape's own labels."""
+
+
+def fleet_yaml(simulator: Simulator, url: str, accounts: int, *, more: str = "") -> str:
+    """A config with so many accounts of each simulated cloud, all of which are the same one, polled at the default
+    intervals. `more` is added to each provider."""
+    _, *parts = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
+    providers = [
+        f"  - name: {name}-{number}\n{_calm(rest)}{more}"
+        for name, rest in (part.split("\n", 1) for part in parts)
+        for number in range(accounts)
+    ]
+    return "providers:\n" + "".join(providers)
+
+
+def _calm(text: str) -> str:
+    return re.sub(r"    collectors:\n(      .*\n)*", "    collectors:\n      nodes: {enabled: true}\n", text)
+
+
+def load(text: str, folder: Path) -> Config:
+    """The config of a text."""
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    configs = {name: platform.config for name, platform in installed_platforms().items()}
+    return load_config(path, environ={}, platforms=configs)
+
+
+def shard_exporter(config: Config, shard: Shard) -> Exporter:
+    """One exporter of several."""
+    platforms = installed_platforms()
+    splits = {name: platform.splits for name, platform in platforms.items()}
+    return Exporter(apportioned(config, shard, splits), platforms, shard=shard)
+
+
+def fleet_samples(page: str) -> dict[str, float]:
+    """What a page says of the fleet, by series."""
+    found: dict[str, float] = {}
+    for line in page.splitlines():
+        if not _OWN.match(line):
+            series, _, value = line.rpartition(" ")
+            assert series not in found, f"twice on one page: {series}"
+            found[series] = float(value)
+    return found
+
+
+def calls(exporter: Exporter) -> Counter[tuple[str, str]]:
+    """The attempts that an exporter has made, by provider and operation."""
+    found: Counter[tuple[str, str]] = Counter()
+    for family in exporter.telemetry.registry.collect():
+        for sample in family.samples:
+            if sample.name == "trainfleet_exporter_api_requests_total":
+                found[sample.labels["provider"], sample.labels["operation"]] += int(sample.value)
+    return found
+
+
+def together(pages: Iterable[dict[str, float]]) -> dict[str, float]:
+    """What all pages say, no series of which may be on two of them."""
+    found: dict[str, float] = {}
+    for page in pages:
+        twice = found.keys() & page.keys()
+        assert not twice, f"{len(twice)} series are shown by two shards, such as {sorted(twice)[:5]}"
+        found |= page
+    return found
