@@ -169,6 +169,7 @@ def _serve(folder: Path, config: Path, environ: Mapping[str, str], *flags: str) 
     return outputs | {"stdout": stdout, "log": log.read_bytes(), "state": (folder / "state.json").read_bytes()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["logfmt", "json"])
 def test_the_daemon(form: str, cloud: tuple[Simulator, str], tmp_path: Path) -> None:
     simulator, url = cloud
@@ -184,6 +185,7 @@ def test_the_daemon(form: str, cloud: tuple[Simulator, str], tmp_path: Path) -> 
     assert _every(simulator).hits(outputs) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [("once",), ("diagnose",), ("diagnose", "--json")], ids=" ".join)
 @pytest.mark.parametrize("failing", [False, True], ids=["well", "failing"])
 def test_commands(arguments: tuple[str, ...], failing: bool, cloud: tuple[Simulator, str], tmp_path: Path) -> None:

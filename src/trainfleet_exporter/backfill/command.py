@@ -1,0 +1,258 @@
+"""The command `backfill`: from flags and a config to files, and to the words around them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
+from trainfleet_exporter.backfill.progress import Progress
+from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.spending import Spending
+from trainfleet_exporter.backfill.spool import Spool
+from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
+from trainfleet_exporter.config import Config, Global, ProviderConfig
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.providers.history import History, Range
+from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.transport import Account, Attempt
+
+log = logging.getLogger(__name__)
+
+_FORM = 1
+"""Of the files: another one begins anew."""
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+_OURS = frozenset(
+    {"provider", "le", "quantile"}
+    | {name for names, _ in KEYS.values() for name in names}
+    | {name for family in FAMILIES for name in family.labels or ()}
+)
+_SHORTEST_STEP, _LONGEST_STEP = 60, 240
+"""Seconds between two samples of what records prove: no more often than one scrapes, and within the five minutes that
+Prometheus looks back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the command line asks for."""
+
+    provider: str
+    wanted: Range
+    out: Path
+    job_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def label(text: str) -> tuple[str, str]:
+    """`name=value` of the flag --label. ValueError, with what is allowed, for anything else."""
+    name, equals, value = text.partition("=")
+    if not equals or not _LABEL.fullmatch(name):
+        raise ValueError(f"{text!r}: name=value is allowed, such as instance=exporter:10075")
+    if name in _OURS or name.startswith("label_"):
+        raise ValueError(f"{name!r} is a label that the exporter itself gives")
+    return name, value
+
+
+def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now: float) -> str:
+    """What is wrong with a wish, in words; empty for a good one."""
+    if wish.wanted.empty:
+        return "--to: must be later than --from"
+    if wish.wanted.start < EARLIEST:
+        return f"--from: must not be before {shown(EARLIEST)}: no cloud tells of jobs from then"
+    if wish.wanted.end > now - SETTLED:
+        latest = f"{shown(now - SETTLED)} at the latest"
+        return f"--to: readings settle for {SETTLED // 60} minutes before they are written for good: {latest}"
+    names = {provider.name: provider for provider in config.providers}
+    if wish.provider not in names:
+        return f"--provider: {wish.provider!r} is not in the config; it has: {', '.join(names)}"
+    platform = names[wish.provider].platform
+    if platforms[platform].history is None:
+        return f"--provider: platform {platform} tells nothing of the past, so that there is nothing to backfill"
+    return ""
+
+
+async def backfill(
+    wish: Wish,
+    config: Config,
+    platforms: Mapping[str, Platform],
+    *,
+    tell: Callable[[str], None],
+    stream: TextIO | None = None,
+) -> tuple[Outcome, str]:
+    """Do it; what came of it, and what to do next, in words. `tell` takes lines for the person who waits; `stream` is
+    where a progress bar goes, if it is a terminal. StartError, or Unfinished where the same command goes on later."""
+    provider = next(each for each in config.providers if each.name == wish.provider)
+    open_history = platforms[provider.platform].history
+    assert open_history is not None
+    _make_folder(wish.out)
+    progress = Progress(stream)
+    with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
+        try:
+            _agree(spool, wish, config, provider)
+            spending = Spending(spool, config, provider)
+
+            def attempted(attempt: Attempt) -> None:
+                progress.calls += 1
+                spending.attempted(attempt.api)
+                progress.tell()
+
+            context = BuildContext(settings=config.global_, account=spending.account, observe=attempted)
+            history = open_history(provider, context)
+            try:
+                return await _Doing(
+                    wish=wish,
+                    settings=config.global_,
+                    provider=provider,
+                    history=history,
+                    account=spending.account,
+                    spool=spool,
+                    progress=progress,
+                    tell=tell,
+                ).run()
+            finally:
+                progress.leave()
+                await history.aclose()
+                spending.close()
+        except sqlite3.Error as error:
+            raise StartError(f"{spool.path}: {error}; the same command goes on") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doing:
+    """All that a backfill needs, at hand."""
+
+    wish: Wish
+    settings: Global
+    provider: ProviderConfig
+    history: History
+    account: Account
+    spool: Spool
+    progress: Progress
+    tell: Callable[[str], None]
+
+    async def run(self) -> tuple[Outcome, str]:
+        """Do it (backfill)."""
+        wish, spool, progress, tell = self.wish, self.spool, self.progress, self._say
+        settings, provider = self.settings, self.provider
+        begun = spool.recall("begun")
+        if begun is None:
+            begun = repr(time.time()).encode()
+            spool.note("begun", begun)
+        for line in self.history.limits(wish.wanted, time.time()):
+            tell(line)
+        order = Order(
+            provider=provider.name,
+            wanted=wish.wanted,
+            begun=float(begun),
+            job_id=wish.job_id,
+            out=wish.out,
+            step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
+            retention=settings.finished_job_retention,
+            workers=provider.limits.concurrency,
+        )
+        work = Work(self.history, spool, Namer(provider.name, settings, wish.labels), order, progress)
+        try:
+            searches = await work.learn()
+            if searches:
+                tell(f"looking for jobs: {in_words(searches)} call(s) at least, and then what records of jobs take")
+            await work.find()
+            if wish.job_id and not spool.count_lives():
+                raise StartError(
+                    f"--job: {wish.job_id!r} is not known to provider {provider.name}, in the workspaces and by the"
+                    " filter of its config, or did not live in that time; nothing is written"
+                )
+            expected = work.expected()
+            progress.expected = sum(expected.values())
+            tell(_forecast(spool.count_lives(), len(list(days(wish.wanted))), expected, self.account))
+            outcome = await work.run()
+        except Unfinished as error:
+            progress.leave()
+            all_days = list(days(wish.wanted))
+            written = sum(spool.is_written(day.start) for day in all_days)
+            raise Unfinished(
+                f"{error}; {written} of {len(all_days)} day(s) are written, and what else was read is kept:"
+                " the same command goes on where this one stopped"
+            ) from None
+        progress.leave()
+        if gone := spool.count_gone():
+            tell(f"{gone} job(s) are not known to the cloud any more: of them there is what lists still tell")
+        if dropped := spool.all_dropped():
+            tell(f"not shown, by reason: {in_words(dropped)}")
+        if outcome.missing:
+            return outcome, _failed(outcome)
+        return outcome, _next_steps(wish, outcome)
+
+    def _say(self, text: str) -> None:
+        """Tell something, on a line of its own."""
+        self.progress.leave()
+        self.tell(text)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"--out: {path}: {error.strerror}") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise StartError(f"--out: {path}: cannot be written to")
+
+
+def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -> None:
+    """Files of one folder are of one piece. Nothing of what says who asks, or how fast, is part of that."""
+    settings = config.global_
+    unlike = ("credentials", "http", "limits", "account", "endpoints")
+    facts = {
+        "--provider": wish.provider,
+        "--from": wish.wanted.start,
+        "--to": wish.wanted.end,
+        "--job": wish.job_id,
+        "--label": sorted(wish.labels.items()),
+        "global.metrics": json.loads(settings.metrics.model_dump_json()),
+        "global.poll_interval": settings.poll_interval,
+        "global.finished_job_retention": settings.finished_job_retention,
+        "the provider's section": json.loads(provider.model_dump_json(exclude=set(unlike))),
+        "the form of the files": _FORM,
+    }
+    changed = spool.agree(facts)
+    if changed:
+        raise StartError(
+            f"{wish.out}: was begun with another value of {', '.join(changed)}: begin anew with another --out,"
+            " or go on with what it was begun with"
+        )
+
+
+def _forecast(jobs: int, number: int, expected: Counter[str], account: Account) -> str:
+    parts = [f"{jobs:,} job(s), {number} day(s); calls expected: {in_words(expected)}"]
+    for api, budget in account.budgets.items():
+        if api in expected:
+            short = " (the rest has to wait for the next month)" if budget.remaining < expected[api] else ""
+            parts.append(f"the month's budget of {api} has {budget.remaining:,} left{short}")
+    return "; ".join(parts)
+
+
+def _failed(outcome: Outcome) -> str:
+    lines = [f"  {failure}" for failure in outcome.failures]
+    why = "because not all of them could be read"
+    head = f"{len(outcome.missing)} day(s) are not written, {why}: {', '.join(outcome.missing)}"
+    return "\n".join([head, *lines, "The same command tries again what failed."])
+
+
+def _next_steps(wish: Wish, outcome: Outcome) -> str:
+    first = outcome.files[0]
+    pattern = wish.out / f"{wish.provider}-*.om"
+    return (
+        f"{len(outcome.files)} file(s) in {wish.out}, the first one {first.name}. To have them in Prometheus:\n"
+        f'  for file in {pattern}; do promtool tsdb create-blocks-from openmetrics "$file" blocks; done\n'
+        "  then move the folders in blocks/ into the data folder of Prometheus (--storage.tsdb.path), which keeps"
+        " them\n  as long as its retention says: blocks older than that are deleted at once."
+    )

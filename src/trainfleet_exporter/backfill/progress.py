@@ -1,0 +1,85 @@
+"""How far the work is: a bar where a person looks on, else a line of the log now and then."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+log = logging.getLogger(__name__)
+
+_WIDTH = 24
+_REDRAWN = 0.2
+"""Seconds between two states of the bar."""
+_TOLD = 30.0
+"""Seconds between two lines of the log."""
+
+
+class Progress:
+    """Counts units and calls. `expected` calls may turn out to be more or fewer."""
+
+    def __init__(self, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream if stream is not None and stream.isatty() else None
+        self._clock = clock
+        self._began = clock()
+        self._told = self._began
+        self._drawn = 0
+        self.expected = 0
+        """Calls that the units take which are not done when the days begin."""
+        self.settled = 0
+        """Those of them whose units have come to their end."""
+        self.calls = 0
+        """Attempts that were made in this run."""
+        self.units = 0
+        """Units that were done in this run."""
+        self.stage = ""
+
+    def done(self, calls: int) -> None:
+        """A unit that was expected to take so many calls has come to its end."""
+        self.settled += calls
+        self.units += 1
+        self.tell()
+
+    def line(self) -> str:
+        """The state in words."""
+        spent = self._clock() - self._began
+        rate = self.calls / spent if spent > 0 else 0.0
+        left = max(0, self.expected - self.settled)
+        share = f"{self._share:.0%}" if self.expected else ""
+        parts = [self.stage, share, f"{self.units} units", f"{self.calls} calls", f"{rate:.1f} calls/s"]
+        parts += [f"{_span(left / rate)} left"] if left and rate else []
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def _share(self) -> float:
+        return min(1.0, self.settled / self.expected) if self.expected else 0.0
+
+    def tell(self, *, at_once: bool = False) -> None:
+        """Show the state, if it is time to."""
+        now = self._clock()
+        if not at_once and now - self._told < (_TOLD if self._stream is None else _REDRAWN):
+            return
+        self._told = now
+        if self._stream is None:
+            log.info("backfill: %s", self.line())
+            return
+        text = f"[{'#' * int(self._share * _WIDTH):<{_WIDTH}}] {self.line()}"
+        text = text[: shutil.get_terminal_size().columns - 1]  # a longer one would begin a new line each time
+        self._stream.write(f"\r{text:<{self._drawn}}")
+        self._stream.flush()
+        self._drawn = len(text)
+
+    def leave(self) -> None:
+        """Let others write on the screen."""
+        if self._stream is not None and self._drawn:
+            self._stream.write(f"\r{'':<{self._drawn}}\r")
+            self._stream.flush()
+            self._drawn = 0
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,315 @@
+"""The spool: what was learned so far, in one SQLite file, so that work can be interrupted and goes on where it was.
+
+What a unit learns is there under its number from the first row on, and counts once the unit is marked as done; the
+rows of a unit that was cut short are struck when it is done again. A day's rows go when its file is there.
+Rows are pieces of series, sorted by an index, so that a day is written in order without being in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from trainfleet_exporter.backfill.facts import Steady
+from trainfleet_exporter.backfill.series import Series
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.providers.history import Life, Range, packed_life, unpacked_life
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE units (number INTEGER PRIMARY KEY AUTOINCREMENT, stage TEXT NOT NULL, key TEXT NOT NULL,
+                    done INTEGER NOT NULL, UNIQUE (stage, key));
+CREATE TABLE lives (job_id TEXT PRIMARY KEY, since REAL NOT NULL, until REAL, life BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pieces (day INTEGER NOT NULL, family INTEGER NOT NULL, labels TEXT NOT NULL, start INTEGER NOT NULL,
+                     unit INTEGER NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
+                     step INTEGER NOT NULL, end INTEGER NOT NULL, value TEXT NOT NULL, points BLOB NOT NULL);
+CREATE INDEX pieces_in_order ON pieces (day, family, labels, start);
+CREATE INDEX pieces_of_jobs ON pieces (day, job_id, source);
+CREATE INDEX pieces_of_units ON pieces (unit);
+CREATE TABLE marks (day INTEGER NOT NULL, job_id TEXT NOT NULL, mark TEXT NOT NULL, unit INTEGER NOT NULL,
+                    PRIMARY KEY (day, job_id, mark)) WITHOUT ROWID;
+CREATE TABLE dropped (reason TEXT NOT NULL, unit INTEGER NOT NULL, count INTEGER NOT NULL,
+                      PRIMARY KEY (reason, unit)) WITHOUT ROWID;
+CREATE TABLE gone (job_id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE days (day INTEGER PRIMARY KEY);
+"""
+_LIVED = "since < :end AND (until IS NULL OR until >= :start)"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some samples of one series: points, or one value at each step before an end."""
+
+    series: Series
+    start: int
+    end: int
+    step: int
+    value: str
+    points: tuple[array[int], array[float]] | None
+
+
+class Spool:
+    """The file. One process at a time has it open. StartError where it cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=0.2)
+            # Kept from others until it is closed: two of them would do the same work and spend the calls of both.
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("PRAGMA temp_store = MEMORY")
+            self._db.execute("PRAGMA cache_size = -4096")
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begin()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise StartError(f"{path}: another backfill is at work here") from None
+            raise StartError(f"{path}: cannot be used as a spool: {error}; another --out begins anew") from None
+
+    def _begin(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in _SCHEMA.split(";\n"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        elif version != _VERSION:
+            raise StartError(f"{self.path}: was written by another version of the exporter; another --out begins anew")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the file to others."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing of what is done within."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def agree(self, facts: Mapping[str, object]) -> list[str]:
+        """Note what the work is of, where it begins; else the names of facts that are other ones than then."""
+        given = json.dumps(facts, sort_keys=True)
+        before = self.recall("work")
+        if before is None:
+            self.note("work", given.encode())
+            return []
+        then, now = json.loads(before), json.loads(given)
+        return sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
+
+    def note(self, name: str, value: bytes) -> None:
+        """Remember something."""
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def recall(self, name: str) -> bytes | None:
+        """What is remembered; None if it is not."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    # Units of work.
+
+    def is_done(self, stage: str, key: str) -> bool:
+        """Whether a unit was done to its end."""
+        row = self._db.execute("SELECT done FROM units WHERE stage = ? AND key = ?", (stage, key)).fetchone()
+        return row is not None and bool(row[0])
+
+    def begin(self, stage: str, key: str) -> int:
+        """The number of a unit, of which nothing is there."""
+        with self.transaction():
+            self._db.execute("INSERT OR IGNORE INTO units (stage, key, done) VALUES (?, ?, 0)", (stage, key))
+            row = self._db.execute("SELECT number FROM units WHERE stage = ? AND key = ?", (stage, key)).fetchone()
+            number = int(row[0])
+            for table in ("pieces", "marks", "dropped"):
+                self._db.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))  # noqa: S608 - one of three words
+        return number
+
+    def done(self, unit: int) -> None:
+        """A unit has come to its end."""
+        self._db.execute("UPDATE units SET done = 1 WHERE number = ?", (unit,))
+
+    # Jobs.
+
+    def begin_search(self, stage: str) -> None:
+        """Forget what jobs there are, and the units by which they were found."""
+        with self.transaction():
+            self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
+            for table in ("lives", "gone"):
+                self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - one of two words
+
+    def keep(self, lives: Iterable[Life]) -> None:
+        """Take over jobs; of one that is known already, the later record counts."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO lives VALUES (?, ?, ?, ?)",
+            ((life.job.job_id, life.since, life.until, packed_life(life)) for life in lives),
+        )
+
+    def lives(self, within: Range | None = None, *, shown_after: float = 0.0) -> Iterator[Life]:
+        """The jobs that lived in a range, or that ended at most so many seconds before it; by id, one by one."""
+        after = ""
+        while True:  # in pages: while a cursor is open, nothing else can be done for good
+            where = f"job_id > :after{'' if within is None else f' AND {_LIVED}'}"
+            rows = self._db.execute(
+                f"SELECT job_id, life FROM lives WHERE {where} ORDER BY job_id LIMIT 200",  # noqa: S608 - fixed texts
+                {
+                    "after": after,
+                    "start": 0.0 if within is None else within.start - shown_after,
+                    "end": 0.0 if within is None else within.end,
+                },
+            ).fetchall()
+            for _, data in rows:
+                yield unpacked_life(data)
+            if len(rows) < 200:
+                return
+            after = rows[-1][0]
+
+    def count_lives(self) -> int:
+        """How many jobs are known."""
+        return int(self._db.execute("SELECT count(*) FROM lives").fetchone()[0])
+
+    def gone(self, job_id: str) -> None:
+        """A job that the cloud does not know any more."""
+        self._db.execute("INSERT OR IGNORE INTO gone VALUES (?)", (job_id,))
+
+    def count_gone(self) -> int:
+        """How many such there are."""
+        return int(self._db.execute("SELECT count(*) FROM gone").fetchone()[0])
+
+    # Samples.
+
+    def add_points(
+        self,
+        unit: int,
+        series: Series,
+        points: Iterable[tuple[int, array[int], array[float]]],
+        *,
+        job_id: str,
+        source: str,
+    ) -> None:
+        """Points of one series, by the day (Unix seconds of its beginning) that they are of."""
+        self._db.executemany(
+            "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?)",
+            (
+                (
+                    day,
+                    series.family,
+                    series.labels,
+                    times[0],
+                    unit,
+                    job_id,
+                    source,
+                    times[-1] + 1,
+                    _packed(times, values),
+                )
+                for day, times, values in points
+                if times
+            ),
+        )
+
+    def add_steady(self, unit: int, day: int, found: Iterable[Steady], step: int) -> None:
+        """Series that have one value for a time."""
+        self._db.executemany(
+            "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, '', '', ?, ?, ?, x'')",
+            (
+                (
+                    day,
+                    one.series.family,
+                    one.series.labels,
+                    one.within.start,
+                    unit,
+                    step,
+                    one.within.end,
+                    one.value,
+                )
+                for one in found
+            ),
+        )
+
+    def forget(self, day: int, told: Iterable[tuple[str, str]]) -> None:
+        """Strike what sources told of jobs on a day: (job, source)."""
+        self._db.executemany(
+            "DELETE FROM pieces WHERE day = ? AND job_id = ? AND source = ?", ((day, *pair) for pair in told)
+        )
+
+    def pieces(self, day: int) -> Iterator[Piece]:
+        """What is there of a day, by family, series and time."""
+        cursor = self._db.execute(
+            "SELECT family, labels, start, end, step, value, points FROM pieces"
+            " WHERE day = ? ORDER BY family, labels, start",
+            (day,),
+        )
+        for family, labels, start, end, step, value, points in cursor:
+            yield Piece(Series(family, labels), start, end, step, value, None if step else _unpacked(points))
+
+    def mark(self, unit: int, day: int, job_id: str, mark: str) -> None:
+        """Note something on a job."""
+        self._db.execute("INSERT OR IGNORE INTO marks VALUES (?, ?, ?, ?)", (day, job_id, mark, unit))
+
+    def marks(self, day: int) -> dict[str, frozenset[str]]:
+        """The notes of a day, by job."""
+        found: dict[str, set[str]] = {}
+        for job_id, mark in self._db.execute("SELECT job_id, mark FROM marks WHERE day = ?", (day,)):
+            found.setdefault(job_id, set()).add(mark)
+        return {job_id: frozenset(marks) for job_id, marks in found.items()}
+
+    def dropped(self, unit: int, counts: Mapping[str, int]) -> None:
+        """What could not be shown, by reason."""
+        self._db.executemany(
+            "INSERT INTO dropped VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            ((reason, unit, count) for reason, count in counts.items() if count),
+        )
+
+    def all_dropped(self) -> dict[str, int]:
+        """All of that."""
+        rows = self._db.execute("SELECT reason, sum(count) FROM dropped GROUP BY reason ORDER BY reason")
+        return {reason: int(count) for reason, count in rows}
+
+    # Days.
+
+    def is_written(self, day: int) -> bool:
+        """Whether the day's file is there."""
+        return self._db.execute("SELECT 1 FROM days WHERE day = ?", (day,)).fetchone() is not None
+
+    def written(self, day: int, stage: str) -> None:
+        """It is: what it was made of goes."""
+        with self.transaction():
+            self._db.execute("INSERT INTO days VALUES (?)", (day,))
+            self._db.execute("DELETE FROM pieces WHERE day = ?", (day,))
+            self._db.execute("DELETE FROM marks WHERE day = ?", (day,))
+            # What was dropped is told at the end, whichever unit it was of.
+            self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
+
+    def shrink(self) -> None:
+        """Give back the disk that is not needed any more."""
+        self._db.execute("VACUUM")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _packed(times: array[int], values: array[float]) -> bytes:
+    return array("q", times).tobytes() + array("d", values).tobytes()
+
+
+def _unpacked(data: bytes) -> tuple[array[int], array[float]]:
+    half = len(data) // 2
+    times, values = array("q"), array("d")
+    times.frombytes(data[:half])
+    values.frombytes(data[half:])
+    return times, values

@@ -1,0 +1,370 @@
+"""The work of a backfill: jobs are found, then day after day is read, unit by unit, and written.
+
+    searches ─► details ─► for each day: readings ─► what is left ─► what records prove ─► the day's file
+
+Each unit is done whole or not at all, and once. A day is written when all of its units are done: failed is not empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from trainfleet_exporter.backfill.days import days, name_of
+from trainfleet_exporter.backfill.facts import steady
+from trainfleet_exporter.backfill.progress import Progress
+from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.spool import Spool
+from trainfleet_exporter.backfill.writer import write_day
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    BudgetSpent,
+    CircuitOpen,
+    CloudError,
+    OperatorError,
+    StartError,
+)
+from trainfleet_exporter.providers.history import History, Life, Range, Sink, Track, Unit
+
+_PATIENCE = 3600.0
+"""Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. What
+hangs is ended by the time that a single attempt has."""
+_PAUSES = (5.0, 30.0, 120.0)
+"""Seconds before a unit that failed is tried again. The transport has tried each call several times by then."""
+_OPENINGS = 60
+"""How often a unit waits for a host that is left alone for a while, because others met failures there."""
+_ENOUGH = 8
+"""Units in a row that failed for good: then it is not the units that are at fault."""
+_TOLD = 20
+"""Failures that are told one by one."""
+_SEARCH, _DETAIL, _ONCE = "search", "detail", "once"
+_SEARCHED = "searched"
+"""The fact that all searches are done."""
+_BUFFER = 250_000
+"""Samples that are held before they go to the disk: 4 MB."""
+_RECORDS = 100
+"""Jobs whose records are made into samples in one go."""
+
+
+class Unfinished(OperatorError):
+    """The work stopped before its end; what is done is kept, and the same command goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be done."""
+
+    provider: str
+    wanted: Range
+    begun: float
+    """When it was first begun (Unix time)."""
+    job_id: str
+    """The only job that is wanted; empty for all."""
+    out: Path
+    step: int
+    """Seconds between two samples of what records prove."""
+    retention: float
+    """Seconds for which a job is shown after its end."""
+    workers: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it."""
+
+    files: list[Path] = field(default_factory=list)
+    """The days that are written, in earlier runs too."""
+    missing: list[str] = field(default_factory=list)
+    """The dates of days that are not."""
+    failures: list[str] = field(default_factory=list)
+    """Why, in words: some of them."""
+
+
+class Work:
+    """One backfill."""
+
+    def __init__(self, history: History, spool: Spool, namer: Namer, order: Order, progress: Progress) -> None:
+        self._history = history
+        self._spool = spool
+        self._namer = namer
+        self._order = order
+        self._progress = progress
+        self._outcome = Outcome()
+        self._in_a_row = 0
+
+    async def learn(self) -> Counter[str]:
+        """Learn what plans are made by; the least calls that the search for jobs takes, by API. Raises Unfinished."""
+        order, history = self._order, self._history
+        learned = self._spool.recall("learned")
+        if learned is None:
+            self._progress.stage = "learning what there is"
+            try:
+                learned = await history.learn(asyncio.get_running_loop().time() + _PATIENCE)
+            except CloudError as error:
+                raise Unfinished(f"nothing could be learned of the provider: {error}") from None
+            self._spool.note("learned", learned)
+        history.recall(learned, order.job_id)
+        calls: Counter[str] = Counter()
+        if self._spool.recall(_SEARCHED) is None:
+            for unit in chain.from_iterable(history.searches(order.wanted, order.begun, order.job_id)):
+                calls.update(unit.calls)
+        return calls
+
+    async def find(self) -> None:
+        """Find the jobs. Raises Unfinished."""
+        order, history, spool = self._order, self._history, self._spool
+
+        async def search(unit: Unit, sink: Sink, deadline: float) -> None:
+            await history.search(unit, order.wanted, sink, deadline)
+
+        self._progress.stage = "finding jobs"
+        if spool.recall(_SEARCHED) is None:
+            # Begun anew where it was cut short: a job may have gone from a list that is still to be asked for to one
+            # that was asked for then.
+            spool.begin_search(_SEARCH)
+            for searches in history.searches(order.wanted, order.begun, order.job_id):
+                if not await self._all(_SEARCH, searches, search):
+                    break
+            else:
+                spool.note(_SEARCHED, b"")
+        self._progress.stage = "reading records of jobs"
+        if not self._outcome.failures:
+            await self._all(_DETAIL, history.details(spool.lives()), history.detail)
+        if self._outcome.failures:
+            raise Unfinished(f"not all jobs could be found: {self._outcome.failures[0]}")
+
+    def expected(self) -> Counter[str]:
+        """By API, how many calls the rest of the work is expected to take."""
+        calls: Counter[str] = Counter()
+        seen: set[str] = set()
+        for day in days(self._order.wanted):
+            if self._spool.is_written(day.start):
+                continue
+            for unit in (*self._history.readings(day, self._spool.lives), *self._history.left(day, self._lives, None)):
+                stage = _stage(day, unit)
+                if stage == _ONCE:
+                    if unit.key in seen:
+                        continue
+                    seen.add(unit.key)
+                if not self._spool.is_done(stage, unit.key):
+                    calls.update(unit.calls)
+        return calls
+
+    async def run(self) -> Outcome:
+        """Read and write all days. Raises Unfinished where it makes no sense to go on."""
+        for day in days(self._order.wanted):
+            path = self._order.out / f"{self._order.provider}-{name_of(day)}.om"
+            if not self._spool.is_written(day.start):
+                self._progress.stage = name_of(day)
+                if not await self._day(day, path):
+                    self._outcome.missing.append(name_of(day))
+                    continue
+            self._outcome.files.append(path)
+        if not self._outcome.missing:
+            self._spool.shrink()
+        return self._outcome
+
+    async def _day(self, day: Range, path: Path) -> bool:
+        """Whether its file is there."""
+        history, spool = self._history, self._spool
+        good = await self._all("", history.readings(day, self._lives), history.read, day=day)
+        if good:
+            good = await self._all("", history.left(day, self._lives, spool.marks(day.start)), history.read, day=day)
+        if not good:
+            return False
+        self._add_records(day)
+        with spool.transaction():
+            spool.forget(day.start, history.outshone(day, self._lives, spool.marks(day.start)))
+        try:
+            write_day(path, spool.pieces(day.start))
+        except OSError as error:
+            raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
+        spool.written(day.start, _stage(day))
+        self._progress.tell(at_once=True)
+        return True
+
+    def _lives(self, within: Range) -> Iterator[Life]:
+        return self._spool.lives(within)
+
+    def _add_records(self, day: Range) -> None:
+        order, spool, stage = self._order, self._spool, _stage(day)
+        if spool.is_done(stage, "records"):
+            return
+        unit = spool.begin(stage, "records")
+        some: list[Life] = []
+        for life in spool.lives(day, shown_after=order.retention):
+            some.append(life)
+            if len(some) == _RECORDS:
+                self._add_some(unit, day, some)
+                some = []
+        self._add_some(unit, day, some)
+        spool.done(unit)
+
+    def _add_some(self, unit: int, day: Range, lives: Iterable[Life]) -> None:
+        order = self._order
+        with self._spool.transaction():
+            for life in lives:
+                found = steady(life, day, self._namer, step=order.step, retention=order.retention)
+                self._spool.add_steady(unit, day.start, found, order.step)
+
+    async def _all(
+        self,
+        stage: str,
+        units: Iterable[Unit],
+        do: Callable[[Unit, Sink, float], Awaitable[None]],
+        *,
+        day: Range | None = None,
+    ) -> bool:
+        """Do units, some at a time; whether all of them are done. Raises Unfinished."""
+        source, good = iter(units), True
+
+        async def work() -> None:
+            nonlocal good
+            for unit in source:  # shared: each unit is taken by one
+                where = stage or _stage(day, unit)
+                calls = sum(unit.calls.values())
+                if self._spool.is_done(where, unit.key):
+                    self._progress.tell()  # it was not expected either
+                elif await self._one(where, unit, do, day):
+                    self._progress.done(0 if stage else calls)
+                else:
+                    good = False
+
+        workers = [asyncio.create_task(work()) for _ in range(self._order.workers)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        return good
+
+    async def _one(
+        self, stage: str, unit: Unit, do: Callable[[Unit, Sink, float], Awaitable[None]], day: Range | None
+    ) -> bool:
+        loop = asyncio.get_running_loop()
+        pauses, patience = iter(_PAUSES), _OPENINGS
+        while True:
+            number = self._spool.begin(stage, unit.key)
+            sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
+            try:
+                await do(unit, sink, loop.time() + _PATIENCE)
+            except BudgetSpent as error:
+                raise Unfinished(str(error)) from None
+            except AccessDenied as error:
+                raise Unfinished(f"a right is missing, or the credentials are refused: {error}") from None
+            except CloudError as error:
+                # What others met keeps this one waiting, and is no failure of its own.
+                waits = isinstance(error, CircuitOpen) and patience > 0
+                patience -= waits
+                pause = _PAUSES[0] if waits else next(pauses, None)
+                if pause is None:
+                    self._failed(unit, error)
+                    return False
+                await asyncio.sleep(pause)
+                continue
+            self._in_a_row = 0
+            sink.end()
+            return True
+
+    def _failed(self, unit: Unit, error: CloudError) -> None:
+        """A unit is given up for this run. Raises Unfinished where that seems to be so with all of them."""
+        self._in_a_row += 1
+        if self._in_a_row >= _ENOUGH:
+            raise Unfinished(f"{self._in_a_row} failures in a row, the last one: {error}")
+        if len(self._outcome.failures) < _TOLD:
+            self._outcome.failures.append(f"{unit.key}: {error}")
+
+    def _days(self, stage: str, day: Range | None) -> list[Range]:
+        """The days that a unit tells of."""
+        if day is None:
+            return []
+        if stage != _ONCE:
+            return [day]
+        return [each for each in days(self._order.wanted) if not self._spool.is_written(each.start)]
+
+
+class _Gathering:
+    """What one unit learns, on its way to the spool (history.Sink)."""
+
+    def __init__(self, spool: Spool, unit: int, within: list[Range], namer: Namer, order: Order) -> None:
+        self._spool = spool
+        self._unit = unit
+        self._days = within
+        self._namer = namer
+        self._lives: list[Life] = []
+        self._tracks: list[Track] = []
+        self._samples = 0
+        self._marks: list[tuple[int, str, str]] = []
+        self._dropped: Counter[str] = Counter()
+        self._gone: list[str] = []
+        self._order = order
+
+    def life(self, life: Life) -> None:
+        wanted = self._order.wanted
+        ended = life.until is not None and life.until + self._order.retention < wanted.start
+        if life.since < wanted.end and not ended:
+            self._lives.append(life)
+
+    def track(self, track: Track) -> None:
+        self._tracks.append(track)
+        self._samples += len(track.times)
+        if self._samples >= _BUFFER:
+            with self._spool.transaction():
+                self._flush()
+
+    def mark(self, job_id: str, mark: str, times: array[int] | None = None) -> None:
+        for day in self._days:
+            if times is None or bisect_left(times, day.start) < bisect_left(times, day.end):
+                self._marks.append((day.start, job_id, mark))
+
+    def dropped(self, reason: str, count: int = 1) -> None:
+        self._dropped[reason] += count
+
+    def gone(self, job_id: str) -> None:
+        self._gone.append(job_id)
+
+    def end(self) -> None:
+        """All of it counts now."""
+        with self._spool.transaction():
+            self._flush()
+            self._spool.keep(self._lives)
+            for start, job_id, mark in self._marks:
+                self._spool.mark(self._unit, start, job_id, mark)
+            for job_id in self._gone:
+                self._spool.gone(job_id)
+            self._spool.dropped(self._unit, self._dropped)
+            self._spool.done(self._unit)
+
+    def _flush(self) -> None:
+        for track in self._tracks:
+            series = self._namer.of_track(track)
+            if series is not None:
+                self._spool.add_points(
+                    self._unit, series, self._by_day(track), job_id=track.keys[0], source=track.source
+                )
+        self._tracks.clear()
+        self._samples = 0
+
+    def _by_day(self, track: Track) -> Iterator[tuple[int, array[int], array[float]]]:
+        for day in self._days:
+            part = slice(bisect_left(track.times, day.start), bisect_left(track.times, day.end))
+            yield day.start, track.times[part], track.values[part]
+
+
+def _stage(day: Range | None, unit: Unit | None = None) -> str:
+    if unit is not None and unit.once:
+        return _ONCE
+    assert day is not None
+    return name_of(day)
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Counts by name, for a person."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "none"

@@ -1,0 +1,67 @@
+"""A day as a file: OpenMetrics with timestamps, by family, series and time, there as a whole or not at all.
+
+https://prometheus.io/docs/prometheus/latest/storage/#backfilling-from-openmetrics-format
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trainfleet_exporter.backfill.series import family_at
+from trainfleet_exporter.backfill.spool import Piece
+from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.exposition.text import format_value
+from trainfleet_exporter.providers.history import seconds_after
+
+_BUFFER = 1024 * 1024
+
+
+def write_day(path: Path, pieces: Iterable[Piece]) -> int:
+    """Write a file in place of what there is; how many samples it has. Raises OSError.
+
+    The pieces come by family, series and time. Of samples that share a series and a time, the first counts.
+    """
+    draft = path.with_name(f".{path.name}.part")
+    samples = 0
+    with draft.open("wb", buffering=_BUFFER) as file:
+        for lines, count in _lines(pieces):
+            file.write(lines)
+            samples += count
+        file.write(Format.OPENMETRICS.end)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name survives a loss of power, too
+    finally:
+        os.close(folder)
+    return samples
+
+
+def _lines(pieces: Iterable[Piece]) -> Iterator[tuple[bytes, int]]:
+    family, series, last = -1, None, -1
+    for piece in pieces:
+        if piece.series.family != family:
+            family = piece.series.family
+            yield head(family_at(family), Format.OPENMETRICS), 0
+        if piece.series != series:
+            series, last = piece.series, -1
+        begin = f"{family_at(family).name}{{{piece.series.labels}}} "
+        lines = []
+        for when, value in _samples(piece):
+            if when > last:
+                last = when
+                lines.append(f"{begin}{value} {when}\n")
+        yield "".join(lines).encode(), len(lines)
+
+
+def _samples(piece: Piece) -> Iterator[tuple[int, str]]:
+    if piece.points is None:
+        for when in range(seconds_after(piece.start, piece.step), piece.end, piece.step):
+            yield when, piece.value
+        return
+    for when, number in zip(*piece.points, strict=True):
+        yield when, format_value(number)

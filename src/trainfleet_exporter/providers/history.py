@@ -1,0 +1,234 @@
+"""What a cloud tells of the past: which jobs lived, and dated readings of what they used.
+
+A platform that can tell it has a `History` (registry.Platform.history). The backfill asks for it in small units of
+work, each of which can be done again from its beginning: what a unit tells goes into a `Sink`, and counts once the
+unit has ended without an error. Times are Unix seconds; everything else is in the model's base units.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from trainfleet_exporter.model import Accelerator, Job, Status
+
+DAY = 86_400
+MINUTE = 60
+SILENCE = 180
+"""A pod that lacks three minutes of readings no longer reports (as in the daemon, seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Unix seconds from `start` on and before `end`."""
+
+    start: int
+    end: int
+
+    def clip(self, start: float, end: float) -> Range:
+        """What of it is in another range; empty (`end` not after `start`) where they do not meet."""
+        return Range(*(math.ceil(min(max(moment, self.start), self.end)) for moment in (start, end)))
+
+    @property
+    def empty(self) -> bool:
+        return self.end <= self.start
+
+    @property
+    def minutes(self) -> int:
+        """How many minutes it touches."""
+        return max(0, -(-(self.end - self.start) // MINUTE))
+
+
+class Spell(msgspec.Struct, frozen=True, array_like=True):
+    """A time for which the platform's own record proves a job's status; without an end, it lasts still."""
+
+    start: float
+    end: float | None
+    status: Status
+    platform_status: str
+    holds_resources: bool | None
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """A job and when it lived, as far as its record says."""
+
+    job: Job
+    """As it was while it held or wanted resources; its status means nothing. Tags that are not shown are not kept."""
+    until: float | None = None
+    """When it held nothing any more, or a guess at it; None while it lives."""
+    ended: float | None = None
+    """When it ended, where its record tells; None while it goes on, and where nobody knows."""
+    ceased: float | None = None
+    """When its work ended, from which on it has no usage; None while it goes on."""
+    spells: tuple[Spell, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """The names of its pods, where the record has them."""
+    pods: int = 1
+    """How many pods it has, about: what answers are planned by."""
+    cards: int = 0
+    """How many accelerators all of its pods have, about."""
+
+    @property
+    def since(self) -> float:
+        """When it was first there; never, where its record has no time at all."""
+        known = (self.job.created, self.job.submitted, self.job.started, self.until)
+        return min((moment for moment in known if moment is not None), default=math.inf)
+
+    def runs(self, within: Range) -> Range:
+        """When it worked within a range; empty where it did not, or has not begun."""
+        if self.job.started is None:
+            return Range(within.end, within.end)
+        return within.clip(self.job.started, within.end if self.ceased is None else self.ceased + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Dated readings of one series, oldest first, each time once."""
+
+    of: type
+    """JobUsage, PodUsage, DeviceUsage, PoolUsage or UsageSource."""
+    field: str
+    """As in model.Readings."""
+    keys: tuple[str, ...]
+    """As in model.Subject."""
+    times: array[int]
+    values: array[float]
+    accelerator: Accelerator = "gpu"
+    source: str = ""
+    """Which source told it, where jobs may be served by one or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work. Its key is the same whenever the plan is made again; `data` is for whoever planned it."""
+
+    key: str
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """By API, how many calls it is expected to take."""
+    data: Any = field(default=None, compare=False, repr=False)
+    once: bool = False
+    """Whether it tells of all days at once: planned for several, it is done for the first."""
+
+
+class Sink(Protocol):
+    """Where a unit puts what it learns."""
+
+    def life(self, life: Life) -> None:
+        """A job; it takes the place of what was known of it."""
+        ...
+
+    def track(self, track: Track) -> None:
+        """Readings."""
+        ...
+
+    def mark(self, job_id: str, mark: str, times: array[int] | None = None) -> None:
+        """A note on a job, which the units of `left` and `outshone` are planned by: for the unit's day; of a unit that
+        tells of several, for those in which one of some times (Unix seconds, oldest first) lies."""
+        ...
+
+    def dropped(self, reason: str, count: int = 1) -> None:
+        """What cannot be shown, by the words that the daemon counts it under."""
+        ...
+
+    def gone(self, job_id: str) -> None:
+        """The cloud does not know the job any more."""
+        ...
+
+
+Marks = Mapping[str, Collection[str]]
+"""By job, the notes on it."""
+Lives = Callable[[Range], Iterable[Life]]
+"""The jobs that lived in a range, in an order that does not change."""
+
+
+class History(Protocol):
+    """One provider's past. Everything that asks raises CloudError."""
+
+    def limits(self, wanted: Range, now: float) -> Sequence[str]:
+        """What the cloud no longer has of a range, or never tells, in words for a person."""
+        ...
+
+    async def learn(self, deadline: float) -> bytes:
+        """What plans are made by (catalogues, workspaces), in a form that `recall` takes: it is asked for once."""
+        ...
+
+    def recall(self, learned: bytes, job_id: str) -> None:
+        """Take over what was learned, and which job alone is wanted (empty: all). Called once, before what follows."""
+        ...
+
+    def searches(self, wanted: Range, now: float, job_id: str) -> Sequence[Sequence[Unit]]:
+        """How the jobs that lived in a range are found: all, or one by its id. `now` is when the work was begun.
+
+        Round after round, each begun when all of the one before is done: whoever leaves a list meanwhile has to be in
+        that of a later round.
+        """
+        ...
+
+    async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
+        """Do one of them."""
+        ...
+
+    def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
+        """What has to be asked of single jobs, before any day is read."""
+        ...
+
+    async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
+        """Do one of them."""
+        ...
+
+    def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        ...
+
+    def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
+        """What is to be asked for after that: of jobs that `readings` had nothing of.
+
+        Without marks nothing was asked yet: then it is what will surely have to be asked for.
+        """
+        ...
+
+    def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
+        """Jobs, each with a source (Track.source) whose readings of the day are not shown, because others are."""
+        ...
+
+    async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
+        """Do a unit of `readings` or `left`."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+def seconds_after(moment: float, step: int) -> int:
+    """The first multiple of `step` that is not before a moment."""
+    return math.ceil(moment / step) * step
+
+
+def packed_life(life: Life) -> bytes:
+    """A life as bytes."""
+    return msgspec.msgpack.encode(life)
+
+
+def unpacked_life(data: bytes) -> Life:
+    """The life again."""
+    return msgspec.msgpack.decode(data, type=Life)
+
+
+def lasting(job: Job, shown_tags: Collection[str]) -> Job:
+    """What of a job is so all its life; of its tags, those alone that are shown: who knows what others hold."""
+    return replace(
+        job,
+        status=Status.UNKNOWN,
+        platform_status="",
+        reason="",
+        holds_resources=None,
+        priority=None,
+        finished=None,
+        duration=None,
+        restarts=None,
+        tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
+    )

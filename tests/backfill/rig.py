@@ -1,0 +1,118 @@
+"""Backfills of simulated clouds in stepped time, and what the simulator's own readings say of the same moments."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.backfill.command import Wish, backfill
+from trainfleet_exporter.backfill.work import Outcome
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.world.jobs import Job, Pod
+from trainfleet_exporter.simulator.world.usage import reading
+
+MIDNIGHT = int(datetime.fromisoformat("2026-01-02T00:00:00+00:00").timestamp())
+PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4"}
+HIDDEN = "98765"
+"""A workspace of PAI that the caller is no member of."""
+_SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+) (\d+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass
+class Rig:
+    """A simulated cloud that has lived on for a day and more, and a config that reaches it."""
+
+    cloud: str
+    simulator: Simulator
+    config: Config
+    told: list[str]
+
+    @property
+    def provider(self) -> str:
+        return PROVIDERS[self.cloud]
+
+    async def backfill(self, out: Path, wanted: Range, **wish: Any) -> tuple[Outcome, str]:
+        """One backfill, to its end."""
+        asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
+        return await backfill(asked, self.config, installed_platforms(), tell=self.told.append)
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job that there ever was in a workspace that the exporter may enter."""
+        yield from (job for job in self.simulator.worlds[self.cloud].jobs.values() if job.draft.workspace_id != HIDDEN)
+
+
+def simulated(
+    cloud: str,
+    work: Callable[[Rig], Awaitable[None]],
+    folder: Path,
+    *,
+    change: Callable[[str], str] = lambda text: text,
+    hours: float = 26,
+) -> None:
+    """Let a small cloud live from midnight on for some hours, and do some work then. `change` changes the config."""
+
+    async def main() -> None:
+        simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=20)
+        await asyncio.sleep(hours * 3600)
+        async with simulator.serve() as url:
+            await work(Rig(cloud, simulator, loaded(change(simulator.config_yaml(url)), folder), []))
+
+    run_stepped(main, start=MIDNIGHT)
+
+
+def loaded(text: str, folder: Path) -> Config:
+    """A config of this text."""
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    platforms = installed_platforms()
+    return load_config(path, environ={}, platforms={name: each.config for name, each in platforms.items()})
+
+
+def samples(path: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
+    """The samples of a file: family, labels, value as it is written, Unix time."""
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                found = _SAMPLE.fullmatch(line.rstrip("\n"))
+                assert found is not None, line
+                yield found[1], dict(_LABEL.findall(found[2])), found[3], int(found[4])
+
+
+WHOLE_DAY = Range(MIDNIGHT, MIDNIGHT + DAY)
+
+
+def pods_at(job: Job, at: int) -> list[Pod]:
+    """The incarnations that ran at a time, in the order of their places."""
+    found = []
+    for pod in job.pods:
+        for one in (*pod.history, pod):
+            if one.started is not None and one.started <= at and (one.finished is None or at <= one.finished):
+                found.append(one)
+                break
+    return found
+
+
+def truth(cloud: str, job: Job, metric: str, at: int) -> Mapping[str, float]:
+    """What the simulator's own readings are of a job's pods at a whole minute, by pod, in the simulator's words.
+
+    PAI's points are of the moment; ModelArts' are of the middle of the last whole minute of the job.
+    """
+    if job.running is None:
+        return {}
+    when = at if cloud == "pai" else job.running + 60 * ((at - job.running) // 60 - 1) + 30
+    names = {
+        id(pod): pod.pod_id.removeprefix(f"{job.job_id}-") if cloud == "modelarts" else pod.pod_id
+        for pod in pods_at(job, when)
+    }
+    found = {names[id(pod)]: reading(metric, job, pod, when) for pod in pods_at(job, when)}
+    return {name: value for name, value in found.items() if value is not None}

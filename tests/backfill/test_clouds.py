@@ -1,0 +1,473 @@
+"""What is true of one cloud's past: lives by rows, arrays by minutes, answers that are too large, sources, filters."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
+from trainfleet_exporter.backfill.facts import steady
+from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.work import Unfinished
+from trainfleet_exporter.config import Global
+from trainfleet_exporter.errors import BadAnswer, StartError
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.model import Status
+from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
+from trainfleet_exporter.providers.history import DAY, Life, Range
+from trainfleet_exporter.providers.huawei_modelarts import past_jobs as modelarts
+from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
+from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
+from trainfleet_exporter.transport.state_file import Holder, read_state
+
+EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+
+
+def _proven(life: Life) -> dict[str, tuple[str, int]]:
+    """By family, what is written last of a job on its day, and from when on (seconds of that day)."""
+    found = steady(life, Range(MIDNIGHT, MIDNIGHT + DAY), Namer("p", Global(), {}), step=60, retention=3600.0)
+    return {
+        FAMILIES[each.series.family].name.removeprefix("trainfleet_job_"): (each.value, each.within.start - MIDNIGHT)
+        for each in found
+    }
+
+
+# PAI: rows.
+
+
+def _pai(**row: Any) -> Life:
+    given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
+    life = pai.life(given, pool_models={}, ecs_specs={}, shown_tags=("team",))
+    assert life is not None
+    return life
+
+
+def test_a_row_of_a_job_that_ended_tells_what_it_asked_for() -> None:
+    row = {
+        "Status": "Failed",
+        "RequestGPU": "8",
+        "GmtCreateTime": "2026-01-02T00:00:00Z",
+        "GmtRunningTime": "2026-01-02T01:00:00Z",
+        "GmtFailedTime": "2026-01-02T02:00:00Z",
+        "GmtFinishTime": "2026-01-02T03:00:00Z",
+        "Settings": {"Tags": {"team": "a", "token": "secret"}},
+    }
+    life = _pai(**row)
+    assert life.job.accelerators[0].count == 8
+    assert life.job.tags == (("team", "a"),)
+    assert (life.since, life.ceased, life.until) == (MIDNIGHT, MIDNIGHT + 7200, MIDNIGHT + 10800)
+    assert life.pods == 2
+    assert [(spell.start, spell.end, spell.status) for spell in life.spells] == [
+        (MIDNIGHT + 10800, None, Status.FAILED)
+    ]
+    assert life.runs(Range(MIDNIGHT, MIDNIGHT + DAY)) == Range(MIDNIGHT + 3600, MIDNIGHT + 7201)
+
+
+def test_a_job_that_is_kept_after_its_end_still_holds_something() -> None:
+    life = _pai(
+        Status="SucceededReserving", GmtRunningTime="2026-01-02T01:00:00Z", GmtSuccessedTime="2026-01-02T02:00:00Z"
+    )
+    assert life.until is None
+    assert life.ceased == MIDNIGHT + 7200
+    assert life.spells == ()
+    assert _proven(life)["finished_timestamp_seconds"] == (str(MIDNIGHT + 7200), 7200)
+
+
+def test_an_end_that_nobody_tells_is_not_shown() -> None:
+    life = _pai(Status="Stopped", GmtCreateTime="2026-01-02T00:00:00Z")
+    assert life.until == MIDNIGHT
+    assert life.spells == ()
+    assert life.runs(Range(MIDNIGHT, MIDNIGHT + DAY)).empty
+    assert life.ended is None
+    assert _proven(life).keys() == {"info", "created_timestamp_seconds"}
+    life = _modelarts("Terminated", start_time=0)  # it was stopped while it waited
+    assert (life.until, life.ended, life.spells) == (MIDNIGHT, None, ())
+    assert _proven(life).keys() == {"info", "created_timestamp_seconds"}
+    life = _modelarts("Terminated", start_time=(MIDNIGHT + 60) * 1000)
+    assert (life.until, life.ended, life.spells) == (MIDNIGHT + 60, None, ())
+    assert _proven(life).keys() == {"info", "created_timestamp_seconds", "started_timestamp_seconds"}
+
+
+def test_an_end_that_is_told_is_shown_from_then_on() -> None:
+    life = _pai(
+        Status="Stopped", GmtCreateTime="2026-01-02T00:00:00Z", GmtStoppedTime="2026-01-02T02:00:00Z", RequestGPU="8"
+    )
+    assert _proven(life)["finished_timestamp_seconds"] == (str(MIDNIGHT + 7200), 7200)
+    life = _modelarts("Completed", start_time=(MIDNIGHT + 100) * 1000, duration=60_000)
+    assert _proven(life)["finished_timestamp_seconds"] == (str(MIDNIGHT + 160), 160)
+
+
+def test_a_history_of_statuses_is_made_of_spells() -> None:
+    history = [
+        {"Status": "Running", "StartTime": "2026-01-02T02:00:00Z", "EndTime": None},
+        {"Status": "Queuing", "StartTime": "2026-01-02T01:00:00Z", "EndTime": None},
+        {"Status": "Nonsense", "StartTime": "yesterday"},
+        {"Status": "Succeeded", "StartTime": "2026-01-02T03:00:00Z", "EndTime": None},
+    ]
+    life = pai.with_spells(_pai(Status="Succeeded"), {"StatusHistory": history})
+    assert [(spell.platform_status, spell.start - MIDNIGHT, spell.end) for spell in life.spells] == [
+        ("Queuing", 3600, MIDNIGHT + 7200),
+        ("Running", 7200, MIDNIGHT + 10800),
+        ("Succeeded", 10800, None),
+    ]
+    assert [spell.holds_resources for spell in life.spells] == [False, True, False]
+    assert pai.with_spells(life, {"StatusHistory": None}) is life
+
+
+def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
+    row = {
+        "Status": "Succeeded",
+        "GmtCreateTime": "2026-01-02T00:00:00Z",
+        "GmtRunningTime": "2026-01-02T01:00:00Z",
+        "GmtFinishTime": "2026-01-02T02:00:00Z",
+    }
+    history: list[dict[str, Any]] = [
+        {"Status": "Queuing", "StartTime": "2026-01-02T00:00:00Z"},
+        {"Status": "Running", "StartTime": "2026-01-02T01:00:00Z", "EndTime": None},
+    ]
+    expected = [("Queuing", 0, 3600), ("Running", 3600, 7200), ("Succeeded", 7200, None)]
+
+    def told(life: Life) -> list[tuple[str, float, float | None]]:
+        ends = [None if spell.end is None else spell.end - MIDNIGHT for spell in life.spells]
+        return [
+            (spell.platform_status, spell.start - MIDNIGHT, end) for spell, end in zip(life.spells, ends, strict=True)
+        ]
+
+    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    assert told(_pai(**row, StatusHistory=history)) == expected
+    history[1]["EndTime"] = "2026-01-02T02:30:00Z"
+    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    history.append({"Status": "Running", "StartTime": "2026-01-02T02:30:00Z", "EndTime": None})
+    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    # It ended nobody knows when: that it still ran then is not known either.
+    assert told(pai.with_spells(_pai(Status="Stopped"), {"StatusHistory": history})) == [
+        ("Queuing", 0, 3600),
+        ("Running", 3600, 9000),
+    ]
+    live = pai.with_spells(_pai(Status="Running"), {"StatusHistory": history})
+    assert told(live)[-1] == ("Running", 9000, None)
+    assert told(pai.with_spells(live, {"StatusHistory": history})) == told(live)
+
+
+def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
+    times = {"GmtRunningTime": "2026-01-02T01:00:00Z", "GmtFailedTime": "2026-01-02T02:00:00Z"}
+    assert _pai(Status="Running", **times).ceased is None
+    assert _pai(Status="Stopping", **times).ceased is None
+    assert _pai(Status="Running", **times).runs(Range(MIDNIGHT, MIDNIGHT + DAY)).end == MIDNIGHT + DAY
+    life = _pai(Status="Succeeded", GmtSuccessedTime="2026-01-02T05:00:00Z", **times)
+    assert (life.ceased, life.until) == (MIDNIGHT + 18000, MIDNIGHT + 18000)
+    life = _pai(Status="Succeeded", GmtFinishTime="2026-01-02T05:00:00Z", **times)
+    assert (life.ceased, life.until) == (MIDNIGHT + 18000, MIDNIGHT + 18000)
+    life = _pai(Status="SucceededReserving", GmtFinishTime="2026-01-02T05:00:00Z", **times)
+    assert (life.ceased, life.until) == (MIDNIGHT + 18000, None)
+
+
+# ModelArts: rows and arrays.
+
+
+def _modelarts(phase: str, **status: Any) -> Life:
+    row = {"metadata": {"id": "j", "create_time": MIDNIGHT * 1000}, "status": {"phase": phase, **status}}
+    life = modelarts.life(row, shown_tags=())
+    assert life is not None
+    return life
+
+
+def test_running_records_prove_when_a_job_ran() -> None:
+    records = [
+        {"start_at": MIDNIGHT + 100, "end_at": MIDNIGHT + 200, "start_type": "init_or_rescheduled"},
+        {"start_at": MIDNIGHT + 260, "end_at": MIDNIGHT + 400, "start_type": "restarted"},
+    ]
+    life = _modelarts("Completed", start_time=(MIDNIGHT + 100) * 1000, running_records=records, tasks=["worker-0"])
+    assert [(spell.start - MIDNIGHT, spell.end, spell.status) for spell in life.spells] == [
+        (100, MIDNIGHT + 200, Status.RUNNING),
+        (260, MIDNIGHT + 400, Status.RUNNING),
+        (400, None, Status.SUCCEEDED),
+    ]
+    assert (life.until, life.tasks) == (MIDNIGHT + 400, ("worker-0",))
+
+
+def test_without_records_start_and_duration_do() -> None:
+    life = _modelarts("Terminated", start_time=(MIDNIGHT + 100) * 1000, duration=60_000)
+    assert [(spell.start - MIDNIGHT, spell.status) for spell in life.spells] == [
+        (100, Status.RUNNING),
+        (160, Status.STOPPED),
+    ]
+    assert _modelarts("Pending", start_time=0).spells == ()
+    assert _modelarts("Failed").spells == ()
+    assert _modelarts("Failed").until == MIDNIGHT
+
+
+def _told(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
+    arrays = Arrays(life, now)
+    payload = {"metrics": [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]}
+    (track,) = arrays.add("worker-0", payload)
+    return list(zip(track.times, track.values, strict=True)), dict(arrays.dropped)
+
+
+def test_arrays_begin_with_the_job() -> None:
+    life = _modelarts("Completed", start_time=(MIDNIGHT + 7) * 1000, duration=180_000)
+    pairs, dropped = _told(life, 0.0, [-1, 50, 102, 103, 5])
+    # A minute is dated to its end; 102 % is rounding of an unbounded CPU; the last two lie beyond the end.
+    assert pairs == [(MIDNIGHT + 127, 0.5), (MIDNIGHT + 187, 1.0)]
+    assert dropped == {"undated": 2}
+
+
+def test_arrays_of_three_days_end_with_the_job() -> None:
+    life = _modelarts("Running", start_time=MIDNIGHT * 1000)
+    now = MIDNIGHT + 60 * (MOST_MINUTES + 100)
+    pairs, _ = _told(life, now, [10.0] * MOST_MINUTES)
+    assert (pairs[0][0], pairs[-1][0]) == (MIDNIGHT + 60 * 101, now)
+    shorter, _ = _told(life, now, [10.0] * 50)
+    assert (shorter[0][0], shorter[-1][0]) == (MIDNIGHT + 60, MIDNIGHT + 3000)
+
+
+def test_what_cannot_be_true_is_counted() -> None:
+    life = _modelarts("Completed", start_time=MIDNIGHT * 1000, duration=600_000)
+    pairs, dropped = _told(life, 0.0, [-5, "nan", "12.5", None, True, "x"])
+    assert pairs == [(MIDNIGHT + 180, 0.125)]
+    assert dropped == {"out_of_range": 2, "malformed": 3}
+
+
+# Whole answers.
+
+
+def _values(out: Path, family: str) -> dict[tuple[str, ...], dict[int, float]]:
+    found: dict[tuple[str, ...], dict[int, float]] = {}
+    for path in out.glob("*.om"):
+        for name, labels, value, at in samples(path):
+            if name == f"trainfleet_{family}":
+                key = tuple(labels[label] for label in ("job_id", "pod_id", "device", "pool_id") if label in labels)
+                found.setdefault(key, {})[at] = float(value)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_cards_are_those_of_their_pods(cloud: str, tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", EVENING)
+        cards = _values(tmp_path / "out", "device_utilization_ratio")
+        compared = 0
+        at = EVENING.end - 1800
+        for job in rig.jobs():
+            for pod, value in truth(cloud, job, "GpuCoreUsage", at).items():
+                own = [
+                    times[at]
+                    for (job_id, pod_id, _), times in cards.items()
+                    if (job_id, pod_id) == (job.job_id, pod) and at in times
+                ]
+                if own:
+                    assert fmean(own) == pytest.approx(value / 100, abs=0.002)
+                    compared += 1
+        assert compared >= 3
+
+    simulated(cloud, work, tmp_path)
+
+
+def test_pools_use_what_their_pods_use(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", EVENING)
+        power = _values(tmp_path / "out", "pool_accelerator_power_watts")
+        at = EVENING.end - 1800
+        found = 0
+        for pool in rig.simulator.world.pools.values():
+            if (pool.spec.pool_id,) not in power:
+                continue
+            family = {each.spec.pool_id for each in rig.simulator.world.family(pool.spec.pool_id)}
+            nodes = sum(len(each.nodes) for each in rig.simulator.world.family(pool.spec.pool_id))
+            watts = nodes * 8 * 62.0 + sum(
+                3.4 * pod.role.cards * value
+                for job in rig.simulator.world.jobs.values()
+                if job.draft.pool_id in family
+                for pod in pods_at(job, at)
+                if (value := truth("pai", job, "GpuCoreUsage", at).get(pod.pod_id)) is not None
+            )
+            assert power[pool.spec.pool_id,][at] == pytest.approx(watts, rel=1e-3)
+            found += 1
+        assert found >= 2
+
+    simulated("pai", work, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "all", EVENING)
+        job = next(job for job in rig.jobs() if job.running and job.running < EVENING.start and job.live)
+        await rig.backfill(tmp_path / "one", EVENING, job_id=job.job_id)
+        everything = _values(tmp_path / "all", "job_cpu_utilization_ratio")
+        assert _values(tmp_path / "one", "job_cpu_utilization_ratio") == {(job.job_id,): everything[job.job_id,]}
+        assert not _values(tmp_path / "one", "pool_accelerator_power_watts")
+        assert bool(_values(tmp_path / "all", "pool_accelerator_power_watts")) is (cloud == "pai")
+        for _ in range(2):  # the same command comes to the same end
+            with pytest.raises(StartError, match=r"^--job: 'dlc-that-never-was' is not known to provider sim-"):
+                await rig.backfill(tmp_path / "none", EVENING, job_id="dlc-that-never-was")
+        assert not list((tmp_path / "none").glob("*.om"))
+        assert not any("not known to the cloud any more" in line for line in rig.told)
+
+    simulated(cloud, work, tmp_path)
+
+
+def test_the_config_s_filter_and_denied_families_hold(tmp_path: Path) -> None:
+    def change(text: str) -> str:
+        text = text.replace(
+            "    job_labels:", "    deny: [trainfleet_device_*, trainfleet_job_status]\n    job_labels:"
+        )
+        return text.replace("    collectors:\n", "    jobs:\n      include: {name: ['asr-.*']}\n    collectors:\n", 1)
+
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", EVENING)
+        names = {job.job_id: job.draft.name for job in rig.jobs()}
+        shown = {names[key[0]] for key in _values(tmp_path / "out", "job_info")}
+        assert {"asr-hangs", "asr-steady"} <= shown
+        assert all(name.startswith("asr-") for name in shown)
+        assert not _values(tmp_path / "out", "device_utilization_ratio")
+        assert not _values(tmp_path / "out", "job_status")
+        assert _values(tmp_path / "out", "job_platform_status")
+
+    simulated("pai", work, tmp_path, change=change)
+
+
+def test_dlc_metrics_are_read_job_by_job(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 900))
+        at = EVENING.start + 600
+        job_values, pod_values = (
+            {
+                key: times[at]
+                for key, times in _values(tmp_path / "out", f"{level}_cpu_utilization_ratio").items()
+                if at in times
+            }
+            for level in ("job", "pod")
+        )
+        compared = 0
+        for job in rig.jobs():
+            pods = truth("pai", job, "CpuCoreUsage", at)
+            if (job.job_id,) in job_values and pods:
+                assert job_values[job.job_id,] == pytest.approx(fmean(pods.values()) / 100, rel=1e-4)
+                for pod, value in pods.items():
+                    assert pod_values[job.job_id, pod] == pytest.approx(value / 100, rel=1e-4)
+                compared += 1
+        assert compared >= 3
+        sources = {
+            labels["source"]
+            for path in (tmp_path / "out").glob("*.om")
+            for name, labels, _, _ in samples(path)
+            if name == "trainfleet_job_usage_info"
+        }
+        assert sources == {"dlc_metrics"}
+        assert not any(
+            "DescribeMetricList" in calls for calls in rig.simulator._cloud.truth.tell(0.0)["calls"].values()
+        )
+
+    simulated(
+        "pai",
+        work,
+        tmp_path,
+        change=lambda text: text.replace("usage: {interval: 15s}", "usage: {interval: 15s, source: dlc_metrics}"),
+    )
+
+
+def test_without_aom_task_metrics_serve_all(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        rig.simulator.aom.refused = True
+        await rig.backfill(tmp_path / "out", EVENING)
+        assert rig.simulator.aom.refused
+        running = {job.job_id for job in rig.jobs() if job.running and job.running < EVENING.end - 900 and job.live}
+        assert len(running) >= 7
+        for family in ("job_usage_info", "job_cpu_utilization_ratio"):
+            assert {job_id for (job_id,), times in _values(tmp_path / "out", family).items() if times} >= running
+        assert not _values(tmp_path / "out", "device_utilization_ratio")
+
+    simulated("modelarts", work, tmp_path)
+
+
+@pytest.mark.long
+def test_a_job_whose_accelerators_aom_lacks_has_one_source(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        rig.simulator.aom.hidden.add("ma_container_npu_util")
+        await rig.backfill(tmp_path / "out", EVENING)
+        rows: dict[str, set[str]] = {}
+        for path in (tmp_path / "out").glob("*.om"):
+            for name, labels, _, _ in samples(path):
+                if name == "trainfleet_job_usage_info":
+                    rows.setdefault(labels["job_id"], set()).add(labels["source"])
+        assert {"aom"} in rows.values()
+        assert {"task_metrics"} in rows.values()
+        assert all(len(sources) == 1 for sources in rows.values())
+
+    simulated("modelarts", work, tmp_path)
+
+
+@pytest.mark.long
+def test_answers_that_are_too_large_are_asked_for_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, refused = AomApi.query_range, []
+
+    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> list[Any]:
+        if end - start > 1200:
+            refused.append(promql)
+            raise BadAnswer("the answer is over the limit of 64 MiB")
+        return await real(self, promql, start=start, end=end, step=step, deadline=deadline)
+
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "whole", EVENING)
+        monkeypatch.setattr(AomApi, "query_range", query_range)
+        await rig.backfill(tmp_path / "parts", EVENING)
+        (whole,), (parts,) = (tmp_path / "whole").glob("*.om"), (tmp_path / "parts").glob("*.om")
+        assert refused
+        assert whole.read_bytes() == parts.read_bytes()
+
+    simulated("modelarts", work, tmp_path)
+
+
+# Budgets and secrets.
+
+
+def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    now = '{"provider": "sim-pai-hangzhou", "api": "cloudmonitor", "month": "2026-01", "calls": 10}'
+    state.write_text(f'{{"version": 1, "spent": [{now}]}}', "utf-8")
+
+    def change(text: str) -> str:
+        text = text.replace("global:\n", f"global:\n  state_file: {state}\n")
+        return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 40}\n")
+
+    async def work(rig: Rig) -> None:
+        with pytest.raises(Unfinished, match=r"monthly_calls\) are spent.*0 of 1 day.*the same command goes on"):
+            await rig.backfill(tmp_path / "out", EVENING)
+        assert "the month's budget of cloudmonitor has" in rig.told[-1]
+        assert "(the rest has to wait for the next month)" in rig.told[-1]
+        assert not list((tmp_path / "out").glob("*.om"))
+        spent = read_state(state)[Holder("provider", rig.provider), "cloudmonitor"]
+        assert list(spent.values()) == [40]
+        calls = rig.simulator._cloud.truth.tell(0.0)["calls"]["cloudmonitor"]
+        assert sum(sum(outcomes.values()) for outcomes in calls.values()) == 30
+
+    simulated("pai", work, tmp_path, change=change)
+
+
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 600))
+        spool = tmp_path / "out" / f".backfill-{rig.provider}.sqlite"
+        with sqlite3.connect(spool) as opened:
+            assert opened.execute("SELECT count(*) FROM lives").fetchone()[0] > 2
+        opened.close()
+        written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
+        for secret in (*PLANTED_SECRETS, ACCESS_KEY_SECRET):
+            assert secret.encode() not in written
+
+    simulated(cloud, work, tmp_path)
+
+
+def test_every_platform_of_ours_has_a_past() -> None:
+    assert all(platform.history is not None for platform in installed_platforms().values())

@@ -1,0 +1,75 @@
+"""The command line: what it refuses, in one message that says where and what; what it prints."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.backfill.rig import loaded
+from trainfleet_exporter import cli
+from trainfleet_exporter.backfill.command import Wish, fault_in
+from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.registry import Platform, installed_platforms
+
+CONFIG = """\
+providers:
+  - {name: pai, platform: alibaba_pai, region: cn-hangzhou, credentials: {access_key_id: a, access_key_secret: b}}
+"""
+
+
+def _run(tmp_path: Path, *flags: str, provider: str = "pai") -> int:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    given = [f"--config.file={path}", f"--provider={provider}", f"--out={tmp_path / 'out'}", *flags]
+    try:
+        return cli.main(["backfill", *given])
+    except SystemExit as error:
+        return int(str(error.code))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--from=yesterday", "--to=2026-01-02"], "argument --from: 'yesterday': a date such as 2026-11-20, or a time"),
+        (["--from=2026-01-02", "--to=2026-01-02T10:00:00"], "argument --to: '2026-01-02T10:00:00': a date such as"),
+        (["--from=2026-01-02", "--to=2026-01-02"], "--to: must be later than --from"),
+        (["--from=2026-01-02", "--to=2026-01-03", "--label=job_id=x"], "a label that the exporter itself gives"),
+        (["--from=2026-01-02", "--to=2026-01-03", "--label=x"], "name=value is allowed"),
+        (["--from=0202-11-20", "--to=2026-01-02"], "--from: must not be before 2018-01-01T00:00:00Z: no cloud tells"),
+        (["--from=0001-01-01T00:00+14:00", "--to=2026-01-02"], "--from: must not be before 2018-01-01T00:00:00Z: no"),
+        (["--from=2026-01-02"], "the following arguments are required: --to"),
+    ],
+)
+def test_bad_flags(flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, *flags) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_provider_is_told_which_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, "--from=2026-01-02", "--to=2026-01-03", provider="huawei") == 2
+    assert "--provider: 'huawei' is not in the config; it has: pai" in capsys.readouterr().err
+
+
+def test_what_has_not_settled_yet_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    soon = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
+    assert _run(tmp_path, "--from=2026-01-02", f"--to={soon}") == 2
+    assert "--to: readings settle for 15 minutes before they are written for good:" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    assert _run(tmp_path, "--from=2026-01-02", "--to=2026-01-03") == 1
+    assert f"--out: {tmp_path / 'out'}: " in capsys.readouterr().err
+
+
+def test_a_platform_without_a_past_is_told(tmp_path: Path) -> None:
+    config, (platform, *_) = loaded(CONFIG, tmp_path), installed_platforms().values()
+    without = Platform(name=platform.name, config=platform.config, build=platform.build)
+    wish = Wish(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)
+    assert fault_in(wish, config, {"alibaba_pai": without}, 2e9) == (
+        "--provider: platform alibaba_pai tells nothing of the past, so that there is nothing to backfill"
+    )
+    assert fault_in(wish, config, installed_platforms(), 2e9) == ""

@@ -1,0 +1,277 @@
+"""Answers about the past that are odd: they lack a job, a day, an end, a point, or tell more than was asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from trainfleet_exporter.errors import RequestRefused
+from trainfleet_exporter.model import Job, JobUsage
+from trainfleet_exporter.providers.alibaba_pai import history as alibaba_pai_history
+from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, dated_readings
+from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
+from trainfleet_exporter.providers.alibaba_pai.past_points import Points
+from trainfleet_exporter.providers.dated import whole
+from trainfleet_exporter.providers.history import DAY, Life, Range
+from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
+from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
+from trainfleet_exporter.simulator.modelarts import promql
+
+EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+
+
+# ModelArts: AOM, and task metrics in its place.
+
+
+def _sources(path: Path) -> dict[str, str]:
+    """By job that has CPU readings in a file, where its readings are from."""
+    found: dict[str, str] = {}
+    with_cpu = set()
+    for name, labels, _, _ in samples(path):
+        if name == "trainfleet_job_usage_info":
+            assert found.setdefault(labels["job_id"], labels["source"]) == labels["source"]
+        with_cpu |= {labels["job_id"]} if name == "trainfleet_job_cpu_utilization_ratio" else set()
+    assert found.keys() == with_cpu
+    return found
+
+
+@pytest.mark.long
+def test_aom_is_believed_on_days_of_which_task_metrics_tell_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ModelArtsApi.task_metrics
+    started: dict[str, float] = {}
+
+    async def of_the_first_day(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
+        answer = await real(self, job_id, task, deadline=deadline)
+        minutes = min(max(0, int(MIDNIGHT + DAY - started[job_id]) // 60 - 1), MOST_MINUTES - 1)
+        rows = [{**row, "value": row["value"][:minutes]} for row in answer.get("metrics", [])]
+        return {**answer, "metrics": [row for row in rows if row["value"]]}
+
+    async def nothing(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
+        return {}
+
+    async def work(rig: Rig) -> None:
+        at_midnight = Range(EVENING.end - 1200, EVENING.end + 1200)
+        started.update({job.job_id: job.running for job in rig.jobs() if job.running})
+        await rig.backfill(tmp_path / "all", at_midnight)
+        everything = [_sources(path) for path in sorted((tmp_path / "all").glob("*.om"))]
+        of_aom = [{job_id for job_id, source in day.items() if source == "aom"} for day in everything]
+        assert all(len(jobs) >= 4 for jobs in of_aom)
+        rig.simulator.aom.hidden.add("ma_container_npu_util")
+        monkeypatch.setattr(ModelArtsApi, "task_metrics", nothing)
+        await rig.backfill(tmp_path / "nothing", at_midnight)
+        found = [_sources(path) for path in sorted((tmp_path / "nothing").glob("*.om"))]
+        assert found == [dict.fromkeys(jobs, "aom") for jobs in of_aom]
+        monkeypatch.setattr(ModelArtsApi, "task_metrics", of_the_first_day)
+        await rig.backfill(tmp_path / "one", at_midnight)
+        first, second = [_sources(path) for path in sorted((tmp_path / "one").glob("*.om"))]
+        assert first.keys() == everything[0].keys()
+        assert sorted(first.values()).count("task_metrics") > sorted(everything[0].values()).count("task_metrics")
+        assert second == dict.fromkeys(of_aom[1], "aom")
+
+    simulated("modelarts", work, tmp_path)
+
+
+def _steps(*job_ids: str) -> tuple[Steps, Query]:
+    (plan,) = plans(["ma_container_cpu_util"], {})
+    lives = {job_id: Life(job=Job(job_id=job_id, started=float(MIDNIGHT))) for job_id in job_ids}
+    return Steps(plan, lives, Range(MIDNIGHT, MIDNIGHT + DAY)), plan.queries[0]
+
+
+def _series(job_id: str, *values: list[Any]) -> dict[str, Any]:
+    return {"metric": {"service_id": job_id, "pod": "p"}, "values": [*values]}
+
+
+def test_jobs_that_are_not_wanted_are_not_held() -> None:
+    steps, query = _steps("a")
+    pairs = [[MIDNIGHT + 60 * minute, "50"] for minute in range(10)]
+    steps.add(query, [_series("a", *pairs), _series("b", *pairs), _series("", *pairs)])
+    assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
+    assert all(len(rows) == 1 for rows in steps._rows.values())
+    tracks = list(steps.tracks(tells_source=True))
+    assert {track.keys[0] for track in tracks} == {"a"}
+    assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
+
+
+def test_a_time_that_is_no_number_costs_its_pair_alone() -> None:
+    steps, query = _steps("a")
+    odd: list[list[Any]] = [
+        [math.nan, "50"],
+        [math.inf, "50"],
+        [-math.inf, "50"],
+        ["0", "50"],
+        [True, "50"],
+        [10**400, ""],
+    ]
+    steps.add(query, [_series("a", *odd, [MIDNIGHT + 60, "50"])])
+    assert dict(steps.dropped) == {"malformed": 5}
+    (track,) = [track for track in steps.tracks(tells_source=False) if track.of is JobUsage]
+    assert list(zip(track.times, track.values, strict=True)) == [(MIDNIGHT + 60, 0.5)]
+
+
+@pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
+def test_jobs_are_named_as_they_are(odd: str) -> None:
+    read = promql.read(Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ["plain-1", odd]))
+    matcher = read.matchers[-1]
+    assert matcher.label == "service_id"
+    assert matcher.fits("plain-1")
+    assert matcher.fits(odd)
+    assert not matcher.fits("a")
+    assert not matcher.fits("jx1")
+    assert r',service_id=~"a\"b"}' in Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ['a"b'])
+
+
+def _of_two(text: str) -> str:
+    return text.replace(
+        "    collectors:\n", "    jobs:\n      include: {name: ['gpu-steady', 'ascend-.*']}\n    collectors:\n", 1
+    )
+
+
+@pytest.mark.parametrize("narrowed", ["by a filter", "to one job", "not"])
+def test_aom_is_asked_for_those_jobs_alone_that_are_wanted(
+    narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = AomApi.query_range
+    told: set[str] = set()
+    names = 0
+    refuses = False
+
+    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> list[Any]:
+        nonlocal names
+        names += "=~" in promql
+        if refuses and "=~" in promql:
+            raise RequestRefused("parse error", status=400, code="bad_data")
+        series = await real(self, promql, start=start, end=end, step=step, deadline=deadline)
+        told.update(row["metric"].get("service_id", "") for row in series)
+        return series
+
+    async def work(rig: Rig) -> None:
+        nonlocal refuses
+        monkeypatch.setattr(AomApi, "query_range", query_range)
+        short = Range(EVENING.end - 1200, EVENING.end)
+        one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
+        chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}
+        await rig.backfill(tmp_path / "some", short, **chosen)
+        (some,) = (tmp_path / "some").glob("*.om")
+        with_aom = {job_id for job_id, source in _sources(some).items() if source == "aom"}
+        if narrowed == "not":
+            assert told >= with_aom
+            assert not names
+            return
+        assert told == with_aom
+        assert len(with_aom) == (2 if narrowed == "by a filter" else 1)
+        refuses = True
+        await rig.backfill(tmp_path / "refused", short, **chosen)
+        (refused,) = (tmp_path / "refused").glob("*.om")
+        assert told > with_aom
+        assert refused.read_bytes() == some.read_bytes()
+
+    change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
+    simulated("modelarts", work, tmp_path, change=change)
+
+
+# PAI: one job, points, periods.
+
+
+def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = PaiApi.list_jobs
+    asked: list[str] = []
+
+    async def list_jobs(self: PaiApi, query: dict[str, str], **more: Any) -> Any:
+        assert query["JobIds"]
+        asked.append(query["WorkspaceId"])  # always sent: what an answer without it holds is not proven
+        return await real(self, query, **more)
+
+    async def work(rig: Rig) -> None:
+        monkeypatch.setattr(PaiApi, "list_jobs", list_jobs)
+        job = next(job for job in rig.jobs() if job.draft.name == "asr-steady")
+        short = Range(EVENING.end - 600, EVENING.end)
+        await rig.backfill(tmp_path / "out", short, job_id=job.job_id)
+        assert len(asked) == len(set(asked)) >= 3
+        (path,) = (tmp_path / "out").glob("*.om")
+        found = list(samples(path))
+        assert {labels.get("job_id") for _, labels, _, _ in found} == {job.job_id}
+
+    simulated("pai", work, tmp_path)
+
+
+@pytest.mark.parametrize(("days_kept", "step"), [(31, 60), (0, 300)])
+def test_dlc_metrics_tell_every_five_minutes_of_days_that_are_old(
+    days_kept: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alibaba_pai_history, "_MINUTES_KEPT", days_kept * DAY)
+
+    async def work(rig: Rig) -> None:
+        steady = next(job for job in rig.jobs() if job.draft.name == "llm-pretrain-70b")
+        await rig.backfill(tmp_path / "out", Range(EVENING.end - 1800, EVENING.end), job_id=steady.job_id)
+        (path,) = (tmp_path / "out").glob("*.om")
+        times = [at for name, _, _, at in samples(path) if name == "trainfleet_job_cpu_utilization_ratio"]
+        assert times == list(range(EVENING.end - 1800, EVENING.end, step))
+
+    simulated(
+        "pai",
+        work,
+        tmp_path,
+        change=lambda text: text.replace("usage: {interval: 15s}", "usage: {interval: 15s, source: dlc_metrics}"),
+    )
+
+
+def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
+    network = next(each for each in METRIC_TYPES if each.name == "NetworkInputRate")
+    day = Range(MIDNIGHT, MIDNIGHT + DAY)
+
+    def told(*odd: Any) -> tuple[list[int], dict[str, int]]:
+        """The minutes in which two pods have a sum, where one has these points in place of its tenth."""
+        points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
+        pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
+        found, dropped, spoiled = dated_readings({"PodMetrics": pods}, network, job_id="j", within=day)
+        sums = whole(list(found.values()), is_ratio=False, goes_on=day.end, spoiled=spoiled)
+        assert set(sums.values) <= {2e6}
+        return [(time - MIDNIGHT) // 60 for time in sums.times], +dropped
+
+    at = (MIDNIGHT + 600) * 1000
+    others = [minute for minute in range(1440) if minute != 10]
+    for value in (None, "x", True, [1.0]):
+        assert told({"Time": at, "Value": value}) == (others, {"malformed": 1})
+    assert told({"Time": at}) == (others, {"malformed": 1})
+    assert told({"Time": at, "Value": -1.0}) == (others, {"out_of_range": 1})
+    # Nobody knows in which minute it is lacking.
+    assert told({"Time": None, "Value": 1.0}) == ([], {"malformed": 1})
+    assert told("nonsense") == ([], {"malformed": 1})
+    assert told({"Time": at - 10**12, "Value": None}) == (others, {"malformed": 1})
+
+
+def test_a_point_of_cloudmonitor_without_a_value_costs_a_sum_its_minute_alone() -> None:
+    name = "POD_NETWORK_RECEIVE_RATE"
+    found, _ = feeds({name: Metric(name, "B/s")}, JOB_FAMILIES, {})
+    feed = found[name]
+    assert {target.family.level for target in feed.targets} == {"job", "pod"}
+    runs = Range(MIDNIGHT, MIDNIGHT + DAY)
+
+    def told(**odd: Any) -> tuple[list[int], dict[str, int]]:
+        points = Points(feed, lambda point: "j", lambda owner: runs)
+        for pod in ("a", "b"):
+            for minute in range(20):
+                point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
+                points.take([{**point, **odd} if (pod, minute) == ("b", 10) else point])
+        tracks = list(points.tracks(runs, source="cloudmonitor", tells_source=False))
+        minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
+        return minutes, +points.dropped
+
+    others = [minute for minute in range(20) if minute != 10]
+    assert told() == (list(range(20)), {})
+    assert told(Average=None) == (others, {"malformed": 1})
+    assert told(Average="x") == (others, {"malformed": 1})
+    assert told(podId="") == ([], {"malformed": 1})
+    assert told(timestamp=None) == ([], {"malformed": 1})

@@ -1,0 +1,70 @@
+"""No job is lost between lists that are asked for one after another, nor is a list that is refused an empty one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from trainfleet_exporter.backfill.work import Unfinished
+from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.huawei_modelarts.translate import LIVE_PHASES
+from trainfleet_exporter.simulator.faults import Fault
+
+EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs"}
+RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost"}
+LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(LIVE_PHASES)}}
+
+
+def _jobs(folder: Path) -> set[str]:
+    (path,) = folder.glob("*.om")
+    return {labels["job_id"] for family, labels, _, _ in samples(path) if family == "trainfleet_job_info"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_whoever_ends_before_the_command_is_given_again_is_found(cloud: str, tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault({"operation": LISTS[cloud], **LIVE[cloud]}, kind="server_error"))
+        with pytest.raises(Unfinished, match="not all jobs could be found"):
+            await rig.backfill(tmp_path / "out", EVENING)
+        first = time.time()
+        rig.simulator.faults.clear()
+        await asyncio.sleep(24 * 3600)
+        await rig.backfill(tmp_path / "whole", EVENING)
+        ended = {
+            job.job_id
+            for job in rig.jobs()
+            if job.running is not None and job.running < EVENING.end and job.finished is not None
+            if job.finished > first
+        }
+        assert ended  # who ran in the range, was alive at the first try and is not any more
+        await rig.backfill(tmp_path / "out", EVENING)
+        assert ended <= _jobs(tmp_path / "out")
+        assert _jobs(tmp_path / "out") == _jobs(tmp_path / "whole")
+
+    simulated(cloud, work, tmp_path, hours=24.4)
+
+
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        rig.simulator.faults.add(_not_found(LISTS[cloud]))
+        with pytest.raises(Unfinished, match="not all jobs could be found"):
+            await rig.backfill(tmp_path / "out", EVENING)
+        rig.simulator.faults.clear()
+        rig.simulator.faults.add(_not_found(RANGES[cloud]))
+        with pytest.raises(Unfinished, match=r"failures in a row, .*404"):
+            await rig.backfill(tmp_path / "out", EVENING)
+        assert not list((tmp_path / "out").glob("*.om"))
+
+    simulated(cloud, work, tmp_path)
+
+
+def _not_found(operation: str, **match: Any) -> Fault:
+    return Fault({"operation": operation, **match}, kind="not_found")
