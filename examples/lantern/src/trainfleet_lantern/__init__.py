@@ -1,0 +1,1 @@
+"""Lantern Cloud, which is invented, as a platform of trainfleet-exporter."""

@@ -1,0 +1,67 @@
+"""What a provider of platform `lantern` may say in the config file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainfleet_exporter.config import Collector, ProviderConfig, Section
+from trainfleet_exporter.config.kinds import Duration, Endpoint, SecretText
+
+
+class Credentials(Section):
+    """Who asks."""
+
+    token: SecretText
+    """The token of a service account, or `token_file`."""
+
+
+class Endpoints(Section):
+    """Addresses in place of those made from the region."""
+
+    lantern: Endpoint | None = None
+    """The one API that there is."""
+
+
+class JobCounts(Collector):
+    """Finished jobs by state."""
+
+    interval: Duration | None = 300.0
+
+
+class Collectors(Section):
+    """Which collectors run, and how often."""
+
+    jobs: Collector = Collector()
+    """Live jobs and how they end. `usage` needs it."""
+    job_counts: JobCounts = JobCounts()
+    """Finished jobs by state."""
+    usage: Collector = Collector()
+    """How much jobs use of what they have."""
+    pools: Collector = Collector()
+    """Pools: what they have, and what is given out."""
+
+
+class LanternConfig(ProviderConfig):
+    """One account of Lantern Cloud."""
+
+    apis = ("lantern",)
+
+    credentials: Credentials
+    """Who asks."""
+    endpoints: Endpoints = Endpoints()
+    """Addresses in place of the public ones."""
+    collectors: Collectors = Collectors()
+    """Which collectors run, and how often."""
+
+    def endpoint(self) -> str:
+        """The base URL of the API."""
+        return self.endpoints.lantern or f"https://{self.region}.api.lantern.example"
+
+    def given_endpoints(self) -> Mapping[str, str]:
+        return {} if self.endpoints.lantern is None else {"lantern": self.endpoints.lantern}
+
+    def sweeps(self) -> Mapping[str, Collector]:
+        return {name: getattr(self.collectors, name) for name in Collectors.model_fields}
+
+    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
+        return {"jobs": (self.collectors.jobs, {"usage": self.collectors.usage})}

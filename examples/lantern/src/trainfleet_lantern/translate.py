@@ -1,0 +1,122 @@
+"""From Lantern's JSON to the model: pure functions. None is what Lantern did not say; it is never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainfleet_exporter.model import (
+    FINISHED,
+    Accelerators,
+    Job,
+    JobCount,
+    JobUsage,
+    Pool,
+    PoolAmounts,
+    PoolStatus,
+    Status,
+    UsageValues,
+    Workspace,
+)
+from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.quantities import mapping, number, text, utc_time, whole
+
+Row = Mapping[str, Any]
+MIB = 2.0**20
+
+STATUS = {
+    "created": Status.CREATING,
+    "queued": Status.QUEUED,
+    "provisioning": Status.STARTING,
+    "running": Status.RUNNING,
+    "recovering": Status.RESTARTING,
+    "stopping": Status.STOPPING,
+    "succeeded": Status.SUCCEEDED,
+    "failed": Status.FAILED,
+    "cancelled": Status.STOPPED,
+}
+LIVE = tuple((status, word) for word, status in STATUS.items() if status not in FINISHED)
+_HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_POOL_STATUS = {"ready": PoolStatus.READY, "building": PoolStatus.CREATING, "degraded": PoolStatus.ABNORMAL}
+
+
+def status(word: str) -> Status:
+    """What a state of Lantern's is in the words of all clouds."""
+    return STATUS.get(word, Status.UNKNOWN)
+
+
+def workspace(row: Row) -> Workspace | None:
+    """A row of the workspaces' list."""
+    return Workspace(text(row, "id"), text(row, "title"))
+
+
+def job(row: Row, workspace_id: str) -> Job:
+    """A job, as the list and GetJob show it."""
+    found = status(text(row, "state"))
+    cards = whole(mapping(row, "gpus"), "count")
+    return Job(
+        job_id=text(row, "id"),
+        name=text(row, "name"),
+        workspace_id=workspace_id,
+        pool_id=text(row, "pool"),
+        user_name=text(row, "owner"),
+        status=found,
+        platform_status=text(row, "state"),
+        reason=text(row, "reason"),
+        holds_resources=None if found is Status.UNKNOWN else found in _HOLDING,
+        priority=whole(row, "priority"),
+        created=utc_time(row, "created_at"),
+        started=utc_time(row, "started_at"),
+        finished=utc_time(row, "ended_at"),
+        restarts=whole(row, "recoveries"),
+        accelerators=() if cards is None else (Accelerators("gpu", text(mapping(row, "gpus"), "model"), cards),),
+    )
+
+
+def finished_counts(told: Row, workspace_id: str) -> list[JobCount]:
+    """Ended jobs by state. Lantern leaves out the states without jobs, and says so: these are 0."""
+    pairs = [(found, word) for word, found in STATUS.items() if found in FINISHED]
+    pairs += [(Status.UNKNOWN, word) for word in told if word not in STATUS]
+    counts = {word: whole(told, word) if word in told else 0 for _, word in pairs}
+    return [JobCount(workspace_id, found, word, count) for found, word in pairs if (count := counts[word]) is not None]
+
+
+def usage(row: Row) -> JobUsage:
+    """A reading of one job, which Lantern has in percent."""
+    values = UsageValues(
+        cpu=_ratio(row, "cpu_percent", bounded=False),
+        memory=_ratio(row, "memory_percent"),
+        accelerator_utilization=_ratio(row, "gpu_percent"),
+    )
+    return JobUsage(text(row, "job"), values)
+
+
+def pool(row: Row) -> tuple[Pool, PoolAmounts]:
+    """A pool: what it is, what it has and has given out."""
+    gpus, memory = mapping(row, "gpus"), mapping(row, "memory_mib")
+    model, pool_id = text(gpus, "model"), text(row, "id")
+    total, used = whole(gpus, "total"), whole(gpus, "used")
+    return (
+        Pool(
+            pool_id=pool_id,
+            name=text(row, "title"),
+            status=_POOL_STATUS.get(text(row, "state"), PoolStatus.UNKNOWN),
+        ),
+        PoolAmounts(
+            pool_id=pool_id,
+            capacity_memory_bytes=_bytes(memory, "total"),
+            allocated_memory_bytes=_bytes(memory, "used"),
+            capacity_accelerators=() if total is None else (Accelerators("gpu", model, total),),
+            allocated_accelerators=() if used is None else (Accelerators("gpu", model, used),),
+        ),
+    )
+
+
+def _ratio(row: Row, key: str, *, bounded: bool = True) -> float | None:
+    percent = number(row, key)
+    return None if percent is None else believable_ratio(percent / 100, bounded=bounded)
+
+
+def _bytes(row: Row, key: str) -> float | None:
+    amount = number(row, key)
+    return None if amount is None else amount * MIB

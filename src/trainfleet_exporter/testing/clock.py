@@ -1,0 +1,92 @@
+"""Stepped time: an event loop that jumps to its next timer whenever nothing else is left to do.
+
+The wall clock moves with it (time-machine), so that a simulated hour takes as long as its work. Real loopback HTTP
+goes on working: a loop with something readable, or with a call in a thread, does not jump.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any, TypeVar
+
+import time_machine
+
+START = datetime.fromisoformat("2026-01-02T03:04:05+00:00").timestamp()
+
+T = TypeVar("T")
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop: SteppedLoop | None = None
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        loop = self.loop
+        if ready or loop is None or (timeout is not None and timeout <= 0):
+            return ready
+        if loop.thread_calls:
+            return super().select(0.01)
+        if timeout is None:
+            ready = super().select(5)
+            if not ready:
+                raise RuntimeError("nothing will ever wake this loop: a test waits for what cannot come")
+            return ready
+        loop.jump(timeout)
+        return super().select(0)
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """`time()` starts at 0 and jumps; `thread_calls` counts what runs in threads now."""
+
+    def __init__(self, traveller: Any) -> None:
+        self._elapsed = 0.0
+        self._traveller = traveller
+        self.thread_calls = 0
+        selector = _JumpingSelector()
+        super().__init__(selector)
+        selector.loop = self
+
+    def time(self) -> float:
+        return self._elapsed
+
+    def jump(self, seconds: float) -> None:
+        """Move both clocks."""
+        self._elapsed += seconds
+        self._traveller.shift(seconds)
+
+    def run_in_executor(  # type: ignore[override]  # typeshed names every argument type, which none is used for here
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self.thread_calls += 1
+
+        def over(_: Any) -> None:
+            self.thread_calls -= 1
+
+        future.add_done_callback(over)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        # Threads that end are waited for with a timer, which must not be jumped to.
+        self.thread_calls += 1
+        try:
+            if timeout is None:
+                await super().shutdown_default_executor()
+            else:  # Python 3.12 and later
+                await super().shutdown_default_executor(timeout)  # type: ignore[call-arg]  # newer than 3.11
+        finally:
+            self.thread_calls -= 1
+
+
+def run_stepped(main: Callable[[], Coroutine[Any, Any, T]], *, start: float = START) -> T:
+    """Run a coroutine function to its end in stepped time, which begins at the Unix time `start`."""
+    with (
+        time_machine.travel(start, tick=False) as traveller,
+        asyncio.Runner(loop_factory=lambda: SteppedLoop(traveller)) as runner,
+    ):
+        return runner.run(main())

@@ -1,0 +1,96 @@
+"""Which modules of the exporter are open to providers, those within the exporter's own package as well."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trainfleet_exporter.providers.registry import Platform
+
+PUBLIC: Mapping[str, str] = {
+    "trainfleet_exporter.model": "the vocabulary of all clouds",
+    "trainfleet_exporter.errors": "what may be raised",
+    "trainfleet_exporter.quantities": "tolerant reading of fields",
+    "trainfleet_exporter.sealed": "a base of dataclasses that hold secrets",
+    "trainfleet_exporter.slices": "giving way to scrapes in long loops",
+    "trainfleet_exporter.config": "what configs of providers derive from",
+    "trainfleet_exporter.config.kinds": "types of fields",
+    "trainfleet_exporter.config.secrets": "secrets that cannot print themselves",
+    "trainfleet_exporter.config.plain": "keys that are no secrets and look like some",
+    "trainfleet_exporter.config.scalars": "types of fields of your own",
+    "trainfleet_exporter.config.urls": "addresses",
+    "trainfleet_exporter.config.wording": "what is said of faults in a config; `Wording` for those of your own",
+    "trainfleet_exporter.polling": "parts, sweeps, and cycles over jobs",
+    "trainfleet_exporter.transport": "calls, signed and limited",
+    "trainfleet_exporter.transport.body": "decoding of large bodies",
+    "trainfleet_exporter.transport.calls": "the same as of the transport, for those that it is built of",
+    "trainfleet_exporter.providers.registry": "what a platform is",
+    "trainfleet_exporter.providers.way_out": "the transport of a config",
+    "trainfleet_exporter.providers.listing": "lists, page by page until they are whole",
+    "trainfleet_exporter.providers.sweeps": "the sweeps that every cloud has",
+    "trainfleet_exporter.providers.turns": "whose turn it is where not all fits into a poll",
+    "trainfleet_exporter.providers.knowledge": "what collectors know together",
+    "trainfleet_exporter.providers.division": "what is polled here, where several exporters share the work",
+    "trainfleet_exporter.providers.history": "what a cloud tells of the past, for the backfill",
+    "trainfleet_exporter.providers.dated": "dated readings of parts, and what a whole has of them",
+    "trainfleet_exporter.providers.book": "live jobs and how they ended",
+    "trainfleet_exporter.providers.filters": "which jobs have series of their own",
+    "trainfleet_exporter.providers.readings": "ratios that can be true",
+    "trainfleet_exporter.providers.subjects": "what bulk readings are of",
+    "trainfleet_exporter.providers.translated": "rows that need no translating again",
+    "trainfleet_exporter.providers.states": "usual words for the state of a pool",
+    "trainfleet_exporter.providers.lease": "temporary credentials that are renewed in time",
+    "trainfleet_exporter.providers.key_files": "keys in files that rotate",
+}
+"""By module, what it is for."""
+_CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})
+_CLIENT_MODULES = frozenset({"http.client", "urllib.request"})
+_OURS = "trainfleet_exporter"
+
+
+def source_folder(platform: Platform) -> Path:
+    """The folder of a platform's modules: that of the one in which its `build` stands."""
+    file = sys.modules[platform.build.__module__].__file__
+    assert file is not None
+    return Path(file).parent
+
+
+def private_imports(folder: Path) -> list[str]:
+    """Imports of modules that are not public, and of HTTP clients, in the modules of a folder."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        package = _package(folder)
+        for line, module in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if _is_private(module, package):
+                found.append(f"{path.relative_to(folder)}:{line} imports {module}")
+    return found
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and module of each import; `from package import module` may be either, and is told as the package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = [name for name in inner if name in sys.modules]
+            yield from ((node.lineno, name) for name in modules or [node.module])
+
+
+def _package(folder: Path) -> str:
+    """The package that a folder is."""
+    parts = [folder.name]
+    while (folder.parent / "__init__.py").exists():
+        folder = folder.parent
+        parts.insert(0, folder.name)
+    return ".".join(parts)
+
+
+def _is_private(module: str, package: str) -> bool:
+    if module == package or module.startswith(f"{package}."):
+        return False
+    if module.partition(".")[0] in _CLIENTS or module in _CLIENT_MODULES:
+        return True
+    return module.partition(".")[0] == _OURS and module not in PUBLIC

@@ -1,0 +1,81 @@
+"""A scraped page, and how two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from trainfleet_exporter.testing.reading import samples
+
+Key = tuple[str, tuple[tuple[str, str], ...]]
+"""A series: family and sorted labels."""
+_OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
+DATED = frozenset({"trainfleet_job_usage_timestamp_seconds"})
+"""What moves while the clouds stand still."""
+
+
+class Page:
+    """What the clouds' figures were (`shown`), and what the exporter told about itself (`own`)."""
+
+    def __init__(self, text: str) -> None:
+        self.shown: dict[Key, float] = {}
+        self.own: dict[Key, float] = {}
+        for family, labels, value in samples(_labelled(text)):
+            key = (family, tuple(sorted(labels.items())))
+            target = self.own if family.startswith(_OWN) else self.shown
+            assert key not in target, f"twice on the page: {key}"
+            target[key] = value
+
+    def of(self, family: str, **labels: str) -> Iterator[tuple[dict[str, str], float]]:
+        """Samples of one family, of the exporter's own or the clouds', that have these labels."""
+        for (name, pairs), value in (self.own if family.startswith(_OWN) else self.shown).items():
+            if name == family:
+                found = dict(pairs)
+                if labels.items() <= found.items():
+                    yield found, value
+
+    def total(self, family: str, **labels: str) -> float:
+        """The sum over such samples."""
+        return sum(value for _, value in self.of(family, **labels))
+
+
+def _labelled(text: str) -> bytes:
+    """The page without the samples that have no labels, which the strict reader does not take."""
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if not line or "{" in line.partition(" ")[0]).encode()
+
+
+def wrong(now: Page, before: Page) -> list[Key]:
+    """Series that were not there before, or had another value."""
+    return [
+        key
+        for key, value in now.shown.items()
+        if (key not in before.shown or (key[0] not in DATED and value != before.shown[key])) and not _says_nothing(key)
+    ]
+
+
+def _says_nothing(key: Key) -> bool:
+    """A provider is shown with what is known of it, and with nothing for what is not."""
+    return key[0] == "trainfleet_provider_info" and ("project_id", "") in key[1]
+
+
+def missing(now: Page, before: Page) -> list[Key]:
+    """Series that are gone."""
+    return [key for key in before.shown if key not in now.shown]
+
+
+def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:
+    """Those of a provider whose family (without `trainfleet_`) matches one of the globs."""
+    globs = tuple(patterns)
+    return {
+        key
+        for key in keys
+        if ("provider", provider) in key[1]
+        and any(fnmatchcase(key[0].removeprefix("trainfleet_"), glob) for glob in globs)
+    }
+
+
+def words(key: Key) -> str:
+    """A series as it is written, shortened."""
+    labels = ",".join(f"{name}={value[:40]!r}" for name, value in key[1] if name != "provider")
+    return f"{key[0].removeprefix('trainfleet_')}{{{labels}}}"

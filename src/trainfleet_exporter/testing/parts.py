@@ -1,0 +1,338 @@
+"""A part of an answer is replaced whole or not at all; one bad object loses itself only; absent is not zero."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from trainfleet_exporter.model import FINISHED, Status
+from trainfleet_exporter.testing.answers import (
+    REMOVED,
+    change_leaves,
+    change_rows,
+    dumps,
+    holds,
+    is_identity,
+    lists,
+    tells_total,
+)
+from trainfleet_exporter.testing.case import ProviderCase, complain
+from trainfleet_exporter.testing.contract import untrue_numbers
+from trainfleet_exporter.testing.faults import ERRORS, SUCCESS
+from trainfleet_exporter.testing.gateway import Answer, Arrival, Spoil
+from trainfleet_exporter.testing.page import Key, Page, missing, words, wrong
+from trainfleet_exporter.testing.stage import KEPT_POLLS, Stage
+
+_WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
+_NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
+_COUNTS = (
+    "trainfleet_jobs",
+    "trainfleet_jobs_finished_total",
+    "trainfleet_job_pods",
+    "trainfleet_job_replaced_pods",
+    "trainfleet_pool_nodes",
+    "trainfleet_pool_workloads",
+)
+"""Families that count objects: of none there are 0."""
+_STATUS, _ENDED = "trainfleet_job_status", "trainfleet_jobs_finished_total"
+
+
+class PartChecks(ProviderCase):
+    """What may be published of an answer that lacks something."""
+
+    def test_part_a_page_that_fails_fails_its_list(self) -> None:
+        """After the first page of a list there comes a 500."""
+        several = Counter(arrival.operation for arrival in self.good.steady)
+        paged = [name for name in self.good.chosen(self.faulted) if several[name] > 2]
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                for operation in paged:
+                    stage.gateway.spoil = _after_the_first(operation)
+                    await stage.polls(1)
+                    await self._nothing_new(stage, before, operation, "a page behind the first one fails")
+                    stage.gateway.spoil = lambda arrival, answer: None
+                    await stage.polls(self.recovery_polls + 1)
+
+        complain(
+            ["no operation is called more than once in a poll"] * (not paged),
+            "let the pretend cloud have several workspaces, and lists of several pages",
+        )
+        self.play(main)
+
+    def test_part_a_list_that_lacks_rows_is_not_taken(self) -> None:
+        """A list says how many rows it has, and half of them do not come."""
+        told = [
+            operation
+            for operation in self.good.chosen(self.faulted)
+            if any(map(tells_total, self.good.payloads.get(operation, [])))
+        ]
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                for operation in told:
+                    stage.gateway.spoil = _Half(operation)
+                    await stage.polls(1)
+                    await self._nothing_new(stage, before, operation, "the list lacks half of its rows")
+                    stage.gateway.spoil = lambda arrival, answer: None
+                    await stage.polls(self.recovery_polls + 1)
+
+        if told:
+            self.play(main)
+
+    def test_part_one_malformed_row_loses_itself_only(self) -> None:
+        """One row of each list is no object, or its values are of other types: the others are as they were."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                job_id = max(stage.cloud.live_jobs())
+                for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
+                    stage.gateway.spoil = _with_row(job_id, odd)
+                    await stage.polls(1)
+                    now = await stage.scrape()
+                    lost = [key for key in missing(now, before) if not _is_of(key, job_id)]
+                    untrue = [key for key in wrong(now, before) if not _is_of(key, job_id) and key[0] not in _COUNTS]
+                    complaints = [f"lost with it: {words(key)}" for key in lost if key[0] not in _COUNTS]
+                    complaints += [f"changed with it: {words(key)}" for key in untrue]
+                    complaints += [
+                        f"{labels['collector']} fails for one row" for labels, value in now.of(SUCCESS) if not value
+                    ]
+                    if now.total(ERRORS, reason="internal"):
+                        complaints.append("it raises what it should not")
+                    complain(
+                        [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
+                        "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
+                    )
+                    stage.gateway.spoil = lambda arrival, answer: None
+                    await stage.polls(self.recovery_polls + 1)
+
+        self.play(main)
+
+    def test_part_what_is_not_told_is_absent(self) -> None:
+        """Rows without any of their numbers and times: no series becomes 0 for that."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                stage.gateway.spoil = _without_numbers
+                await stage.polls(3)
+                now = await stage.scrape()
+                usual = self.good.page.shown
+                complain(
+                    [
+                        f"{words(key)} is 0, and nobody says so"
+                        for key, value in now.shown.items()
+                        if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
+                    ],
+                    "read numbers by quantities.py, and leave None as it is: never `or 0`, never .get(key, 0)",
+                )
+                complain(untrue_numbers(now), "leave out what is not told")
+
+        self.play(main)
+
+    def test_part_what_vanished_goes(self) -> None:
+        """A job that was deleted has no series any more, and the others are as they were."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                job_id = min(stage.cloud.live_jobs())
+                stage.cloud.forget(job_id)
+                await stage.polls(KEPT_POLLS + 2)
+                now = await stage.scrape()
+                complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
+                complaints += [
+                    f"gone with it: {words(key)}"
+                    for key in missing(now, before)
+                    if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
+                ]
+                complaints += [f"{labels['collector']} fails" for labels, value in now.of(SUCCESS) if not value]
+                complain(
+                    complaints, "publish each part anew, of what this poll found; look up the missing by their ids"
+                )
+
+        self.play(main)
+
+    def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
+        """Jobs that left the lists of the live ones, for they ended: each is counted once, and shown as it ended."""
+        told_as = {status: word for word, status in reversed(list(self.statuses.items())) if status in FINISHED}
+        live = sorted(self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item))
+        ends = {job_id: status for (job_id, _), status in zip(live, told_as, strict=False)}
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                for job_id, status in ends.items():
+                    stage.cloud.end(job_id, told_as[status])
+                await stage.polls(self.recovery_polls + 2)
+                now = await stage.scrape()
+                complaints = []
+                for job_id, status in ends.items():
+                    found = [labels["status"] for labels, value in now.of(_STATUS, job_id=job_id) if value]
+                    if found != [str(status)]:
+                        complaints.append(
+                            f"job {job_id} ended as {told_as[status]!r} and is shown as {found or 'nothing'}"
+                        )
+                for status in told_as:
+                    counted = now.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
+                    ended = list(ends.values()).count(status)
+                    if counted != ended:
+                        complaints.append(f"{counted:.0f} more jobs are counted as {status}, where {ended} ended so")
+                for word, status in self.statuses.items():
+                    lives = status not in FINISHED
+                    known = [value for _, value in now.of("trainfleet_jobs", platform_status=word)]
+                    true = list(stage.cloud.live_jobs().values()).count(word)
+                    if lives and known and sum(known) != true:
+                        complaints.append(f"{sum(known):.0f} jobs are counted as {word!r}, where the cloud has {true}")
+                complaints += [f"{labels['collector']} fails" for labels, value in now.of(SUCCESS) if not value]
+                complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
+
+        self.play(main)
+
+    def test_part_a_job_of_two_lists_is_shown_once(self) -> None:
+        """Another list has a job's row as well, as when it is moved: series may stand on a page only once."""
+
+        homes = {
+            labels["job_id"]: labels["workspace_id"]
+            for labels, _ in self.good.page.of("trainfleet_job_info")
+            if labels["job_id"] in self.good.truth
+        }
+        job_id = min(homes)
+        others = sorted(other for other, home in homes.items() if home != homes[job_id])
+        if not others:
+            pytest.skip("all jobs are in one workspace")
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(1)
+                stage.gateway.spoil = _Elsewhere(job_id, others[0])
+                try:
+                    for _ in range(3):
+                        await stage.polls(1)
+                        page = await stage.scrape()
+                except AssertionError as error:  # the page has a series twice
+                    complain([str(error)], _ONE_OWNER)
+                    raise
+                states = [labels for labels, value in page.of("trainfleet_job_status", job_id=job_id) if value]
+                rows = list(page.of("trainfleet_job_info", job_id=job_id))
+                complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
+                complaints += [f"job {job_id} is in {len(states)} states"] * (len(states) != 1)
+                complain(complaints, _ONE_OWNER)
+
+        self.play(main)
+
+    async def _nothing_new(self, stage: Stage, before: Page, operation: str, what: str) -> None:
+        now = await stage.scrape()
+        complaints = [f"gone: {words(key)}" for key in missing(now, before)]
+        complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
+        failing = [labels["collector"] for labels, value in now.of(SUCCESS) if not value]
+        if not failing and operation not in self.copes:
+            complaints.append("no collector says that it fails")
+        complain([f"{operation}, {what}: {text}" for text in complaints], _WHOLE)
+
+
+_ONE_OWNER = "ask JobBook.taken which jobs another workspace lists, right before settling them"
+
+
+def _is_of(key: Key, job_id: str) -> bool:
+    return any(name == "job_id" and value.partition("/")[0] == job_id for name, value in key[1])
+
+
+def _is_state(key: Key) -> bool:
+    return key[0].endswith(("_status", "_holds_resources", "_evicted"))
+
+
+def _after_the_first(operation: str) -> Spoil:
+    """500 for whatever is not asked by the very first request of that operation."""
+    first: list[str] = []
+
+    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
+        if arrival.operation != operation:
+            return None
+        asked = _asked(arrival)
+        if not first:
+            first.append(asked)
+        return None if asked == first[0] else JSONResponse({"message": "made to fail"}, 500)
+
+    return spoil
+
+
+def _asked(arrival: Arrival) -> str:
+    """What is asked, without what differs from attempt to attempt; of a query that is signed, all of it."""
+    return arrival.target + arrival.body.decode("utf-8", "replace")
+
+
+class _Half:
+    """Every second row never comes, however it is asked for; what the list says of its length stays."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._comes: dict[bytes, bool] = {}
+
+    def __call__(self, arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        if arrival.operation != self._operation or not isinstance(payload, dict):
+            return None
+        change_rows(payload, lambda rows: [row for row in rows if self._takes(dumps(row))])
+        return answer.response(dumps(payload))
+
+    def _takes(self, row: bytes) -> bool:
+        return self._comes.setdefault(row, len(self._comes) % 2 == 0)
+
+
+def _with_row(job_id: str, odd: object) -> Spoil:
+    """Something else in place of a job's row, in every list of several."""
+
+    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        if not any(holds(rows, job_id) for rows in lists(payload)):
+            return None
+        change_rows(payload, lambda rows: [odd if holds(row, job_id) else row for row in rows])
+        return answer.response(dumps(payload))
+
+    return spoil
+
+
+def _without_numbers(arrival: Arrival, answer: Answer) -> Response | None:
+    def change(name: str, value: Any) -> Any:
+        if is_identity(name) or isinstance(value, bool) or value is None:
+            return value
+        is_number = isinstance(value, int | float) or _NUMERIC.fullmatch(str(value)) is not None
+        return REMOVED if is_number else value
+
+    payload = answer.payload
+    if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
+        return None
+    return answer.response(dumps(payload))
+
+
+class _Elsewhere:
+    """Puts a job's row in the place of another job's, wherever that is listed; totals stay true."""
+
+    def __init__(self, job_id: str, place: str) -> None:
+        self._job_id = job_id
+        self._place = place
+        self._rows: dict[str, Any] = {}
+        """The job's row in the lists of each operation."""
+
+    def __call__(self, arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        for rows in lists(payload):
+            self._rows.update((arrival.operation, row) for row in rows if holds(row, self._job_id))
+        mine = self._rows.get(arrival.operation)
+        if mine is None or holds(payload, self._job_id) or not any(holds(rows, self._place) for rows in lists(payload)):
+            return None
+        change_rows(payload, lambda rows: [mine if holds(row, self._place) else row for row in rows])
+        return answer.response(dumps(payload))

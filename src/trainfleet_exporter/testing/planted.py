@@ -1,0 +1,194 @@
+"""Secrets that can be recognised anywhere, and the search for them in whatever a program has put out.
+
+    secrets = Planted()
+    key = secrets.plant("access key secret")
+    ...
+    assert secrets.hits({"log": log, "/metrics": page}) == []
+
+A secret may hide: with the escapes of a JSON text, a URL, an HTML page, a log line or a Python repr, in base64 or hex,
+or cut short. The search knows all of these (`hits` says which output has which secret, never the secret itself, since
+its answer is printed by a test that fails). What an exporter makes of secrets - signatures, temporary keys, tokens - is
+another secret: `authorizations` takes them from requests that a simulated cloud has received.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import random
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote, quote_plus
+
+ALPHABET = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+SPECIAL = "\"\\'<>&%+/= {}$;,"
+"""What logfmt, JSON, HTML, URLs or YAML would escape."""
+SHORTEST = 8
+"""Characters below which a secret would be found where it is not."""
+_PIECE = 16
+"""Characters of a secret that give it away, where an output is cut off."""
+
+
+def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
+    """A secret of some 40 characters, the same for the same name and seed; with `special`, hard to write down.
+
+    It begins and ends with a run of letters and digits, which no reader of a file trims, no escape touches, and an
+    excerpt would show; no special character stands beside another, so that `${` is not among them.
+    """
+    source = random.Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
+
+    def run(length: int) -> str:
+        return "".join(source.choice(ALPHABET) for _ in range(length))
+
+    middle = "".join(char + run(1) for char in source.sample(SPECIAL, len(SPECIAL))) if special else run(16)
+    return run(14) + middle + run(14)
+
+
+class Planted:
+    """The secrets of one test, by what they are."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self.secrets: dict[str, str] = {}
+
+    def plant(self, name: str, *, special: bool = True) -> str:
+        """A new secret; the same one for a name that is known."""
+        if name not in self.secrets:
+            self.secrets[name] = make_secret(name, special=special, seed=self._seed)
+        return self.secrets[name]
+
+    def add(self, name: str, text: str) -> None:
+        """A secret of somebody else's. ValueError if it is too short to be looked for."""
+        if len(text) < SHORTEST:
+            raise ValueError(f"{name} is shorter than {SHORTEST} characters")
+        self.secrets[name] = text
+
+    def hits(self, outputs: Mapping[str, bytes | str]) -> list[str]:
+        """What `hits` says of these secrets."""
+        return hits(outputs, self.secrets)
+
+
+def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterable[str]) -> list[str]:
+    """`OUTPUT holds SECRET (HOW)` for every find; secrets without names are told by their number.
+
+    ValueError for a secret that is too short, or where there is nothing to look for or to look at: such a search would
+    find nothing whatever there is.
+    """
+    named = dict(secrets) if isinstance(secrets, Mapping) else {f"#{i}": text for i, text in enumerate(secrets)}
+    if not named or not outputs:
+        raise ValueError("nothing to search, or nothing to search for")
+    if short := [name for name, text in named.items() if len(text) < SHORTEST]:
+        raise ValueError(f"too short to be looked for: {', '.join(short)}")
+    patterns = {name: _by_way(text) for name, text in named.items()}
+    found: list[str] = []
+    for output, given in outputs.items():
+        for how_read, data in _readings(given):
+            for name, ways in patterns.items():
+                for way, hows in ways.items():
+                    if way in data:
+                        found += [f"{output} holds {name} ({how_read}{how})" for how in hows]
+    return list(dict.fromkeys(found))
+
+
+def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The secrets in requests' headers: signatures, tokens, and whatever else proves who asks; by what they are.
+
+    A signature opens nothing for long, but whoever finds one in a log has found the place where more may come out.
+    """
+    found: dict[str, str] = {}
+    for each in headers:
+        for name, value in each.items():
+            low = name.lower()
+            if low in {"authorization", "proxy-authorization"}:
+                # The rest of a signed one is the names of headers and the id of a key, which is a secret of its own.
+                match = re.search(r"Signature=([0-9a-fA-F]{16,})", value) or re.fullmatch(r"\w+ (\S{8,})", value)
+                proof = value if match is None else match[1]
+                found[f"{low} {_short(proof)}"] = proof
+            elif "token" in low and "ttl" not in low and len(value) >= SHORTEST:
+                found[f"{low} {_short(value)}"] = value
+    return found
+
+
+def _short(value: str) -> str:
+    """Tells values apart without telling them."""
+    return hashlib.sha256(value.encode()).hexdigest()[:8]
+
+
+def _readings(given: bytes | str) -> Iterator[tuple[str, bytes]]:
+    """The output as it is, and as it was before it was packed."""
+    data = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else given
+    yield "", data
+    if data[:2] == b"\x1f\x8b":
+        try:
+            yield "gzip, ", zlib.decompressobj(31).decompress(data)
+        except zlib.error:
+            return
+
+
+def _by_way(secret: str) -> dict[bytes, list[str]]:
+    """What to look for, each once: of a secret of letters and digits most ways to write it are the same."""
+    found: defaultdict[bytes, list[str]] = defaultdict(list)
+    for how, way in _ways(secret):
+        found[way].append(how)
+    return found
+
+
+def _ways(secret: str) -> Iterator[tuple[str, bytes]]:
+    """Every way in which a secret could be written, as bytes; the same one twice does no harm."""
+    as_json = json.dumps(secret)[1:-1]
+    texts = {
+        "as it is": secret,
+        "JSON": as_json,
+        "JSON in JSON": json.dumps(as_json)[1:-1],
+        "JSON, not ASCII": json.dumps(secret, ensure_ascii=False)[1:-1],
+        "JSON with slashes escaped": as_json.replace("/", "\\/"),
+        "a label value": secret.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\""),
+        "repr": repr(secret)[1:-1],
+        "repr in JSON": json.dumps(repr(secret)[1:-1])[1:-1],
+        "repr of bytes": repr(secret.encode())[2:-1],
+        "YAML, single quotes": secret.replace("'", "''"),
+        "dollars doubled": secret.replace("$", "$$"),
+        "URL": quote(secret, safe=""),
+        "URL in lower case": re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), quote(secret, safe="")),
+        "URL path": quote(secret),
+        "form": quote_plus(secret),
+        "URL twice": quote(quote(secret, safe=""), safe=""),
+        "HTML": html.escape(secret),
+        "HTML without quotes": html.escape(secret, quote=False),
+        "HTML in decimal": html.escape(secret).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        "hex": secret.encode().hex(),
+        "upper-case hex": secret.encode().hex().upper(),
+    }
+    for how, text in texts.items():
+        yield how, text.encode("utf-8", "surrogatepass")
+    yield "UTF-16", secret.encode("utf-16-le", "surrogatepass")
+    for offset in range(3):
+        yield f"base64 at offset {offset}", _inside_base64(secret, offset, base64.b64encode)
+        yield f"base64url at offset {offset}", _inside_base64(secret, offset, base64.urlsafe_b64encode)
+    for how, piece in _pieces(secret):
+        yield how, piece.encode()
+
+
+def _inside_base64(secret: str, offset: int, encode: object) -> bytes:
+    """What of the secret's base64 does not depend on what stands around it (`user:secret` and the like)."""
+    assert callable(encode)
+    encoded: bytes = encode(b"\0" * offset + secret.encode("utf-8", "surrogatepass"))
+    first = -(-offset * 8 // 6) + (1 if offset else 0)
+    whole = (offset + len(secret.encode("utf-8", "surrogatepass"))) * 8 // 6
+    return encoded[first:whole]
+
+
+def _pieces(secret: str) -> Iterator[tuple[str, str]]:
+    """Beginnings, ends and middles that are long enough to be no accident."""
+    if len(secret) >= 2 * _PIECE:
+        middle = len(secret) // 2 - _PIECE // 2
+        yield "its beginning", secret[:_PIECE]
+        yield "its end", secret[-_PIECE:]
+        yield "its middle", secret[middle : middle + _PIECE]
+    # What no escape touches: where an unknown one is used, these are left.
+    for run in re.findall(r"[A-Za-z0-9]{9,}", secret):
+        yield "a part of it", run

@@ -1,0 +1,355 @@
+"""Mistakes made on purpose in the example's source, and the check of the kit that must notice each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "lantern"
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """In `file`, `old` stands exactly once and becomes `new`. `check` is the test that fails, `told` what it says."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    check: str
+    told: str
+
+    def make(self, folder: Path) -> None:
+        """Make it in a copy of the example."""
+        path = folder / "src" / "trainfleet_lantern" / self.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(self.old) == 1, (
+            f"{self.name}: {self.old!r} stands {text.count(self.old)} times in {self.file}"
+        )
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+_LABEL = """
+import dataclasses
+
+from trainfleet_exporter.exposition import render
+
+render.FAMILIES = tuple(
+    dataclasses.replace(each, labels=("tier",), read=lambda job: [(("gold",), 1)])
+    if each.name == "trainfleet_job_priority"
+    else each
+    for each in render.FAMILIES
+)
+PLATFORM = Platform("""
+_OWN_CLIENT = """
+    async def _read_pools(self, poll: Poll) -> None:
+        import httpx
+
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await client.get(f"{self.endpoints['lantern']}/v1/pools")
+"""
+_CATCHING = """
+            try:
+                listing = await self._api.list_pools(part.deadline)
+            except Exception:
+                from trainfleet_exporter.providers.listing import Listing
+
+                listing = Listing({})
+"""
+_FOR_EVER = """
+        import asyncio
+
+        while True:
+            try:
+                payload: dict[str, Any] = await self._client.call(call, deadline=deadline)
+                break
+            except Exception:
+                await asyncio.sleep(0.5)
+"""
+_DEAF = """
+        import asyncio
+
+        try:
+            payload: dict[str, Any] = await self._client.call(call, deadline=deadline)
+        except asyncio.CancelledError:
+            await asyncio.sleep(3)
+            raise
+"""
+_CALL = "        payload: dict[str, Any] = await self._client.call(call, deadline=deadline)\n"
+_LENIENT = """
+            from trainfleet_exporter.errors import CloudError
+
+            try:
+                payload = await self._get(operation, path, deadline, query)
+            except CloudError:
+                if number == 0:
+                    raise
+                return Page(0, [])
+"""
+_WHOLE, _ODD = "test_fault_in_place_of_an_answer", "test_fault_of_values"
+
+MISTAKES = (
+    Mistake(
+        "reading stops after the first page",
+        "api.py",
+        'return Page(whole(payload, "total"), found)',
+        "return Page(len(found or []), found)",
+        "test_contract_every_live_job_is_shown_once_and_as_it_is",
+        "is not shown",
+    ),
+    Mistake(
+        "a page that fails is taken for the end of its list",
+        "api.py",
+        "            payload = await self._get(operation, path, deadline, query)\n",
+        _LENIENT,
+        "test_part_a_page_that_fails_fails_its_list",
+        "gone: ",
+    ),
+    Mistake(
+        "an answer without a list is taken for an empty one",
+        "api.py",
+        'return Page(whole(payload, "total"), found)',
+        'return Page(whole(payload, "total") or 0, found or [])',
+        f"{_WHOLE}[no object]",
+        "no error is counted",
+    ),
+    Mistake(
+        "an unknown state is taken for failed",
+        "translate.py",
+        "return STATUS.get(word, Status.UNKNOWN)",
+        "return STATUS.get(word, Status.FAILED)",
+        "test_status_no_other_word_is_guessed",
+        "is taken for failed",
+    ),
+    Mistake(
+        "a job in an unknown state is dropped",
+        "provider.py",
+        "found = {key: translate.job(row, part.key) for key, row in listing.rows.items()}",
+        "found = {k: translate.job(r, part.key) for k, r in listing.rows.items() if r['state'] in translate.STATUS}",
+        "test_status_a_new_word_is_shown_as_unknown",
+        "is shown as nothing",
+    ),
+    Mistake(
+        "what is not told becomes 0",
+        "translate.py",
+        'restarts=whole(row, "recoveries"),',
+        'restarts=whole(row, "recoveries") or 0,',
+        "test_part_what_is_not_told_is_absent",
+        "is 0, and nobody says so",
+    ),
+    Mistake(
+        "percent are shown as a ratio",
+        "translate.py",
+        "believable_ratio(percent / 100, bounded=bounded)",
+        "percent",
+        "test_contract_values_are_in_base_units",
+        "ratios are 0 to 1",
+    ),
+    Mistake(
+        "mebibytes are shown as bytes",
+        "translate.py",
+        "amount * MIB",
+        "amount",
+        "test_contract_known_samples_are_shown",
+        "where the cloud says",
+    ),
+    Mistake(
+        "a label of its own",
+        "provider.py",
+        "\nPLATFORM = Platform(",
+        _LABEL,
+        "test_contract_families_and_labels_are_of_the_table",
+        "'tier'",
+    ),
+    Mistake(
+        "states without jobs have no count",
+        "provider.py",
+        "page.live_counts(translate.LIVE)",
+        "page.live_counts(())",
+        "test_contract_counts_have_every_known_state",
+        "has no count of jobs",
+    ),
+    Mistake(
+        "the token stands in the log",
+        "provider.py",
+        "        self._transport = open_transport(config, context)\n",
+        "        self._transport = open_transport(config, context)\n"
+        "        __import__('logging').getLogger(__name__).warning('asking with %s', token.reveal())\n",
+        "test_secret_none_is_in_logs_pages_or_reprs",
+        "what the provider logs holds token",
+    ),
+    Mistake(
+        "the token stands in a repr",
+        "provider.py",
+        '"token of the config" if',
+        'f"the token {token.reveal()}" if',
+        "test_secret_none_is_in_logs_pages_or_reprs",
+        "objects holds token",
+    ),
+    Mistake(
+        "the token is not named as a secret, and errors quote it",
+        "dialect.py",
+        "call.body, (token,)",
+        "call.body",
+        "test_secret_none_is_in_logs_pages_or_reprs",
+        "holds token",
+    ),
+    Mistake(
+        "a client of its own beside the transport",
+        "provider.py",
+        "    async def _read_pools(self, poll: Poll) -> None:\n",
+        _OWN_CLIENT,
+        "test_budget_every_call_is_counted",
+        "was asked for, and not by the transport",
+    ),
+    Mistake(
+        "a call for each job in a sweep",
+        "provider.py",
+        '        part.dropped("malformed", listing.malformed)\n        found =',
+        '        part.dropped("malformed", listing.malformed)\n'
+        "        for job_id in listing.rows:\n"
+        "            await self._api.get_job(job_id, part.deadline)\n"
+        "        found =",
+        "test_budget_calls_of_sweeps_do_not_grow_with_the_jobs",
+        "jobs calls GetJob",
+    ),
+    Mistake(
+        "an error is caught, and an empty list published",
+        "provider.py",
+        "            listing = await self._api.list_pools(part.deadline)\n",
+        _CATCHING,
+        f"{_WHOLE}[server error]",
+        "ListPools, server error: gone at once",
+    ),
+    Mistake(
+        "calls are tried again without end",
+        "api.py",
+        _CALL,
+        _FOR_EVER,
+        f"{_WHOLE}[denied]",
+        "times in two polls",
+    ),
+    Mistake(
+        "a refusal is taken for an answer",
+        "dialect.py",
+        "if answer.status < 400:",
+        "if answer.status < 500:",
+        f"{_WHOLE}[denied]",
+        "are counted as ok",
+    ),
+    Mistake(
+        "a field of another type raises an exception",
+        "translate.py",
+        'name=text(row, "name"),\n        workspace_id',
+        'name=row["name"].strip(),\n        workspace_id',
+        f"{_ODD}[odd details]",
+        "raised an exception that is none of errors.py",
+    ),
+    Mistake(
+        "one malformed row fails its list",
+        "provider.py",
+        '        part.dropped("malformed", listing.malformed)\n        found =',
+        "        assert not listing.malformed\n        found =",
+        "test_part_one_malformed_row_loses_itself_only",
+        "fails for one row",
+    ),
+    Mistake(
+        "a poll that is cancelled goes on",
+        "api.py",
+        _CALL,
+        _DEAF,
+        "test_fault_a_hanging_call_does_not_hold_up_the_end",
+        "s to stop while",
+    ),
+    Mistake(
+        "what vanished is shown on",
+        "provider.py",
+        "                continue  # deleted: how it ended is known to nobody\n",
+        "                found[job_id] = page.live[job_id]\n",
+        "test_part_what_vanished_goes",
+        "still there: ",
+    ),
+    Mistake(
+        "how jobs ended that left the lists is not asked",
+        "provider.py",
+        "for job_id in page.missing(found):",
+        "for job_id in ():",
+        "test_part_how_a_job_ends_is_shown_and_counted",
+        "0 more jobs are counted as",
+    ),
+    Mistake(
+        "a job that two workspaces list is shown twice",
+        "provider.py",
+        "for job_id in book.taken(found.keys(), part.key):",
+        "for job_id in set():",
+        "test_part_a_job_of_two_lists_is_shown_once",
+        "twice on the page",
+    ),
+    Mistake(
+        "connections are never closed",
+        "provider.py",
+        "        await self._transport.aclose()\n",
+        "        return\n",
+        "test_platform_closing_leaves_nothing_behind",
+        "connections still stand",
+    ),
+    Mistake(
+        "providers share what one of them closes",
+        "provider.py",
+        "self._transport = open_transport(config, context)\n",
+        "self._transport = vars(Lantern).get('_one') or open_transport(config, context)\n"
+        "        Lantern._one = self._transport\n",
+        "test_platform_a_reload_starts_it_anew",
+        "fails",
+    ),
+    Mistake(
+        "a 403 is taken for any other refusal",
+        "dialect.py",
+        "if answer.status in (401, 403):",
+        "if answer.status == 401:",
+        "test_platform_names_the_right_that_is_missing",
+        "diagnose names nothing",
+    ),
+    Mistake(
+        "of several exporters each shows what is the account's",
+        "provider.py",
+        "if chosen.pools.enabled and known.division.is_home:",
+        "if chosen.pools.enabled:",
+        "test_share_all_shards_together_show_what_one_exporter_shows",
+        "shown by 3 shards",
+    ),
+    Mistake(
+        "of several exporters each counts all workspaces",
+        "provider.py",
+        "keys=known.own_workspaces, read",
+        "keys=known.workspaces, read",
+        "test_share_all_shards_together_show_what_one_exporter_shows",
+        "shown by 3 shards",
+    ),
+    Mistake(
+        "of several exporters none counts live jobs",
+        "provider.py",
+        "*page.live_counts(translate.LIVE),",
+        "*(each if self._knowledge.division.is_whole else __import__('dataclasses').replace(each, count=0)"
+        " for each in page.live_counts(translate.LIVE)),",
+        "test_share_all_shards_together_show_what_one_exporter_shows",
+        "of a shard, where one exporter shows",
+    ),
+    Mistake(
+        "an operation has no right",
+        "provider.py",
+        '        "ListPools": "pools.read",\n',
+        "",
+        "test_platform_is_what_the_entry_point_should_name",
+        "no right is known for ListPools",
+    ),
+    Mistake(
+        "a private module is used",
+        "provider.py",
+        "from trainfleet_exporter.polling import Collector",
+        "from trainfleet_exporter.polling.runner import Runner as _\nfrom trainfleet_exporter.polling import Collector",
+        "test_platform_uses_public_doors_only",
+        "imports trainfleet_exporter.polling.runner",
+    ),
+)

@@ -1,0 +1,64 @@
+"""The worked example: what the page quotes stands in the example, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tests.conformance.deliberate import EXAMPLE, MISTAKES
+from tests.docs.pages import ROOT, blocks
+from trainfleet_exporter.testing.doors import PUBLIC
+
+PAGE = ROOT / "docs" / "adding-a-provider.md"
+SOURCES = EXAMPLE / "src" / "trainfleet_lantern"
+
+
+def test_excerpts_stand_in_the_example() -> None:
+    files = [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"]
+    texts = [_flat(path.read_text(encoding="utf-8")) for path in files]
+    excerpts = list(blocks(PAGE, "python", "toml"))
+    assert len(excerpts) >= 8
+    for excerpt in excerpts:
+        assert any(_flat(excerpt.text) in text for text in texts), f"{excerpt} stands in no file of the example"
+
+
+def test_the_lines_of_its_files() -> None:
+    told = {name: int(lines) for name, lines in re.findall(r"^\| `(\w+\.py)` \| (\d+) \|", _page(), re.MULTILINE)}
+    assert told == {
+        path.name: len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCES.glob("*.py")
+        if path.name != "__init__.py"
+    }
+
+
+def test_the_table_of_mistakes() -> None:
+    rows = [f"| {mistake.name} | `{mistake.check}` |" for mistake in MISTAKES]
+    _check_table("mistakes", "| mistake | caught by |", rows)
+
+
+def test_the_table_of_public_modules() -> None:
+    rows = [f"| `{module}` | {purpose} |" for module, purpose in PUBLIC.items()]
+    _check_table("public", "| module | what it is for |", rows)
+
+
+def _flat(text: str) -> str:
+    """Without indents: a page has an excerpt from within a class at its edge."""
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def _page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def _check_table(name: str, head: str, rows: list[str]) -> None:
+    """Between its two marks stands the table; UPDATE_GOLDEN=1 writes it there."""
+    table = "\n".join((head, "|---|---|", *rows))
+    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    before, found, rest = _page().partition(begin)
+    assert found
+    shown, closed, after = rest.partition(end)
+    if os.environ.get("UPDATE_GOLDEN"):
+        Path(PAGE).write_text(before + begin + table + end + (after if closed else f"\n{rest}"), encoding="utf-8")
+        return
+    assert shown == table
