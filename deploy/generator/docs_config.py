@@ -15,7 +15,17 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pydantic.fields import FieldInfo
 
 from deploy.generator.docs_tables import code, table
-from trainfleet_exporter.config import Collector, Global, Http, JobFilter, JobsScope, Limits, Metrics, ProviderConfig
+from trainfleet_exporter.config import (
+    Collector,
+    Global,
+    Http,
+    JobFilter,
+    JobsScope,
+    Limits,
+    Metrics,
+    ProviderConfig,
+    Sharding,
+)
 from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret
@@ -85,10 +95,12 @@ def reference() -> str:
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
             "### `global.metrics`\n\n" + _table(Metrics),
-            "## `providers[]`\n\nOf every platform:\n\n" + _table(ProviderConfig, without=("http", "jobs", "limits")),
+            "## `providers[]`\n\nOf every platform:\n\n"
+            + _table(ProviderConfig, without=("http", "jobs", "limits", "sharding")),
             "### `providers[].http`\n\n" + _table(Http),
             "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nEach of the two takes:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
+            "### `providers[].sharding`\n\nSee [scale.md](scale.md).\n\n" + _table(Sharding),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_credentials.Credentials, pai_credentials.Oidc, common),
             _cloudmonitor_metrics(),
             *_platform(

@@ -13,6 +13,22 @@ _UNWATCHED = """\
   unless on (provider)
   max by (provider) (trainfleet_provider_up)
 )"""
+# Told per exporter where several share the work: each has parts of its own. Of others only the best counts, since what
+# one of them does not poll another one does.
+_STALE = """\
+min by ({by}) (
+  time() - last_over_time(trainfleet_exporter_collector_last_success_timestamp_seconds[<bridge>]){which}
+)
+> <stale_intervals> * max by ({by}) (
+  last_over_time(trainfleet_exporter_collector_interval_seconds[<bridge>]){which}
+)
+unless on ({by})
+(
+  max by ({by}) (trainfleet_exporter_collector_last_success_timestamp_seconds{which}) == 0
+  unless on ({by})
+  max by ({by}) (trainfleet_exporter_collector_success{which})
+)"""
+_OF_SHARDS = " and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1"
 # The rest of the calendar month in UTC+8, by which both clouds bill; in seconds.
 _BEIJING = "vector(time() + 28800)"
 _MONTH_LEFT = f"(86400 * (days_in_month({_BEIJING}) - day_of_month({_BEIJING}) + 1) - (time() + 28800) % 86400)"
@@ -65,23 +81,14 @@ absent(up{{job="<exporter_job>"}})""",
         ),
         Alert(
             "TrainfleetCollectorStale",
-            # The last `unless` is about a first cycle over many jobs, after a start, that has not ended yet.
-            """\
-min by (provider, collector) (
-  time() - last_over_time(trainfleet_exporter_collector_last_success_timestamp_seconds[<bridge>])
-)
-> <stale_intervals> * max by (provider, collector) (
-  last_over_time(trainfleet_exporter_collector_interval_seconds[<bridge>])
-)
-unless on (provider, collector)
-(
-  max by (provider, collector) (trainfleet_exporter_collector_last_success_timestamp_seconds) == 0
-  unless on (provider, collector)
-  max by (provider, collector) (trainfleet_exporter_collector_success)
-)""",
+            # The last `unless` of each is about a first cycle over many jobs, after a start, that has not ended yet.
+            _STALE.format(by="provider, collector, instance, job", which=_OF_SHARDS)
+            + "\nor on (provider, collector)\n"
+            + _STALE.format(by="provider, collector", which=""),
             "warning",
             "A collector has not polled with full success for <stale_intervals> of its intervals.",
-            "The collector {{ $labels.collector }} of {{ $labels.provider }} is behind",
+            "The collector {{ $labels.collector }} of {{ $labels.provider }} is behind"
+            "{{ with $labels.instance }} in the shard {{ . }}{{ end }}",
             "{{ if gt $value 1e9 }}It has never polled with every part succeeding.{{ else }}It last polled with every "
             "part succeeding {{ $value | humanizeDuration }} ago.{{ end }} What fails shows its last good answer for "
             "a few polls and then goes.",
@@ -153,6 +160,44 @@ min by (provider) (
             "The exporter was told to read its config file again, and keeps the config before. It would not start with "
             "the file as it is.",
             "<reload_failed_for>",
+        ),
+        Alert(
+            "TrainfleetShardMissing",
+            """\
+max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
+- on (job)
+count by (job) (
+  count_values by (job) (
+    "shard",
+    last_over_time(trainfleet_exporter_shard_ordinal[<bridge>])
+    and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1
+  )
+)
+> 0""",
+            "critical",
+            "Of several exporters that share the work, some are not scraped.",
+            "Shards of {{ $labels.job }} are missing: {{ $value }}",
+            "Of the exporters that share the work, {{ $value }} have not been scraped for <shards_for>. Nobody watches "
+            "the workspaces and pools that are theirs.",
+            "<shards_for>",
+        ),
+        Alert(
+            "TrainfleetShardsDisagree",
+            """\
+count by (job) (count_values by (job) ("total", trainfleet_exporter_total_shards > 1)) > 1
+or on (job)
+max by (job) (
+  count_values by (job) (
+    "shard",
+    trainfleet_exporter_shard_ordinal and on (instance, job) trainfleet_exporter_total_shards > 1
+  )
+) > 1""",
+            "warning",
+            "Exporters that share the work were told different numbers of shards, or two of them the same one.",
+            "The shards of {{ $labels.job }} do not agree on who polls what",
+            "For <shards_for> the exporters have had more than one --total-shards, or two of them the same --shard. "
+            "What two of them poll is counted twice in every sum, and what none of them polls is missing.",
+            "<shards_for>",
         ),
     ),
 )

@@ -71,7 +71,7 @@ class HistoryServer:
 def serving_history(history: History, rule_files: Iterable[Path], folder: Path) -> Iterator[HistoryServer]:
     """Blocks made of the history, then of the rules over it, and a Prometheus that holds them."""
     blocks = folder / "tsdb"
-    _promtool("openmetrics", "--quiet", str(history.samples), str(blocks))
+    create_blocks("openmetrics", "--quiet", str(history.samples), str(blocks))
     records, alerts = _rules(rule_files)
     turns = [(level, history.start) for level in _levels(records)]
     turns.append((alerts, history.end - LATELY))  # over all of the time they take longer than everything else
@@ -81,12 +81,12 @@ def serving_history(history: History, rule_files: Iterable[Path], folder: Path) 
     for number, (rules, start) in enumerate(turns):
         path.write_text(yaml.safe_dump({"groups": [{"name": "rules", "interval": "1m", "rules": rules}]}), "utf-8")
         made = folder / f"made-{number}"
-        with _prometheus(blocks, folder) as url:
+        with prometheus_on(blocks, folder) as url:
             times = (f"--start={start}", f"--end={history.end}")
-            _promtool("rules", "--quiet", f"--url={url}", *times, f"--output-dir={made}", str(path))
+            create_blocks("rules", "--quiet", f"--url={url}", *times, f"--output-dir={made}", str(path))
         for block in made.iterdir():
             block.rename(blocks / block.name)
-    with _prometheus(blocks, folder) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+    with prometheus_on(blocks, folder) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
         yield HistoryServer(url, client, history)
 
 
@@ -113,14 +113,15 @@ def _levels(rules: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         waiting = [rule for rule in waiting if rule not in ready]
 
 
-def _promtool(kind: str, *arguments: str) -> None:
+def create_blocks(kind: str, *arguments: str) -> None:
+    """Make blocks by the real promtool; AssertionError with its words where it refuses."""
     command = [need("promtool"), "tsdb", "create-blocks-from", kind, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @contextmanager
-def _prometheus(blocks: Path, folder: Path) -> Iterator[str]:
+def prometheus_on(blocks: Path, folder: Path) -> Iterator[str]:
     """A Prometheus that scrapes nothing. It looks back just short of a scrape's interval: so is a series gone that the
     latest scrape lacks, as scraping would have it. Files of samples have no way to say that a series has ended."""
     config, log = folder / "prometheus.yaml", folder / "prometheus.log"

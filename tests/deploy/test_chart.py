@@ -137,6 +137,7 @@ def test_the_chart_is_of_this_version() -> None:
 
 WRONG: dict[str, dict[str, Any]] = {
     "$.replicaCount": {"replicaCount": 2},
+    "$.sharding.totalShards": {"sharding": {"totalShards": 0}},
     "$": {"replicas": 1},
     "$.web.scheme": {"web": {"scheme": "ftp"}},
     "$.web.telemetryPath": {"web": {"telemetryPath": "metrics"}},

@@ -51,9 +51,89 @@ def test_it_renders_what_kubernetes_takes(path: Path, tmp_path: Path) -> None:
     rendered = tmp_path / "rendered.yaml"
     rendered.write_text(done.stdout, encoding="utf-8")
     validate(rendered)
-    pod = _rendered(path)["Deployment"][0]["spec"]["template"]["spec"]
+    found = _rendered(path)
+    (workload,) = found.get("Deployment", []) + found.get("StatefulSet", [])
+    pod = workload["spec"]["template"]["spec"]
     mounted = [mount["name"] for mount in pod["containers"][0]["volumeMounts"]]
-    assert sorted(mounted) == sorted(volume["name"] for volume in pod["volumes"])
+    claimed = [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", ())]
+    assert sorted(mounted) == sorted([*claimed, *(volume["name"] for volume in pod["volumes"])])
+
+
+def test_shards_know_which_they_are_and_how_many() -> None:
+    found = _rendered(_values("sharded"))
+    assert "Deployment" not in found
+    assert "PersistentVolumeClaim" not in found
+    (workload,) = found["StatefulSet"]
+    spec = workload["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert spec["replicas"] == 5
+    assert {"--shard=$(POD_NAME)", "--total-shards=5"} <= set(container["args"])
+    (name,) = [each for each in container["env"] if each["name"] == "POD_NAME"]
+    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    (service,) = [each for each in found["Service"] if each["metadata"]["name"] == spec["serviceName"]]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
+def test_to_divide_a_running_release_leaves_its_service_as_it_is(kind: str, tmp_path: Path) -> None:
+    """Kubernetes refuses another clusterIP of a Service that is there."""
+    one = tmp_path / "one.yaml"
+    one.write_text(yaml.safe_dump({"sharding": {"enabled": False}, "service": {"type": kind}}), encoding="utf-8")
+    several = tmp_path / "several.yaml"
+    several.write_text(yaml.safe_dump({"service": {"type": kind}}), encoding="utf-8")
+    (before,) = _rendered(_values("sharded"), one)["Service"]
+    after = _rendered(_values("sharded"), several)["Service"]
+    assert [each for each in after if each["metadata"]["name"] == before["metadata"]["name"]] == [before]
+    assert "clusterIP" not in before["spec"]
+    assert [each["spec"]["clusterIP"] for each in after if each != before] == ["None"]
+
+
+@pytest.mark.parametrize("path", VALUE_FILES, ids=lambda path: path.stem)
+def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
+    """By the chart's ServiceMonitor, by one that asks for one of its Service's labels, and by annotations."""
+    change = tmp_path / "change.yaml"
+    change.write_text(
+        yaml.safe_dump(
+            {
+                "serviceMonitor": {"enabled": True},
+                "service": {"labels": {"scraped": "yes"}, "annotations": {"prometheus.io/scrape": "true"}},
+            }
+        ),
+        encoding="utf-8",
+    )
+    found = _rendered(path, change)
+    (workload,) = found.get("Deployment", []) + found.get("StatefulSet", [])
+    (monitor,) = found["ServiceMonitor"]
+    selectors = [monitor["spec"]["selector"]["matchLabels"], {"scraped": "yes"}]
+    selectors.append({"app.kubernetes.io/name": selectors[0]["app.kubernetes.io/name"]})
+    selectors.append({"app.kubernetes.io/component": "exporter"})
+    scraped = [
+        [each for each in found["Service"] if selector.items() <= each["metadata"]["labels"].items()]
+        for selector in selectors
+    ]
+    scraped.append([each for each in found["Service"] if "annotations" in each["metadata"]])
+    (service,) = scraped[0]
+    assert scraped == [[service]] * 5
+    assert service["metadata"]["name"] == workload["metadata"]["name"]
+    assert service["spec"]["selector"].items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"demo": True, "config": {"inline": None}}, "the demo is one exporter"),
+        ({"persistence": {"enabled": True, "existingClaim": "x"}}, "each shard has a volume of its own"),
+    ],
+    ids=["demo", "one volume"],
+)
+def test_what_cannot_be_shared_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(change), encoding="utf-8")
+    done = _template(_values("sharded"), path)
+    assert done.returncode == 1
+    assert words in done.stderr
 
 
 DEMO: dict[str, Any] = {"demo": True}
@@ -87,10 +167,16 @@ def test_what_would_not_be_protected_or_not_be_reached_is_refused(
     assert words in done.stderr
 
 
-def test_names_differ_however_long_the_release_is_called() -> None:
-    done = _template(_values("demo"), name="a-release-with-the-longest-name-that-helm-allows-here")
+@pytest.mark.parametrize("values", ["demo", "sharded"])
+def test_names_differ_however_long_the_release_is_called(values: str, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(yaml.safe_dump({"nameOverride": "a-chart-" + "x" * 60}), encoding="utf-8")
+    done = _template(_values(values), change, name="a-release-with-the-longest-name-that-helm-allows-here")
     assert done.returncode == 0, done.stderr
-    found = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout) if each]
+    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
+    labels = [value for each in documents for value in each["metadata"]["labels"].values()]
+    assert max(map(len, labels)) <= 63
+    found = [(each["kind"], each["metadata"]["name"]) for each in documents]
     assert len(found) == len(set(found))
     assert max(len(name) for kind, name in found if kind != "ConfigMap") <= 63
     assert all(len(name) <= 253 for _, name in found)

@@ -12,6 +12,11 @@
 {{- end }}
 {{- end }}
 
+{{/* The Service by which shards have names. */}}
+{{- define "trainfleet.shards" -}}
+{{- printf "%s-shards" (include "trainfleet.fullname" . | trunc 56 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "trainfleet.selector" -}}
 app.kubernetes.io/name: {{ include "trainfleet.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -19,8 +24,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "trainfleet.labels" -}}
 {{ include "trainfleet.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/component: exporter
+{{ include "trainfleet.otherLabels" . }}
+{{- end }}
+
+{{- define "trainfleet.otherLabels" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: trainfleet
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -45,6 +54,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- define "trainfleet.workload" -}}
+{{ ternary "statefulset" "deploy" .Values.sharding.enabled }}/{{ include "trainfleet.fullname" . }}
+{{- end }}
+
+{{/* What a volume for the state file is to be. */}}
+{{- define "trainfleet.claim" -}}
+accessModes:
+  {{- toYaml .Values.persistence.accessModes | nindent 2 }}
+{{- with .Values.persistence.storageClass }}
+storageClassName: {{ ternary "" . (eq . "-") | quote }}
+{{- end }}
+resources:
+  requests:
+    storage: {{ .Values.persistence.size }}
+{{- end }}
+
 {{/* The config file of config.inline; nothing where it is elsewhere. Exactly one source of it may be given. */}}
 {{- define "trainfleet.config" -}}
 {{- $sources := compact (list (ternary "demo" "" .Values.demo) (ternary "config.inline" "" (not (empty .Values.config.inline))) (ternary "config.existingConfigMap" "" (not (empty .Values.config.existingConfigMap))) (ternary "config.existingSecret" "" (not (empty .Values.config.existingSecret)))) }}
@@ -53,6 +78,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- if and .Values.demo (or .Values.web.config.existingSecret (eq .Values.web.scheme "https")) }}
 {{- fail "the demo has neither TLS nor users: with demo=true leave web.config.existingSecret empty and web.scheme at http" }}
+{{- end }}
+{{- if and .Values.sharding.enabled .Values.demo }}
+{{- fail "the demo is one exporter: with demo=true leave sharding.enabled at false" }}
+{{- end }}
+{{- if and .Values.sharding.enabled .Values.persistence.existingClaim }}
+{{- fail "each shard has a volume of its own: with sharding.enabled leave persistence.existingClaim empty" }}
 {{- end }}
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
 {{- fail "web.scheme is https, and no web config has a tls_server_config: give web.config.existingSecret" }}
