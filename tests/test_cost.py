@@ -24,6 +24,7 @@ def _documented(cloud: Cloud) -> str:
     return part
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
 def test_the_smallest_world_is_documented_as_it_is_measured(cloud: Cloud) -> None:
     measured = _rows(table(cloud, [measure(cloud, SIZES[0])]))

@@ -40,7 +40,7 @@ def test_every_flag_of_the_daemon_is_in_the_readme_and_back(capsys: pytest.Captu
         cli.main(["--help"])
     daemon_s, _, _ = capsys.readouterr().out.partition("\ncommands:")
     flags = set(re.findall(r"--[a-z][a-z.-]+", daemon_s))
-    assert flags == set(re.findall(r"--(?:config|web|log|version|help)[a-z.-]*", README))
+    assert flags == set(re.findall(r"--(?:config|web|log|version|help|shard|total-shards)[a-z.-]*", README))
 
 
 def test_every_collector_is_documented_with_its_cost() -> None:
