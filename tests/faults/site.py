@@ -30,6 +30,7 @@ from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator
+from trainfleet_exporter.transport.body import BodyLimits
 
 INTERVAL = 60.0
 QUIET = 57.0
@@ -58,6 +59,9 @@ _SELDOM = {
     "web.server._TICK_SECONDS": 30.0,
 }
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take."""
+_BODY_LIMITS = BodyLimits(wire=2 * 2**20, decoded=2 * 2**20)
+"""A sixteenth of what is read otherwise, and far more than any true answer here: most of the time that the two faults
+of too many bytes would take goes into the bytes before the limit."""
 _KEPT_CONNECTIONS = 32
 """Both ends of connections that the two providers may keep open for another call. What is left behind cell by cell
 adds up to more: all are compared with the row's beginning."""
@@ -225,6 +229,7 @@ async def open_site(
         with (
             mock.patch("random.SystemRandom", return_value=random.Random(1)),  # the same jitter always
             mock.patch("trainfleet_exporter.transport.aiohttp_transport._tls_context", return_value=_AUTHORITIES),
+            mock.patch("trainfleet_exporter.transport.exchange.BodyLimits", return_value=_BODY_LIMITS),
         ):
             daemon = Daemon(loaded, platforms, WebSettings(addresses=("127.0.0.1:0",)))
         site = Site(simulator, doors, daemon, log)

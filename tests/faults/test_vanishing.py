@@ -26,6 +26,7 @@ def _is_of(key: Key, workspace_id: str, jobs: set[str]) -> bool:
     return labels.get("workspace_id") == workspace_id or labels.get("job_id") in jobs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workspace_id", "row"), ROWS.items(), ids=["pai", "modelarts"])
 def test_a_workspace_vanishes_with_all_that_is_in_it_and_comes_back(
     workspace_id: str, row: Row, tmp_path: Path
