@@ -91,7 +91,7 @@ def test_rights_that_are_missing_are_named_with_their_action(tmp_path: Path) -> 
     (failed,) = [row for row in pai.collectors if row.collector == "pools"]
     assert failed.success is False
     (problem,) = [row for row in pai.problems if row.operation == "ListQuotas"]
-    assert "403" in problem.message
+    assert "HTTP 403" in problem.message
     assert problem.collectors == ("pools",)
 
 
