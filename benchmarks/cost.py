@@ -19,6 +19,7 @@ from time import perf_counter
 import httpx
 from tests.support.clock import run_stepped
 
+from benchmarks.document import write_measured
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.errors import Unreachable
@@ -204,10 +205,7 @@ def main() -> None:
             print(f"{cloud.title}, {live:,} jobs: measured in {perf_counter() - began:.0f} s", file=sys.stderr)
     made = "\n".join(table(cloud, rows[cloud.name]) for cloud in CLOUDS)
     print(made)
-    text = DOCUMENT.read_text(encoding="utf-8")
-    begin, end = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
-    before, after = text.partition(begin)[0], text.partition(end)[2]
-    DOCUMENT.write_text(f"{before}{begin}\n{made}\n{end}{after}", encoding="utf-8")
+    write_measured(DOCUMENT, made)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.support.clock import run_stepped
 
+from benchmarks.document import write_measured
 from benchmarks.machine import machine
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.exporter import Exporter
@@ -314,10 +315,7 @@ def main() -> None:
     made = f"{table(found, options.accounts, options.jobs)}\nMeasured on {machine()}.\n"
     print(made)
     if options.write:
-        text = DOCUMENT.read_text(encoding="utf-8")
-        begin, end = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
-        before, after = text.partition(begin)[0], text.partition(end)[2]
-        DOCUMENT.write_text(f"{before}{begin}\n{made}\n{end}{after}", encoding="utf-8")
+        write_measured(DOCUMENT, made)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from trainfleet_exporter.testing.case import ProviderCase, complain
 from trainfleet_exporter.testing.contract import untrue_numbers
 from trainfleet_exporter.testing.faults import ERRORS, SUCCESS
 from trainfleet_exporter.testing.gateway import Answer, Arrival, Spoil
-from trainfleet_exporter.testing.page import Key, Page, missing, words, wrong
-from trainfleet_exporter.testing.stage import KEPT_POLLS, Stage
+from trainfleet_exporter.testing.page import Key, missing, words, wrong
+from trainfleet_exporter.testing.stage import KEPT_POLLS
 
 _WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
@@ -50,22 +51,11 @@ class PartChecks(ProviderCase):
         several = Counter(arrival.operation for arrival in self.good.steady)
         paged = [name for name in self.good.chosen(self.faulted) if several[name] > 2]
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                for operation in paged:
-                    stage.gateway.spoil = _after_the_first(operation)
-                    await stage.polls(1)
-                    await self._nothing_new(stage, before, operation, "a page behind the first one fails")
-                    stage.gateway.spoil = lambda arrival, answer: None
-                    await stage.polls(self.recovery_polls + 1)
-
         complain(
             ["no operation is called more than once in a poll"] * (not paged),
             "let the pretend cloud have several workspaces, and lists of several pages",
         )
-        self.play(main)
+        self._nothing_new(paged, _after_the_first, "a page behind the first one fails")
 
     def test_part_a_list_that_lacks_rows_is_not_taken(self) -> None:
         """A list says how many rows it has, and half of them do not come."""
@@ -75,19 +65,7 @@ class PartChecks(ProviderCase):
             if any(map(tells_total, self.good.payloads.get(operation, [])))
         ]
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                for operation in told:
-                    stage.gateway.spoil = _Half(operation)
-                    await stage.polls(1)
-                    await self._nothing_new(stage, before, operation, "the list lacks half of its rows")
-                    stage.gateway.spoil = lambda arrival, answer: None
-                    await stage.polls(self.recovery_polls + 1)
-
-        if told:
-            self.play(main)
+        self._nothing_new(told, _Half, "the list lacks half of its rows")
 
     def test_part_one_malformed_row_loses_itself_only(self) -> None:
         """One row of each list is no object, or its values are of other types: the others are as they were."""
@@ -233,14 +211,28 @@ class PartChecks(ProviderCase):
 
         self.play(main)
 
-    async def _nothing_new(self, stage: Stage, before: Page, operation: str, what: str) -> None:
-        now = await stage.scrape()
-        complaints = [f"gone: {words(key)}" for key in missing(now, before)]
-        complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
-        failing = [labels["collector"] for labels, value in now.of(SUCCESS) if not value]
-        if not failing and operation not in self.copes:
-            complaints.append("no collector says that it fails")
-        complain([f"{operation}, {what}: {text}" for text in complaints], _WHOLE)
+    def _nothing_new(self, operations: Sequence[str], spoil: Callable[[str], Spoil], what: str) -> None:
+        """With the answers of one operation after the other spoilt, all is shown as before, and a collector fails."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                for operation in operations:
+                    stage.gateway.spoil = spoil(operation)
+                    await stage.polls(1)
+                    now = await stage.scrape()
+                    complaints = [f"gone: {words(key)}" for key in missing(now, before)]
+                    complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
+                    failing = [labels["collector"] for labels, value in now.of(SUCCESS) if not value]
+                    if not failing and operation not in self.copes:
+                        complaints.append("no collector says that it fails")
+                    complain([f"{operation}, {what}: {text}" for text in complaints], _WHOLE)
+                    stage.gateway.spoil = lambda arrival, answer: None
+                    await stage.polls(self.recovery_polls + 1)
+
+        if operations:
+            self.play(main)
 
 
 _ONE_OWNER = "ask JobBook.taken which jobs another workspace lists, right before settling them"
