@@ -1,7 +1,8 @@
 """`python -m fuzz [TARGET ...] [--seconds 600]`: each target for so long, and a table of how far it came.
 
-What is found new is kept in the corpus, as far as it leads to code that nothing kept before does. An input that breaks
-something is left in `fuzz/found`; put it into the corpus once that is mended. The exit code is 1 if there is one.
+A new input is added to the target's archive in `fuzz/corpus` if it reaches code that no kept input reaches. An input
+that breaks something is left in `fuzz/found`, and the exit code is 1. The next run feeds it first; once the bug is fixed,
+that run moves it to the archive.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from fuzz.archive import read_inputs, write_inputs
 from fuzz.targets import TARGETS
 
 _HERE = Path(__file__).parent
@@ -47,8 +50,6 @@ def main() -> int:
 
 
 def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
-    corpus = _HERE / "corpus" / name
-    corpus.mkdir(parents=True, exist_ok=True)
     broken = _HERE / "found"
     broken.mkdir(exist_ok=True)
     before = set(broken.glob(f"{name}-*"))
@@ -62,18 +63,27 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
             "-print_final_stats=1",
         ]
         launcher = _launcher(name, Path(folder))
-        new = Path(folder, "new")
+        corpus, new = Path(folder, "corpus"), Path(folder, "new")
+        corpus.mkdir()
         new.mkdir()
+        for kept, data in read_inputs(name).items():
+            (corpus / kept).write_bytes(data)
+        for path in before:
+            shutil.copy(path, corpus)
         began = time.monotonic()
         said = _run(launcher, [*arguments, str(new), str(corpus)])
         elapsed = time.monotonic() - began
-        if set(broken.glob(f"{name}-*")) == before:
+        ended = _DONE.search(said) is not None and set(broken.glob(f"{name}-*")) == before
+        if ended:
             _run(launcher, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), str(new)])  # the smallest of what is new
+            write_inputs(name, (path.read_bytes() for path in corpus.iterdir()))
+            for path in before:
+                path.unlink()
     progress = _PROGRESS.findall(said)
     runs = int((_DONE.findall(said) or [(progress or [("0",)])[-1][0]])[0])
     _, edges, features = (progress or [("0", "0", "0")])[-1]
-    found = sorted(path.name for path in set(broken.glob(f"{name}-*")) - before)
-    if not found and not _DONE.search(said):
+    found = sorted(path.name for path in broken.glob(f"{name}-*"))
+    if not found and not ended:
         print(said[-3000:], file=sys.stderr)
         found = ["an end of its own"]
     return (f"{runs:,}", f"{runs / elapsed:,.0f}", edges, features), found

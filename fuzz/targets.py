@@ -253,4 +253,4 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "alibaba_pai": alibaba_pai,
     "huawei_modelarts": huawei_modelarts,
 }
-"""By name, which is that of its folder in the corpus."""
+"""By name, which is also that of its archive in the corpus."""
