@@ -7,20 +7,24 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint generate faults fuzz soak mutate bench cost image lock clean
+.PHONY: help demo test test-all test-long lint generate faults fuzz soak mutate bench cost image lock clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.runtime ## watch a simulated training cloud turn into metrics on localhost:10075
 	$(BIN)/trainfleet-exporter demo
 
-test: lint ## every check: lint, types, tests and what they cover, the matrix of faults
+test: lint ## lint, types, and all tests but the long ones, with coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
+
+test-long: $(VENV)/.dev ## the long tests: every operation under every fault, simulated months, long properties
 	$(BIN)/python -m pytest -n auto --dist worksteal -m long
+
+test-all: test test-long ## make test, then the long tests
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

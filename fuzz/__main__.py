@@ -1,8 +1,8 @@
 """`python -m fuzz [TARGET ...] [--seconds 600]`: each target for so long, and a table of how far it came.
 
 A new input is added to the target's archive in `fuzz/corpus` if it reaches code that no kept input reaches. An input
-that breaks something is left in `fuzz/found`, and the exit code is 1. The next run feeds it first; once the bug is fixed,
-that run moves it to the archive.
+that breaks something is left in `fuzz/found`, and the exit code is 1. The next run feeds it first, and moves it to the
+archive once the bug is fixed.
 """
 
 from __future__ import annotations
