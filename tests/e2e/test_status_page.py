@@ -127,7 +127,7 @@ def test_the_demo_on_each_screen(browser: Browser, tmp_path: Path) -> None:
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
         exporter.wait_until_ready()
         eventually(
-            _says(exporter, "asr-hangs", "ascend-hangs", "All 9 collectors ok.", "All 10 collectors ok."),
+            _says(exporter, "asr-hangs", "ascend-hangs", "All 9 collectors ok", "All 10 collectors ok"),
             what="the idle jobs",
         )
         with _opened(browser, exporter.url) as page:
@@ -138,7 +138,7 @@ def test_the_demo_on_each_screen(browser: Browser, tmp_path: Path) -> None:
             light = _lightness(page)
             red, green, _ = _border(page)
             assert green > 2 * red
-            # Providers beside the fleet, so that what matters is seen without scrolling.
+            # Two columns: idle jobs and jobs by status are both seen without scrolling.
             left, right = page.locator(".column").nth(0).bounding_box(), page.locator(".column").nth(1).bounding_box()
             assert left is not None
             assert right is not None

@@ -31,7 +31,11 @@ def test_all_is_well() -> None:
     }
     assert [state for state, _ in page.providers()] == ["is-ok", "is-ok"]
     (_, pai), _ = page.providers()
-    assert pai.startswith("✓ ok pai alibaba_pai · cn-hangzhouAll 2 collectors ok.")
+    assert pai.startswith("✓ ok pai alibaba_pai · cn-hangzhouAll 2 collectors ok · last good poll at most 12 s ago")
+    assert [text_of(line) for line in page.all("summary")] == [
+        "All 2 collectors ok · last good poll at most 12 s ago"
+    ] * 2
+    assert not page.all("section", "problems")
     rows = page.rows("providers")
     assert rows[0] == ["jobs", "✓ ok", "12 s ago", "20 s ago", "60 s", "0.2 s", "2", "1,200"]
     assert not page.all("p", "doubt")
@@ -88,7 +92,7 @@ def test_a_failing_provider_is_on_top_with_words() -> None:
     assert state == "is-down"
     assert text.startswith("✕ down z-last No collector's latest poll succeeded (2 of 2 failed).")
     assert "7 s ago, part workspace 7: ListJobs: HTTP 403 NoPermission you may not" in text
-    rows = page.rows("providers")
+    rows = page.rows("problems")
     assert rows[0][:4] == ["jobs", "✕ failing", "5 min ago", "–"]
     assert rows[2][6] == "9"
     assert page.tiles()["Providers ok"] == ("2 of 3", "2 of 6 collectors in trouble")
@@ -105,7 +109,9 @@ def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     assert page.title == "1 of 2 failing · trainfleet-exporter"
     assert [state for state, _ in page.providers()] == ["is-failing", "is-ok"]
     assert "1 of 3 collectors failed in the latest poll." in page.providers()[0][1]
-    assert page.rows("providers")[0][0] == "pools"  # before those of the same provider that are well
+    assert page.rows("problems")[0][0] == "pools"  # before the collectors without problems, which are folded
+    (folded,) = [line for line in page.all("summary") if text_of(line).startswith("2 collectors ok")]
+    assert folded in list(page.all("section", "problems")[0].iter())
     doubt = "! Not all collectors are ok"
     assert f"ma{doubt}" in page.section("jobs")
     assert f"All 2 providers together{doubt}" in page.section("jobs")  # a sum is no surer than what it is made of
@@ -123,7 +129,7 @@ def test_where_a_collector_of_jobs_has_lost_all_it_is_at_least_what_the_others_s
     ma = page.counts()["ma"]
     assert (ma["running"], ma["queued"], ma["restarting"]) == ("≥ 1", "not known", "–")
     assert page.counts()["pai"]["running"] == "5"
-    assert "7 s ago, 3 parts failed: no answer" in page.section("providers")
+    assert "7 s ago, 3 parts failed: no answer" in page.section("problems")
 
 
 def test_a_provider_in_trouble_whose_jobs_are_known_to_hold_nothing_lacks_nothing() -> None:
@@ -143,6 +149,9 @@ def test_an_error_that_is_over_is_told_for_an_hour() -> None:
     page = rig.see()
     assert page.title.startswith("OK")
     assert "last error 15 min ago: it was slow" in page.section("providers")
+    assert "All 2 collectors ok · last good poll at most 12 s ago · 1 with an error in the last hour" in page.section(
+        "providers"
+    )
     assert "long ago" not in page.section("providers")
 
 
@@ -211,8 +220,24 @@ def test_a_poll_that_never_ends_is_stale() -> None:
     rig.collector("p", "jobs", last_success=NOW - 241)
     page = rig.see()
     assert page.title == "1 of 1 stale · trainfleet-exporter"
-    assert page.rows("providers")[0][:3] == ["jobs", "! stale", "4 min ago"]
-    assert "have not ended a poll for too long" in page.section("providers")
+    assert page.rows("problems")[0][:3] == ["jobs", "! stale", "4 min ago"]
+    assert "have not ended a poll for too long" in page.section("problems")
+    assert "All providers have problems." in page.section("providers")
+
+
+def test_problems_and_idle_jobs_come_before_all_other_tables() -> None:
+    rig = healthy()
+    rig.failing("ma", "pools", "ListPools: no answer within 20 s")
+    sections = [section.get("class") for section in rig.see().all("section")]
+    assert sections == ["problems", "idle", "held", "jobs", "providers"]
+
+
+def test_a_legend_names_the_colours_of_the_bars() -> None:
+    page = healthy().see()
+    words = {key.get("class", "").removeprefix("key "): key.tail for key in page.all("i", "key")}
+    assert words == {"idle": " idle ", "dim": " usage not known ", "busy": " in use "}
+    bars = {found.get("class") for found in page.root.iter() if str(found.tag).endswith("rect")}
+    assert bars == set(words)
 
 
 def test_calls_budgets_and_credentials() -> None:

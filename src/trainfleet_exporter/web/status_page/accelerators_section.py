@@ -12,6 +12,13 @@ from trainfleet_exporter.web.status_page.words import amount, cut, name, percent
 
 _KINDS = {"gpu": "GPU", "npu": "NPU"}
 _HELD_HEADS = heads(("Provider", ""), ("Held", "n"), ("Idle", "n"), ("Usage not known", "n"), ("Mean utilization", "n"))
+_LEGEND = note(
+    *(
+        element("span", element("i", class_=f"key {tone}", aria_hidden="true"), f" {words} ")
+        for tone, words in (("idle", "idle"), ("dim", "usage not known"), ("busy", "in use"))
+    )
+)
+"""What the colours of the bars mean."""
 _IDLE_HEADS = heads(("Job", ""), ("Holds", "n"), ("Utilization", "n"), ("Running for", "n"))
 
 
@@ -30,6 +37,7 @@ def _held_rows(title: str, rows: Sequence[Held], doubtful: Sequence[str]) -> Ite
     silent = [provider for provider in doubtful if provider not in told]
     if rows:
         yield table(title, _HELD_HEADS, [_held(held) for held in rows[:ROWS]])
+        yield _LEGEND
     elif not silent:
         yield note("No job holds any.")
     if len(rows) > ROWS:

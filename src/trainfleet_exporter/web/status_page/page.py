@@ -19,7 +19,7 @@ from trainfleet_exporter.web.status_page.jobs_section import jobs_section, total
 from trainfleet_exporter.web.status_page.markup import Child, Html, element, joined, raw_style
 from trainfleet_exporter.web.status_page.own import Own, State
 from trainfleet_exporter.web.status_page.parts import Trust, at_least, badge, unknown
-from trainfleet_exporter.web.status_page.provider_section import provider_section
+from trainfleet_exporter.web.status_page.provider_section import provider_sections
 from trainfleet_exporter.web.status_page.words import ago, amount, cut, moment, percent, several, span
 
 REFRESH_SECONDS = 30
@@ -46,7 +46,7 @@ class Page:
 
     async def markup(self) -> Html:
         """The page as HTML, made a little at a time."""
-        providers = await provider_section(list(self.own.providers.values()), self.fleet.places, self.now)
+        problems, providers = await provider_sections(list(self.own.providers.values()), self.fleet.places, self.now)
         await asyncio.sleep(0)
         head = element(
             "head",
@@ -58,7 +58,7 @@ class Page:
             element("link", rel="icon", href=f"data:image/svg+xml,{quote(self._icon())}"),
             raw_style(_STYLE),
         )
-        body = element("body", self._header(), element("main", *self._main(providers)), self._footer())
+        body = element("body", self._header(), element("main", *self._main(problems, providers)), self._footer())
         return Html(f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n")
 
     @property
@@ -97,19 +97,20 @@ class Page:
         told = f"The config file was not fit for use when it was last read: the config before{since} stays in use."
         return element("p", told, " The log says what is wrong with it.", class_="alarm")
 
-    def _main(self, provider_part: Html) -> Iterator[Child]:
+    def _main(self, problems: Html | None, providers_well: Html) -> Iterator[Child]:
         providers = list(self.own.providers.values())
         names = [provider.name for provider in providers]
         trust = self._trust()
         yield element("dl", *self._tiles(), class_="tiles")
-        yield element("div", provider_part, class_="column")
+        # On a narrow screen the second column follows the first: problems and idle jobs stay on top.
         yield element(
             "div",
-            jobs_section(self.fleet, names, trust),
-            held_section(self.fleet, names, trust),
+            problems,
             idle_section(self.fleet, self.now),
+            held_section(self.fleet, names, trust),
             class_="column",
         )
+        yield element("div", jobs_section(self.fleet, names, trust), providers_well, class_="column")
 
     def _trust(self) -> Trust:
         """Whose figures are sure."""

@@ -1,4 +1,4 @@
-"""Each provider and each of its collectors: state, age, last error, calls and budget. What fails is on top."""
+"""Each provider and each of its collectors: state, age, last error, calls and budget. Problems come first."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from trainfleet_exporter.web.status_page.parts import ROWS, badge, heads, muted,
 from trainfleet_exporter.web.status_page.samples import Slices
 from trainfleet_exporter.web.status_page.words import TEXT_CHARS, ago, amount, cut, moment, name, percent, several, span
 
-_OPEN_PROVIDERS = 4
-"""As many providers that are well are shown with all their collectors; more fold up."""
-_TOLD_SECONDS = 3600.0
-"""How long an error that is over is still told."""
+_RECENT_SECONDS = 3600.0
+"""How long the last error of a collector that works again stays on the page."""
 _LOW_BUDGET = 0.1
 """Of a month's budget: what is left then is worth a colour."""
 
@@ -31,40 +29,71 @@ _COLLECTOR_HEADS = heads(
 _COLUMNS = "8"
 
 
-async def provider_section(providers: Sequence[ProviderFigures], places: Mapping[str, str], now: float) -> Html:
-    """The section of all providers, whose `places` are a few words each. `now` is Unix seconds."""
+async def provider_sections(
+    providers: Sequence[ProviderFigures], places: Mapping[str, str], now: float
+) -> tuple[Html | None, Html]:
+    """Return the section of the providers in trouble (None if there are none) and that of all others.
+
+    `places` are platform and region by provider. `now` is Unix seconds. The worst provider comes first.
+    """
     slices = Slices()
     ordered = sorted(providers, key=lambda provider: provider.state(now))
-    folded = sum(provider.state(now) is State.OK for provider in ordered) > _OPEN_PROVIDERS
-    shown: list[Html] = []
+    in_trouble: list[Child] = []
+    others: list[Child] = []
     for provider in ordered[:ROWS]:
-        fold = folded and provider.state(now) is State.OK
-        shown.append(_provider(provider, places.get(provider.name, ""), now, fold=fold))
+        state = provider.state(now)
+        card = _provider(provider, places.get(provider.name, ""), now)
+        (in_trouble if state < State.WAITING else others).append(card)
         await slices.rest()
-    rest = Counter(provider.state(now) for provider in ordered[ROWS:])
-    more = joined([joined([badge(state), f" {amount(count)}"]) for state, count in sorted(rest.items())], ", ")
-    left_out = element("p", f"{several(rest.total(), 'more provider')}: ", more) if rest else None
-    nothing = None if providers else element("p", "The config names no provider.")
-    return section("providers", "Providers and collectors", *shown, left_out, nothing)
+    if rest := Counter(provider.state(now) for provider in ordered[ROWS:]):
+        more = joined([joined([badge(state), f" {amount(count)}"]) for state, count in sorted(rest.items())], ", ")
+        others.append(element("p", f"{several(rest.total(), 'more provider')}: ", more))
+    if not providers:
+        others.append(element("p", "The config names no provider."))
+    elif not others:
+        others.append(element("p", "All providers have problems.", class_="card"))
+    problems = section("problems", "Problems", *in_trouble) if in_trouble else None
+    return problems, section("providers", "Providers and collectors", *others)
 
 
-def _provider(provider: ProviderFigures, place: str, now: float, *, fold: bool) -> Html:
+def _provider(provider: ProviderFigures, place: str, now: float) -> Html:
+    """One card. Collectors without problems fold into one line."""
     state = provider.state(now)
     heading = element(
         "h3", badge(state), " ", name(provider.name), " ", muted(element("bdi", cut(place, 60))) if place else None
     )
     ordered = sorted(provider.collectors.values(), key=lambda found: found.state(now))
-    rows = [row for found in ordered for row in _collector(found, now)]
-    body = [
-        table(f"Collectors of {cut(provider.name, 60)}", _COLLECTOR_HEADS, rows) if rows else None,
+    well = [found for found in ordered if found.state(now) is State.OK]
+    others = [found for found in ordered if found.state(now) is not State.OK]
+    verdict = element("p", *_verdict(ordered, state, now)) if others else None
+    return element(
+        "article",
+        heading,
+        verdict,
+        _collectors(provider, others, now) if others else None,
+        element("details", element("summary", *_summary(well, ordered, now)), _collectors(provider, well, now))
+        if well
+        else None,
         _apis(list(provider.apis.values())),
         _credentials(provider.expires, now),
-    ]
-    classes = f"card provider is-{state.name.lower()}"
-    if fold:
-        summary = element("summary", heading, muted(several(len(ordered), "collector")))
-        return element("details", summary, *body, class_=classes)
-    return element("article", heading, element("p", *_verdict(ordered, state, now)), *body, class_=classes)
+        class_=f"card provider is-{state.name.lower()}",
+    )
+
+
+def _collectors(provider: ProviderFigures, collectors: Sequence[CollectorFigures], now: float) -> Html:
+    rows = [row for found in collectors for row in _collector(found, now)]
+    return table(f"Collectors of {cut(provider.name, 60)}", _COLLECTOR_HEADS, rows)
+
+
+def _summary(well: Sequence[CollectorFigures], collectors: Sequence[CollectorFigures], now: float) -> Iterator[Child]:
+    """The one line that stands for the collectors without problems."""
+    count = several(len(well), "collector")
+    yield f"All {count} ok" if len(well) == len(collectors) else f"{count} ok"
+    oldest = min((found.last_success for found in well if found.last_success is not None), default=None)
+    yield muted(f" · last good poll at most {ago(oldest, now)}")
+    recent = sum(found.error is not None and now - found.error.at < _RECENT_SECONDS for found in well)
+    if recent:
+        yield muted(f" · {amount(recent)} with an error in the last hour")
 
 
 def _verdict(collectors: Sequence[CollectorFigures], state: State, now: float) -> Iterator[Child]:
@@ -78,10 +107,8 @@ def _verdict(collectors: Sequence[CollectorFigures], state: State, now: float) -
         yield f"{counts[State.FAILING]} of {all_of_them} collectors failed in the latest poll."
     elif counts[State.STALE]:
         yield f"{counts[State.STALE]} of {all_of_them} collectors have not ended a poll for too long."
-    elif counts[State.WAITING]:
-        yield f"{counts[State.WAITING]} of {all_of_them} collectors are at their first poll."
     else:
-        yield f"All {several(len(collectors), 'collector')} ok."
+        yield f"{counts[State.WAITING]} of {all_of_them} collectors are at their first poll."
 
 
 def _collector(found: CollectorFigures, now: float) -> Iterator[Html]:
@@ -100,7 +127,7 @@ def _collector(found: CollectorFigures, now: float) -> Iterator[Html]:
         class_=classes,
     )
     error, over = found.error, state is State.OK
-    if error is not None and (not over or now - error.at < _TOLD_SECONDS):
+    if error is not None and (not over or now - error.at < _RECENT_SECONDS):
         when = [muted("last error ") if over else None, ago(error.at, now)]
         many = f", {several(found.parts_failed, 'part')} failed" if found.parts_failed > 1 and not over else None
         where = joined([", first " if many else ", part ", name(error.part)]) if error.part else None
