@@ -58,8 +58,8 @@ def test_the_readme_s_first_commands_are_make_targets() -> None:
         assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE)
 
 
-def test_ci_runs_the_readme_s_own_test_command() -> None:
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
+def test_ci_runs_the_readme_s_tests_and_the_long_ones() -> None:
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nmake test\nmake test-long\n")
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda path: path.name)
