@@ -24,12 +24,14 @@ class _Line:
     """What is known of one month. `safe` is what the state file says at least."""
 
     before: int
+    assumed: int = 0
+    """The elapsed share, where nothing is known of what was spent before."""
     counted: int = 0
     safe: int = 0
 
     @property
     def spent(self) -> int:
-        return self.before + self.counted
+        return self.before + self.assumed + self.counted
 
 
 class Budget:
@@ -56,6 +58,8 @@ class Budget:
         self._save = save
         self._lines: dict[Month, _Line] = {}
         self._last: Moment | None = None
+        self._begun = Month(1, 1)
+        """The latest month that has begun for certain."""
         self._ahead = 0
         self._saved_at = -math.inf
         self._asked = False
@@ -88,7 +92,7 @@ class Budget:
 
     @property
     def spent(self) -> dict[Month, int]:
-        """What has been spent, by month."""
+        """What is on record as spent, by month."""
         return self.promise(exact=True)
 
     def check(self) -> None:
@@ -115,7 +119,7 @@ class Budget:
     def promise(self, *, exact: bool) -> dict[Month, int]:
         """By month what has been spent; unless it is to be exact, with what may be spent before the next look."""
         moments = self._now()
-        bounds = self._known | {month: line.spent for month, line in self._lines.items()}
+        bounds = self._known | {month: self._on_record(month) for month in self._lines}
         for moment in () if exact else moments:
             spent = bounds[moment.month]
             bounds[moment.month] = max(spent, min(self.calls, spent + self._ahead))
@@ -139,7 +143,7 @@ class Budget:
         """What was spent before is about to be told by `add`: nothing is assumed of it."""
         self._now()
         for line in self._lines.values():
-            line.before = 0
+            line.before = line.assumed = 0
 
     def add(self, calls: Mapping[Month, int]) -> None:
         """Calls that were counted elsewhere by month (below 0: that were counted here and are not any more)."""
@@ -154,13 +158,13 @@ class Budget:
     def _set(self, spent: Mapping[Month, int]) -> None:
         for month, calls in spent.items():
             if (line := self._lines.get(month)) is not None:
-                line.before += max(0, calls) - line.spent
+                line.before += max(0, calls) - self._on_record(month)
             else:
                 self._known[month] = max(0, calls)
 
     def _cover(self, save: Callable[[bool], None], moments: tuple[Moment, ...]) -> None:
         """Have the state file stay ahead: in good time where half of what it allows is used up, else at once."""
-        covered = min(self._lines[moment.month].safe - self._lines[moment.month].spent for moment in moments)
+        covered = min(self._lines[moment.month].safe - self._on_record(moment.month) for moment in moments)
         at = moments[0].time
         if covered >= 0 and (covered > self._ahead // 2 or self._asked):
             return
@@ -176,8 +180,17 @@ class Budget:
     def _remaining(self, moment: Moment) -> int:
         return max(0, self.calls - self._lines[moment.month].spent)
 
+    def _on_record(self, month: Month) -> int:
+        """What the state file may keep of a month: of one that a wrong clock may have shown, not the elapsed share.
+
+        The file outlives the wrong clock, and would spend that share when the month begins.
+        """
+        line = self._lines[month]
+        return line.spent if month <= self._begun else line.spent - line.assumed
+
     def _now(self) -> tuple[Moment, ...]:
         moments = self._calendar.now()
+        self._begun = moments[-1].month
         if self._last is None or moments[0].month != self._last.month or len(moments) > 1:
             self._turn_page(moments)
         self._last = moments[0]
@@ -191,14 +204,16 @@ class Budget:
                 self._lines[moment.month] = self._line(moment)
         if self._last is not None and self._last.month < steady.month and len(moments) == 1:
             # The month began while we counted, so that nothing of it was spent without our knowing.
-            self._lines[current.month].before = self._known.get(current.month, 0)
+            line = self._lines[current.month]
+            line.before, line.assumed = self._known.get(current.month, 0), 0
         earlier = current.month < steady.month or (self._last is not None and current.month < self._last.month)
         if earlier and self._calendar.young:
+            self._begun = min(self._begun, current.month)
             self._carry_back(current.month)
 
     def _line(self, moment: Moment) -> _Line:
         known = self._known.get(moment.month)
-        return _Line(before=elapsed(self.calls, moment) if known is None else known)
+        return _Line(before=0, assumed=elapsed(self.calls, moment)) if known is None else _Line(before=known)
 
     def _carry_back(self, month: Month) -> None:
         """The clock that we started by was ahead: what was counted in later months belongs to this one."""

@@ -170,7 +170,8 @@ class Ledger:
 
     def _since(self) -> float:
         """The Unix time before which a month has to end for nothing of it to be kept."""
-        return self._calendar.now()[0].time - KEPT_AFTER_MONTH
+        # The earlier time where two clocks differ: a clock that is ahead must not end the present month.
+        return min(moment.time for moment in self._calendar.now()) - KEPT_AFTER_MONTH
 
     def _exactly(self) -> Spent:
         return {key: budget.spent for key, budget in self._budgets.items()}
