@@ -142,20 +142,35 @@ def test_what_was_refused_is_not_tried_again_until_its_basis_changes() -> None:
     run_stepped(run)
 
 
-def test_one_that_a_service_refuses_is_had_anew_but_not_at_once() -> None:
+@pytest.mark.parametrize("age", [0.0, 60.0, AGAIN - 1, AGAIN, 1000.0])
+def test_a_refused_one_is_replaced_at_any_age(age: float) -> None:
     async def run() -> None:
         issuer = Issuer()
         lease = Lease("keys", issuer.fetch, margin=900)
         first = await lease.have(soon())
-        assert not lease.refused(first)  # seconds old: not refused for its age
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(age)
         ends = lease.expires
         assert lease.refused(first)
+        assert lease.refused(first)  # another call that carried it
         assert lease.expires == ends  # of what is shown to people: the latest that is known
         second = await lease.have(soon())
         assert lease.refused(first)  # somebody has had a new one meanwhile
         assert not lease.refused(second)
-        assert issuer.asked == 2
+        assert (issuer.asked, lease.current()) == (2, "key 2")
+
+    run_stepped(run)
+
+
+def test_refusals_replace_no_more_than_one_in_five_minutes() -> None:
+    async def run() -> None:
+        issuer = Issuer(lifetime=24 * 3600)
+        lease = Lease("keys", issuer.fetch, margin=900)
+        for _ in range(3600):  # every one is refused, for an hour
+            number = await lease.have(soon())
+            if lease.refused(number):
+                await lease.have(soon())
+            await asyncio.sleep(1)
+        assert issuer.asked == 1 + 3600 // AGAIN
 
     run_stepped(run)
 

@@ -2,8 +2,8 @@
 
     none ──have──► fresh ──margin before the end──► due ──renewed──► fresh
                      │                               │ renewal fails: used on until its end, tried again a while later
-                     └──refused by a service──► taken back: had anew (unless it is minutes old: another would be
-                                                refused just so)
+                     └──refused by a service──► taken back: replaced at once, but once in five minutes at most, since a
+                                                service that refuses every one must not cost a request for each call
 
 One renewal at a time, whoever finds out. What is due but still good is used by everybody else meanwhile. A failure is
 everybody's as well: it is told again, and nobody asked, until its pause is over.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -131,8 +132,10 @@ class Lease(Generic[T]):
         self._is_taken_back = False
         self._number = 0
         self._renew_at = 0.0
-        self._issued = self._steady_renewal = self._steady_end = 0.0
+        self._steady_renewal = self._steady_end = 0.0
         """Loop times."""
+        self._taken_back_at = -math.inf
+        """Loop time."""
         self._setback = Setback()
         self._renewing = asyncio.Lock()
 
@@ -169,13 +172,14 @@ class Lease(Generic[T]):
     def refused(self, number: int) -> bool:
         """A service refused the one of that number, or it ended before its turn came: whether another is worth a try.
 
-        One that is minutes old was not refused for its age: another one would be refused just so.
+        Not if a refusal replaced the one before it less than AGAIN seconds ago: then age was not the reason.
         """
-        if number != self._number or self.has_ended:
+        if number != self._number or self.has_ended or self._is_taken_back:
             return True
-        if _steady() - self._issued < AGAIN:
+        now = _steady()
+        if now - self._taken_back_at < AGAIN:
             return False
-        self._is_taken_back = True
+        self._is_taken_back, self._taken_back_at = True, now
         return True
 
     def _is_good(self) -> bool:
@@ -199,7 +203,7 @@ class Lease(Generic[T]):
             return
         now, steady = time.time(), _steady()
         first = self._number == 0
-        self._held, self._is_taken_back, self._issued, self._number = held, False, steady, self._number + 1
+        self._held, self._is_taken_back, self._number = held, False, self._number + 1
         self._renew_at = max(held.expires - self._margin, now + (held.expires - now) / 2)
         self._steady_renewal, self._steady_end = steady + self._renew_at - now, steady + held.expires - now
         log.info("%s %s, valid until %s", self._what, "received" if first else "renewed", iso_time(held.expires))

@@ -285,6 +285,21 @@ def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, ste
     stepped(kind, steps)
 
 
+@pytest.mark.parametrize("name", ["role", "oidc", "machine"])
+def test_young_keys_that_are_refused_are_replaced_once(name: str, stepped: Stepped) -> None:
+    async def steps(account: Account) -> None:
+        sts = account.simulator.sts
+        assert await account.poll(2)
+        sts.revoke("all")
+        assert await account.poll(3)
+        assert len(sts.issued) == 2
+        sts.revoke("all")
+        assert not await account.poll(3)
+        assert len(sts.issued) == 2
+
+    stepped(KINDS[name], steps)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "polls"), [("role", 1000), ("oidc", 100), ("machine", 100)])
 def test_polls_take_one_renewal_a_lifetime(name: str, polls: int, stepped: Stepped) -> None:

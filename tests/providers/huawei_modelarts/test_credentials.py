@@ -34,6 +34,7 @@ KEYS = f"credentials: {{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}"
 USER = f"credentials: {{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}"
 OIDC = f'credentials: {{oidc: {{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token_file: id-token}}}}'
 MACHINE = "credentials: {ecs_agency: true}"
+TOKEN = "KeystoneCreateUserTokenByPassword"
 PROFILE = "credentials: {profile: team}"
 
 Check = Callable[[Rig], Awaitable[None]]
@@ -255,6 +256,38 @@ def test_what_is_revoked_is_had_anew_by_the_next_poll_but_not_within_five_minute
         await asyncio.sleep(HOUR / 2)
         assert rig.good()
         assert len([line for line in caplog.messages if "renewed, valid until" in line]) == 2
+
+    stepped(home, credentials, check)
+
+
+ISSUED_BY = {"oidc": (OIDC, "AssumeAgencyWithOIDC"), "machine": (MACHINE, "GetSecurityKey"), "password": (USER, TOKEN)}
+
+
+@pytest.mark.parametrize(("credentials", "operation"), ISSUED_BY.values(), ids=list(ISSUED_BY))
+def test_a_young_credential_that_is_refused_is_replaced_once(home: Path, credentials: str, operation: str) -> None:
+    async def check(rig: Rig) -> None:
+        rig.schedule.start()
+        await asyncio.sleep(70)
+        assert rig.calls(operation) == 1
+        rig.simulator.agency.revoke()
+        rig.simulator.tokens.revoke_all()
+        await asyncio.sleep(60)
+        assert rig.good()
+        assert rig.errors() == {}
+        assert (rig.calls(operation), rig.calls("ListWorkspaces", "auth")) == (2, 1)
+
+    stepped(home, credentials, check)
+
+
+@pytest.mark.parametrize(("credentials", "operation"), ISSUED_BY.values(), ids=list(ISSUED_BY))
+def test_a_cloud_that_refuses_all_gets_few_requests(home: Path, credentials: str, operation: str) -> None:
+    async def check(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault({"operation": "ListWorkspaces"}, kind="expired_credentials"))
+        rig.schedule.start()
+        await asyncio.sleep(HOUR / 2)
+        assert rig.calls("ListWorkspaces", "auth") > 30
+        assert rig.calls(operation) == 1 + 6  # the first, and one in five minutes
+        assert rig.errors() == {"auth": 30}
 
     stepped(home, credentials, check)
 
