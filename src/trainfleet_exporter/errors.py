@@ -12,6 +12,7 @@
     │   ├── ServerTrouble             outcome server       (transient)
     │   ├── RequestTimedOut           outcome timeout      (transient)
     │   ├── Unreachable               outcome network      (transient)
+    │   │   └── KeptConnectionClosed  the request met a connection that was closed while idle
     │   ├── BadAnswer                 outcome bad_answer
     │   ├── CircuitOpen               no attempt was made
     │   └── BudgetSpent               no attempt was made
@@ -163,6 +164,10 @@ class Unreachable(CloudError):
 
     outcome = reason = "network"
     transient = True
+
+
+class KeptConnectionClosed(Unreachable):
+    """A connection that was kept from an earlier call ended before any byte of an answer."""
 
 
 class BadAnswer(CloudError):

@@ -83,22 +83,6 @@ def test_connections_are_kept_and_cookies_are_not() -> None:
     asyncio.run(main())
 
 
-def test_a_kept_connection_that_breaks_is_not_silently_tried_again() -> None:
-    async def main() -> None:
-        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(http(b"{}"))
-            await reader.readuntil(b"\r\n\r\n")  # the second request is read, and not answered
-
-        async with raw_server(once) as server, Rig(base_url=f"http://{server.address}") as rig:
-            await rig.call()
-            error = await rig.failure()
-            assert "closed the connection" in error.message
-            assert server.connections == 1
-            assert rig.outcomes == ["ok", "network"]
-
-    asyncio.run(main())
-
-
 def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with raw_server(JSON_OK) as server:

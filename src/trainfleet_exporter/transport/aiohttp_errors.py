@@ -18,6 +18,11 @@ from aiohttp.http import HttpProcessingError
 # and RuntimeErrors (a session that is being closed).
 CAUGHT = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError, RuntimeError)
 
+
+class KeptConnectionError(httpx.ReadError):
+    """A kept connection ended before any byte of an answer."""
+
+
 _WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
@@ -60,6 +65,11 @@ def sending_error(error: Exception, *, proxied: bool) -> httpx.TransportError | 
             return httpx.ConnectError(_words(error.os_error))
         case _:
             return _error_on_connection(error, "before an answer came")
+
+
+def is_unanswered(error: aiohttp.ClientOSError | aiohttp.ServerDisconnectedError) -> bool:
+    """Whether the connection ended before any byte of an answer, as far as aiohttp says: not after a reset."""
+    return isinstance(error, aiohttp.ClientOSError) or isinstance(error.message, str)
 
 
 def reading_error(error: Exception) -> httpx.TransportError:

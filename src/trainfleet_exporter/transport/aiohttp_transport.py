@@ -1,7 +1,8 @@
 """An httpx transport over aiohttp: several times faster than httpx's own, and exact about what goes on the wire.
 
 What it takes from a request's `extensions` is what httpx documents: `timeout`, `target` (the bytes of the request
-target) and `trace` (told `http11.send_request_headers.complete`, the proof that there is a connection).
+target) and `trace` (told `http11.send_request_headers.complete`, the proof that there is a connection). A kept
+connection that ends before any byte of an answer is a KeptConnectionError.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ import httpx
 import yarl
 
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.transport.aiohttp_errors import CAUGHT, reading_error, sending_error
+from trainfleet_exporter.transport.aiohttp_errors import (
+    CAUGHT,
+    KeptConnectionError,
+    is_unanswered,
+    reading_error,
+    sending_error,
+)
 from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
 from trainfleet_exporter.transport.wire_request import WireRequest
@@ -50,6 +57,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         """Send a request; the response's stream gives the body as it is on the wire, and must be closed."""
         session = self._open()
         proxy: yarl.URL | None = None
+        sending = _Sending(request.extensions.get("trace"))
         try:
             wire = await WireRequest.of(request)
             url = yarl.URL(wire.address, encoded=True)
@@ -64,7 +72,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 proxy=proxy,
                 proxy_headers=for_proxy if to_proxy and for_proxy else None,
                 timeout=self._timeout(wire),
-                trace_request_ctx=wire.extensions.get("trace"),
+                trace_request_ctx=sending,
+                middlewares=(sending.once,),
             )
         except UnusableProxy as error:
             raise httpx.ProxyError(str(error), request=request) from None
@@ -83,6 +92,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             raise httpx.ReadError("the client has been closed")
         if self._session is None:
             traces = aiohttp.TraceConfig()
+            traces.on_connection_reuseconn.append(_note_kept)
             traces.on_request_headers_sent.append(_tell_connected)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -95,7 +105,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 auto_decompress=False,
                 skip_auto_headers=_OUR_HEADERS_ONLY,
                 trust_env=False,  # proxies.py reads the proxy variables; aiohttp would send what ~/.netrc holds, too
-                middlewares=(_send_once,),
                 trace_configs=[traces],
             )
         return self._session
@@ -113,6 +122,26 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         return _timeouts(
             settings.get("connect", self._http.connect_timeout), settings.get("read", self._http.request_timeout)
         )
+
+
+class _Sending:
+    """One request on its way to an answer."""
+
+    def __init__(self, trace: Any) -> None:
+        self.trace = trace
+        self.is_on_kept_connection = False
+
+    async def once(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send the request (a middleware of aiohttp's)."""
+        # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that nobody counts,
+        # with a nonce that the cloud has seen. An error that is not its own passes it by.
+        try:
+            return await send(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            converted = sending_error(error, proxied=request.proxy is not None)
+            if self.is_on_kept_connection and is_unanswered(error):
+                converted = KeptConnectionError(str(converted))
+            raise converted from None
 
 
 class _Body(httpx.AsyncByteStream):
@@ -154,16 +183,10 @@ def _timeouts(connect: float, read: float) -> aiohttp.ClientTimeout:
     )
 
 
-async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that nobody counts, with
-    # a nonce that the cloud has seen. An error that is not its own passes it by.
-    try:
-        return await send(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        converted = sending_error(error, proxied=request.proxy is not None)
-        raise converted from None
+async def _note_kept(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    context.trace_request_ctx.is_on_kept_connection = True
 
 
 async def _tell_connected(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-    if context.trace_request_ctx is not None:
-        await context.trace_request_ctx("http11.send_request_headers.complete", {})
+    if context.trace_request_ctx.trace is not None:
+        await context.trace_request_ctx.trace("http11.send_request_headers.complete", {})

@@ -14,6 +14,7 @@ from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
     CloudError,
+    KeptConnectionClosed,
     NotFound,
     RequestRefused,
     RequestTimedOut,
@@ -105,7 +106,8 @@ class ApiClient:
         """The decoded JSON object (or text) of a good answer, by `deadline` (loop time).
 
         Raises CloudError and nothing else. Transient errors are tried again as far as the deadline, the retry budget
-        and the breakers allow; then the last real one is raised.
+        and the breakers allow; then the last real one is raised. A first attempt that met a kept connection which was
+        closed while idle is made again at once, whatever the retry budget says: every call here can be repeated.
         """
         try:
             mark = await self._prepare(call, deadline)
@@ -146,7 +148,7 @@ class ApiClient:
                         self._guard.retries.earn()
                     started = asyncio.get_running_loop().time()
                     try:
-                        return await self._attempt(call, signed, turn, deadline)
+                        return await self._attempt(call, signed, turn, deadline, number)
                     except CloudError as error:
                         failure = error.with_traceback(None)  # which holds the answer
                     # Still inside the turn: a pause must stand before the next in the queue gets this slot.
@@ -162,7 +164,7 @@ class ApiClient:
 
     def _wait(self, error: CloudError, number: int, started: float) -> float:
         """Seconds until a next attempt; pauses the host where it asked for that."""
-        if not error.transient:
+        if not error.transient or _is_lapse(error, number):
             return 0.0
         hint = wait_hint(error.retry_after)
         failures = number
@@ -180,10 +182,10 @@ class ApiClient:
             and number < MAX_ATTEMPTS
             and resume < deadline
             and not self._guard.will_refuse(call.operation, resume)
-            and self._guard.retries.spend()
+            and (_is_lapse(error, number) or self._guard.retries.spend())
         )
 
-    async def _attempt(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float) -> Any:
+    async def _attempt(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, number: int) -> Any:
         """One attempt, observed once however it ends.
 
         One that is cancelled from outside (the daemon stops, a poll is over) counts as `timeout`: it was sent, so it
@@ -207,7 +209,8 @@ class ApiClient:
             raise
         except CloudError as error:
             outcome = error.outcome
-            turn.failed(self._transport.told.mask().error(error))  # changes nothing where the exchange settled it
+            if not _is_lapse(error, number):
+                turn.failed(self._transport.told.mask().error(error))  # changes nothing where the exchange settled it
             raise
         else:
             return payload
@@ -252,6 +255,14 @@ class ApiClient:
         except httpx.InvalidURL:
             host = ""
         return host if _HOST.fullmatch(host) else "no valid address"
+
+
+def _is_lapse(error: CloudError, number: int) -> bool:
+    """Whether an attempt failed for the age of its connection, which shows nothing of the host or the operation.
+
+    Only the first attempt of a call: an operation that closes every connection must not pass for one that works.
+    """
+    return number == 1 and isinstance(error, KeptConnectionClosed)
 
 
 def _media_type(content_type: str) -> str:

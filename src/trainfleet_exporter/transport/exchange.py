@@ -8,8 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 import httpx
 
 from trainfleet_exporter import __version__
-from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
+from trainfleet_exporter.errors import (
+    BadAnswer,
+    CloudError,
+    KeptConnectionClosed,
+    RequestRefused,
+    RequestTimedOut,
+    Unreachable,
+)
 from trainfleet_exporter.slices import fit_in, give_way
+from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
 from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
 from trainfleet_exporter.transport.calls import Decode, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
@@ -111,4 +119,4 @@ class Exchange:
             return RequestRefused(what)
         if isinstance(error, httpx.DecodingError):
             return BadAnswer(what)
-        return Unreachable(what)
+        return KeptConnectionClosed(what) if isinstance(error, KeptConnectionError) else Unreachable(what)
