@@ -80,6 +80,22 @@ def test_connections_that_stand_are_cut() -> None:
     run_stepped(main)
 
 
+def test_an_idle_connection_outlasts_the_exporter_s_patience() -> None:
+    async def main() -> None:
+        simulator = Simulator(1, clock=Clock(START), population=5)
+        async with simulator.serve_doors(["all"]) as doors:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(doors["all"].url.rpartition(":")[2]))
+            for _ in range(2):
+                writer.write(b"GET /truth HTTP/1.1\r\nHost: a\r\n\r\n")
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
+                await asyncio.sleep(60)
+            writer.close()
+
+    run_stepped(main)
+
+
 def test_whoever_is_just_coming_in_is_cut_too() -> None:
     async def main() -> None:
         async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:

@@ -11,6 +11,7 @@ from uvicorn.server import ServerState
 
 from trainfleet_exporter.simulator.wire import Connection
 
+_IDLE = 75  # seconds that a connection may be idle: longer than clients keep one, or a request meets its end
 _LONGEST_END = 1.0  # seconds that requests have to end in when their connections are gone
 
 
@@ -58,6 +59,7 @@ def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         date_header=False,  # the clouds' own clock tells it
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=1,
     )
 
