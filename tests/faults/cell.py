@@ -67,12 +67,14 @@ class Trial:
         await site.after_polls(2)
         late = await site.scrape()
         await site.read_everything()
-        end = self._end(start, late, applied=self.column.name == SHUT or await site.applied(row))
+        end = self._end(start, late, applied=self.column.name == SHUT or await site.applied(row, self.column))
         outcomes = _outcomes(start, late, row.operation)
         lines = _warnings(site.log.getvalue())
         self._judge_end(end)
         if end == LESS and "no_data" not in outcomes and not _told(start, late):
             self._complain("less", ["and no metric tells of it"])
+        if self.column.times is not None and _counted(_ERRORS, start, late):
+            self._complain("errors", ["a poll failed"])
         self._judge_neighbours(late)
         self._judge_lines(lines, late, end)
         self._judge_calls(outcomes, end)
@@ -180,8 +182,11 @@ class Trial:
 
 def _told(start: Page, late: Page) -> bool:
     """Whether a metric counts more of what went wrong, or could not be shown."""
-    counters = (_ERRORS, _DROPPED)
-    return any(late.total(name, provider=AFFECTED) > start.total(name, provider=AFFECTED) for name in counters)
+    return any(_counted(name, start, late) for name in (_ERRORS, _DROPPED))
+
+
+def _counted(counter: str, start: Page, late: Page) -> bool:
+    return late.total(counter, provider=AFFECTED) > start.total(counter, provider=AFFECTED)
 
 
 def _failing(page: Page, provider: str) -> list[str]:

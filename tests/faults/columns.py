@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, told_totals, unknown_states
 from trainfleet_exporter.simulator import Fault
@@ -44,7 +44,11 @@ class Column:
     recovers: int = 1
     """After how many polls all is as before."""
     needs: str = ""
-    """What the row must say of its operation for this fault to be made: `second_page` or `one_workspace`."""
+    """What the row must say for this fault to be made: `second_page`, `one_workspace` or `used_by`."""
+    on: Mapping[str, str] = field(default_factory=dict)
+    """What else a call must be for the fault to happen to it."""
+    times: int | None = None
+    """To how many calls it happens, none of which may fail a poll; None for all."""
 
     @property
     def is_whole(self) -> bool:
@@ -53,7 +57,7 @@ class Column:
 
     def faults(self, match: Mapping[str, str], more: Mapping[str, str]) -> list[Fault]:
         """What the simulated clouds are given: calls that `match`, and where the fault `needs` it those with `more`."""
-        return [Fault(match={**match, **more}, kind=self.kind)]
+        return [Fault(match={**match, **more, **self.on}, kind=self.kind, times=self.times)]
 
 
 def _failing(group: str, kind: str, meaning: str, outcome: str, *, refuses: bool = False) -> Column:
@@ -75,6 +79,16 @@ COLUMNS: tuple[Column, ...] = (
     _failing(_WIRE, "hang", "nothing ever comes", "timeout"),
     _failing(_WIRE, "drip", "the answer comes a byte a second", "timeout"),
     _failing(_WIRE, "not_http", "what comes is not HTTP", "network"),
+    Column(
+        name="closed while idle",
+        group=_WIRE,
+        kind="close",
+        meaning="once, a connection kept from an earlier call is closed under a request, which is sent again",
+        ends=(SAME, TOLD, VOID),
+        outcomes=("network", "ok", "no_data"),
+        on={"connection": "kept"},
+        times=1,
+    ),
     _failing(_REFUSAL, "throttled", "throttled, without a hint how long to wait", "throttled"),
     _failing(_REFUSAL, "throttled_hint", "throttled, with `Retry-After`", "throttled"),
     _failing(_REFUSAL, "server_error", "500 in the cloud's own words", "server"),
@@ -116,6 +130,16 @@ COLUMNS: tuple[Column, ...] = (
         ends=(KEPT, VOID),
         outcomes=("auth", "not_found", "client"),
         refuses=True,
+    ),
+    Column(
+        name="young credentials refused",
+        group=_REFUSAL,
+        kind="expired_credentials",
+        meaning="once, an API refuses the credentials that the operation issued a minute ago, and gets new ones",
+        ends=(SAME, TOLD),
+        outcomes=("ok",),
+        needs="used_by",
+        times=1,
     ),
     Column(
         name="one workspace gone",

@@ -55,6 +55,8 @@ _USAGE = (
 )
 _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
 _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_second", "pool_disk_*")
+_PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
+_MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
 _LOCKED = 6
 _LEFT_ALONE = "refused credentials are left alone for five minutes: too many wrong passwords lock an account"
 _GONE = {
@@ -179,6 +181,7 @@ PAI = (
             f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}, role_arn: '{_ROLE}'}}}}"
         ),
         prepare=_short_lived,
+        used_by=_PAI_POOLS,
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
@@ -192,6 +195,7 @@ PAI = (
             f"{{{{oidc: {{{{provider_arn: '{OIDC_PROVIDER}', role_arn: '{_ROLE}', token: {OIDC_TOKEN}}}}}}}}}"
         ),
         prepare=_short_lived,
+        used_by=_PAI_POOLS,
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
@@ -204,6 +208,7 @@ PAI = (
             collectors=("pools",),
             credentials="{{ecs_ram_role: true}}",
             prepare=_short_lived,
+            used_by=_PAI_POOLS,
             told_by=("ListRamRoles", "GetRamRoleCredentials"),
             unlike=_PLAIN_TEXT if operation != "GetRamRoleCredentials" else {},
             fails=("workspaces", "pools"),
@@ -395,6 +400,7 @@ MODELARTS = (
         collectors=("pools",),
         credentials=f"{{{{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}}}",
         prepare=_short_lived,
+        used_by=_MODELARTS_POOLS,
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
@@ -422,6 +428,7 @@ MODELARTS = (
             f'{{{{oidc: {{{{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token: {HUAWEI_TOKEN}}}}}}}}}'
         ),
         prepare=_short_lived,
+        used_by=_MODELARTS_POOLS,
         fails=("workspaces", "pools"),
         loses=("workspace_info", "pool_*"),
         recovers_from_refusal=_LOCKED,
@@ -435,6 +442,7 @@ MODELARTS = (
             collectors=("pools",),
             credentials="{{ecs_agency: true}}",
             prepare=_short_lived,
+            used_by=_MODELARTS_POOLS,
             told_by=("GetSecurityKey",),
             unlike=_PLAIN_TEXT if operation == "GetMetadataToken" else {},
             fails=("workspaces", "pools"),

@@ -96,6 +96,8 @@ class Row:
     """How a call for the second page is told from one for the first; empty where there is none."""
     one_workspace: Mapping[str, str] = field(default_factory=dict)
     """How a call about one workspace is told; empty where calls are about all of them."""
+    used_by: Mapping[str, str] = field(default_factory=dict)
+    """A call that carries the credentials which the operation issues; empty where it issues none."""
     told_by: tuple[str, ...] = ()
     """Other operations whose failing may tell of this one's."""
     copes: str = ""
@@ -141,6 +143,8 @@ class Row:
             return "there is no second page, of an API without pages or of a short queue"
         if column.needs == "one_workspace" and not self.one_workspace:
             return "no call is about one workspace"
+        if column.needs == "used_by" and not self.used_by:
+            return "it issues no credentials"
         return None
 
     @property

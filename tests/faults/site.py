@@ -114,10 +114,11 @@ class Site:
         """Unix seconds."""
         return time.time()
 
-    async def applied(self, row: Row) -> bool:
-        """Whether any answer of the operation was spoiled since the last `mark`, as the clouds know it."""
-        answers = (await self._truth(since=self._mark, operation=row.operation))["answers"]
-        return any(answer.get("fault") for answer in answers if answer["api"] == row.api)
+    async def applied(self, row: Row, column: Column) -> bool:
+        """Whether any answer that the fault is meant for was spoiled since the last `mark`, as the clouds know it."""
+        meant = {**row.match, **(row.used_by if column.needs == "used_by" else {})}
+        answers = (await self._truth(since=self._mark, operation=meant["operation"]))["answers"]
+        return any(answer.get("fault") for answer in answers if answer["api"] == meant["api"])
 
     async def mark(self) -> None:
         """Remember which answers have been given."""

@@ -42,6 +42,21 @@ def test_a_call_that_one_rule_lets_through_is_for_the_next() -> None:
     assert statuses(caller, 3) == [404, 500, 404]
 
 
+def test_a_fault_can_wait_for_a_kept_connection() -> None:
+    async def main() -> None:
+        simulator = Simulator(1, clock=Clock(), population=5)
+        simulator.faults.add(Fault({"connection": "kept"}, kind="close", times=1))
+        async with simulator.serve_doors(["dlc"]) as doors:
+            url = doors["dlc"].url + JOBS
+            async with httpx.AsyncClient(trust_env=False) as client:
+                assert (await client.get(url)).status_code == 400
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await client.get(url)
+                assert [(await client.get(url)).status_code for _ in range(2)] == [400, 400]
+
+    run_stepped(main)
+
+
 def test_a_fault_has_its_time() -> None:
     clock = Clock()
     faults = Faults(clock)

@@ -48,7 +48,9 @@ class CloudApp:
         )
         cloud = next((cloud for cloud in self._clouds if cloud.takes(asked)), self._clouds[-1])
         named = cloud.name(asked)
-        fault = self.faults.take(facts_of(named))
+        connection = connection_of(request.scope)
+        kept = "kept" if connection is not None and connection.is_kept else "new"
+        fault = self.faults.take({**facts_of(named), "connection": kept})
         waited = fault is None or await _wait(request, fault.delay)
         call = Call(cloud, asked, named, request_id=str(uuid.uuid4()).upper(), now=self._clock())
         told = self._mishaps.tell(call, fault) if waited else Told(Response(), "timeout")

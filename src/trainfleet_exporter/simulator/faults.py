@@ -15,8 +15,9 @@ from trainfleet_exporter.simulator.kinds import KINDS
 class Fault:
     """What to do to the calls that match.
 
-    `match` compares `api`, `operation`, what the path names (`JobId`, `TaskId`, `PoolId`), any query parameter, or a
-    field or filter of a ModelArts job search (`workspace_id`, `phase`) with one value; all must agree. Then one of two:
+    `match` compares `api`, `operation`, `connection` (`new`, or `kept` from an earlier call), what the path names
+    (`JobId`, `TaskId`, `PoolId`), any query parameter, or a field or filter of a ModelArts job search (`workspace_id`,
+    `phase`) with one value; all must agree. Then one of two:
 
     * `status` is the HTTP status to answer with; `body` is sent as JSON, or as it is where it is text (None: what the
       cloud says with that status);

@@ -32,10 +32,12 @@ class Connection(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._lost = asyncio.Event()
         self._broken = False
+        self._requests = 0
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self._requests += 1
         scope: MutableMapping[str, Any] = self.scope  # type: ignore[assignment]  # ours in a dict of theirs
         scope["extensions"] = {_EXTENSION: self}
 
@@ -50,6 +52,11 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         else:
             super().shutdown()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it has served an earlier request."""
+        return self._requests > 1
 
     def cut(self) -> None:
         """Cut the connection at once: whoever uses it from now on finds it closed."""
