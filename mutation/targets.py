@@ -24,6 +24,7 @@ _BUDGET = (
     "tests/transport/test_budget_ahead.py",
     "tests/transport/test_calendar.py",
     "tests/transport/test_ledger.py",
+    "tests/transport/test_ledger_clock.py",
     "tests/transport/test_ledger_moves.py",
 )
 _FILES = ("tests/transport/test_ledger_writes.py", "tests/test_reload_budgets.py")

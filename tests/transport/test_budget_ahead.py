@@ -237,6 +237,7 @@ def test_what_is_assumed_of_a_month_that_nobody_looked_at_yet_is_taken_back_too(
     clock.wall += 10 * DAY
     budget.assume_nothing()
     assert budget.spent == {JANUARY: 0, FEBRUARY: 0}
+    assert budget.remaining == 31_000
 
 
 def test_what_is_assumed_is_of_the_moment_in_which_counting_begins() -> None:

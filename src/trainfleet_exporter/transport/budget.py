@@ -58,8 +58,6 @@ class Budget:
         self._save = save
         self._lines: dict[Month, _Line] = {}
         self._last: Moment | None = None
-        self._begun = Month(1, 1)
-        """The latest month that has begun for certain."""
         self._ahead = 0
         self._saved_at = -math.inf
         self._asked = False
@@ -190,7 +188,7 @@ class Budget:
 
     def _now(self) -> tuple[Moment, ...]:
         moments = self._calendar.now()
-        self._begun = moments[-1].month
+        self._begun = moments[-1].month  # the latest one that has begun for certain
         if self._last is None or moments[0].month != self._last.month or len(moments) > 1:
             self._turn_page(moments)
         self._last = moments[0]
