@@ -170,7 +170,7 @@ JOB_FAMILIES = (
     ),
     _job(
         "restarts_total",
-        described("Restarts of a job", f"{_LIST}, Jobs[].RestartTimes", f"{_V2}.status.running_records[]"),
+        described("Runs of a job after its first", f"{_LIST}, Jobs[].RestartTimes", f"{_V2}.status.running_records[]"),
         number("restarts"),
         kind="counter",
     ),

@@ -444,6 +444,25 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert [len(about["filters"][0]["value"]) for about in by_id] == [10, 2]
 
 
+@trap("6 restarts are the runs after the first, whatever started them")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    first, moved, in_place = (
+        {"start_at": int(START) - 400 + 60 * place, "start_type": start_type}
+        for place, start_type in enumerate(["init_or_rescheduled", "init_or_rescheduled", "restarted"])
+    )
+    cloud.jobs = [
+        job("waits", "Pending"),
+        job("fresh", running_records=[first]),
+        job("moved-twice", running_records=[first, moved, moved]),
+        job("both", running_records=[first, moved, in_place]),
+    ]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_restarts_total{job_id="waits"}') is None
+    assert await fleet.value('job_restarts_total{job_id="fresh"}') == 0
+    assert await fleet.value('job_restarts_total{job_id="moved-twice"}') == 2
+    assert await fleet.value('job_restarts_total{job_id="both"}') == 2
+
+
 @trap("a pool that two workspaces list is shown once, whichever answer comes first")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.workspaces.append({"id": "w" * 32, "name": "team"})

@@ -184,12 +184,23 @@ def test_how_jobs_end(caller: Caller) -> None:
 
 
 def test_restarts_show_in_the_running_records(caller: Caller) -> None:
+    """A run on another node is a rescheduled one; only a process that starts again where it was is `restarted`."""
     restarted = [job for job in caller.world.jobs.values() if job.restarts and job.finished]
-    assert restarted
+    ways = set()
     for job in restarted:
-        records = caller.body(f"{V2}/training-jobs/{job.job_id}")["status"]["running_records"]
-        assert [record["start_type"] for record in records] == ["init_or_rescheduled", "restarted"]
-        assert records[0]["end_at"] < records[1]["start_at"] < records[1]["end_at"]
+        first, second = caller.body(f"{V2}/training-jobs/{job.job_id}")["status"]["running_records"]
+        assert first["start_type"] == "init_or_rescheduled"
+        assert first["end_at"] < second["start_at"] < second["end_at"]
+        (replaced,) = (pod for pod in job.pods if pod.history)
+        moved = replaced.node != replaced.history[0].node
+        assert second["start_type"] == ("init_or_rescheduled" if moved else "restarted")
+        assert first["end_recover"] == ("pod_reschedule" if moved else "proc_restart")
+        (recovery,) = first["recover_records"]
+        assert recovery["recover"] == first["end_recover"]
+        assert (recovery["recover_start_at"], recovery["recover_end_at"]) == (first["end_at"], second["start_at"])
+        assert recovery["related_task"] == first["end_related_task"] == replaced.pod_id.removeprefix(f"{job.job_id}-")
+        ways.add(moved)
+    assert ways == {True, False}
 
 
 def test_secrets_are_planted(caller: Caller) -> None:

@@ -104,7 +104,8 @@ def job(row: Row) -> Job | None:
         started=_seconds(state, "start_time"),
         finished=_finished(records) if gone else None,
         duration=duration(row),
-        restarts=sum(text(record, "start_type") == "restarted" for record in records) if records else None,
+        # Runs after the first. start_type does not tell them: a run on another node has that of a first one.
+        restarts=len(records) - 1 if records else None,
         cpu_cores=None if gone else _total([(role.nodes, role.cpu) for role in roles]),
         memory_bytes=None if gone else _gib(_total([(role.nodes, role.memory_gib) for role in roles])),
         nodes=None if gone else nodes,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.modelarts.catalog import FLAVORS, Flavor
+from trainfleet_exporter.simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
 from trainfleet_exporter.simulator.modelarts.phases import phase, secondary_phase
-from trainfleet_exporter.simulator.world.jobs import Job, Role
+from trainfleet_exporter.simulator.world.jobs import Job, Pod, Role
 from trainfleet_exporter.simulator.world.nouns import GIB
 
 _POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
@@ -74,21 +75,41 @@ def _status(job: Job, now: int) -> dict[str, Any]:
 
 def _running_records(job: Job) -> list[dict[str, Any]]:
     """From each start to the loss of a task or the end, in seconds."""
-    lost = sorted(old.finished for pod in job.pods for old in pod.history if old.finished is not None)
-    back = sorted(pod.started for pod in job.pods if pod.history and pod.started is not None)
-    starts = [job.running, *back]
-    records: list[dict[str, Any]] = []
-    for place, start in enumerate(starts):
-        record: dict[str, Any] = {
-            "start_at": start,
-            "start_type": "restarted" if place else "init_or_rescheduled",
-        }
-        if place < len(lost):
-            record |= {"end_at": lost[place], "end_reason": "NodeFault", "end_recover": "pod_reschedule"}
-        elif job.work_ended is not None:
-            record |= {"end_at": job.work_ended, "end_reason": job.reason[0]}
-        records.append(record)
+    losses = [pair for pod in job.pods for pair in pairwise([*pod.history, pod])]
+    losses.sort(key=lambda pair: pair[0].finished or 0)
+    record: dict[str, Any] = {"start_at": job.running, "start_type": "init_or_rescheduled"}
+    records = [record]
+    for old, new in losses:
+        moved = new.node != old.node
+        record |= _recovery(old, new, old.pod_id.removeprefix(f"{job.job_id}-"), moved=moved)
+        if new.started is not None:
+            record = {"start_at": new.started, "start_type": "init_or_rescheduled" if moved else "restarted"}
+            records.append(record)
+    if job.work_ended is not None and "end_at" not in record:
+        record |= {"end_at": job.work_ended, "end_reason": job.reason[0]}
     return records
+
+
+def _recovery(old: Pod, new: Pod, task: str, *, moved: bool) -> dict[str, Any]:
+    """How a run ended that lost a task, which went on elsewhere or started again in its place."""
+    reason, recover = (NODE_FAULT, "pod_reschedule") if moved else ("ProcessFault", "proc_restart")
+    attempt: dict[str, Any] = {
+        "recover_start_at": old.finished,
+        "recover": recover,
+        "fault_scenario": "node_fault" if moved else "job_failed",
+        "reason": reason,
+        "related_task": task,
+        "recover_result": "recovering",
+    }
+    if new.started is not None:
+        attempt |= {"recover_end_at": new.started, "recover_result": "success"}
+    return {
+        "end_at": old.finished,
+        "end_reason": reason,
+        "end_related_task": task,
+        "end_recover": recover,
+        "recover_records": [attempt],
+    }
 
 
 def _resource(job: Job) -> dict[str, Any]:
