@@ -178,6 +178,7 @@ class Pod:
     pod_ip: str = ""
     status: Status | None = None
     evicted: bool | None = None
+    """Whether it or an earlier incarnation was, as far as the platform still reports that."""
     created: float | None = None
     started: float | None = None
     finished: float | None = None

@@ -23,7 +23,12 @@ POD_FAMILIES = (
         ("role", "node_name", "pod_ip"),
     ),
     _pod("status", "1 for the present status of a pod", "Status", word("status"), ("status",)),
-    _pod("evicted", "1 if the pod was evicted, else 0", "SubStatus", flag("evicted")),
+    _pod(
+        "evicted",
+        "1 if the pod or an earlier incarnation of it was evicted, else 0",
+        "SubStatus, Pods[].HistoryPods[].SubStatus",
+        flag("evicted"),
+    ),
     _pod(
         "created_timestamp_seconds",
         "Unix time at which the pod was created",

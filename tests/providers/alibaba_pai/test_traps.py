@@ -121,6 +121,39 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_pods{job_id="a",role="Worker",status="failed"}') == 2
 
 
+@trap("5.2 evictions of replaced pods are in HistoryPods")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+
+    def pod(place: int, earlier: list[dict[str, Any]], **changes: str) -> dict[str, Any]:
+        shown = {"PodId": f"a-worker-{place}", "Type": "Worker", "Status": "Running", "SubStatus": "Normal"}
+        return shown | {"HistoryPods": earlier} | changes
+
+    failed = {"PodId": "a-worker-0", "PodUid": "u0", "Status": "Failed", "SubStatus": "Normal"}
+    evicted = failed | {"SubStatus": "Evicted"}
+    cloud.details["a"] = job("a") | {
+        "Pods": [
+            pod(0, [evicted, evicted | {"PodUid": "u1"}]),
+            pod(1, [failed]),
+            pod(2, [failed, evicted | {"PodId": "a-worker-2-earlier", "SubStatus": "Preempted"}], SubStatus=""),
+            pod(3, [failed], SubStatus=""),
+            pod(4, [failed], Status="Failed", SubStatus="Evicted"),
+        ]
+    }
+    await fleet.exporter.poll_once()
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-0"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-1"}') == 0
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-2"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-3"}') is None  # of the present one it is not said
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-4"}') == 1
+    assert len(await fleet.lines("pod_evicted")) == 4
+    assert await fleet.value('job_replaced_pods{job_id="a",role="Worker"}') == 7
+    cloud.details["a"]["Pods"][0]["HistoryPods"] = []  # no longer reported
+    await asyncio.sleep(300)
+    await fleet.runner("pods").tick()
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-0"}') == 0
+
+
 @trap("5.3 job types beyond the documented ones")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a", JobType="DataJuicerJob"), job("b", JobType="SomethingNew")]

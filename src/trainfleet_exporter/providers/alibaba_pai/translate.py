@@ -205,8 +205,8 @@ def restart_times(row: Row) -> tuple[int | None, int | None]:
 def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
     """The pods of a GetJob answer, counted by role, and one by one; and what of it had to be dropped, by reason.
 
-    HistoryPods are earlier incarnations: they are counted as replaced, never as pods. Without a list of pods nothing is
-    known of how many there are.
+    HistoryPods are earlier incarnations: they are counted as replaced, never as pods; a pod counts as evicted if one of
+    them was. Without a list of pods nothing is known of how many there are.
     """
     job_id = text(row, "JobId")
     dropped: Counter[str] = Counter()
@@ -316,7 +316,6 @@ def _tags(row: Row) -> tuple[tuple[str, str], ...]:
 
 
 def _pod(job_id: str, item: Row) -> Pod:
-    sub_status = text(item, "SubStatus")
     return Pod(
         job_id=job_id,
         pod_id=text(item, "PodId"),
@@ -324,8 +323,15 @@ def _pod(job_id: str, item: Row) -> Pod:
         node_name=text(item, "NodeName"),
         pod_ip=text(item, "Ip") or text(item, "PodIp"),
         status=POD_STATUS.get(text(item, "Status"), Status.UNKNOWN),
-        evicted=sub_status in _EVICTED if sub_status else None,
+        evicted=_evicted(item),
         created=utc_time(item, "GmtCreateTime"),
         started=utc_time(item, "GmtStartTime"),
         finished=utc_time(item, "GmtFinishTime"),
     )
+
+
+def _evicted(item: Row) -> bool | None:
+    """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
+    if any(text(each, "SubStatus") in _EVICTED for each in (item, *mappings(item, "HistoryPods"))):
+        return True
+    return False if text(item, "SubStatus") else None
