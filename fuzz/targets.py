@@ -108,8 +108,8 @@ def quantity(data: bytes) -> None:
         for read in (quantities.quantity, quantities.number, quantities.whole):
             amount = read(fields, "key")
             assert amount is None or (math.isfinite(amount) and amount >= 0), (read, value)
-        moment = quantities.utc_time(fields, "key")
-        assert moment is None or math.isfinite(moment)
+        for moment in (quantities.utc_time(fields, "key"), quantities.unix_time(fields, "key")):
+            assert moment is None or (math.isfinite(moment) and moment > 0)
         assert isinstance(quantities.text(fields, "key"), str)
         assert quantities.flag(fields, "key") in {True, False, None}
         for row in quantities.mappings(fields, "key"):

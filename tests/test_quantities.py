@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfleet_exporter import quantities
-from trainfleet_exporter.quantities import parse_quantity
+from trainfleet_exporter.quantities import counting_unusable, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,8 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_whatever_a_cloud_sends_is_read_or_passed_over(value: Any) -> None:
     fields = {"key": value}
-    for read in (quantities.number, quantities.quantity, quantities.utc_time, quantities.whole):
+    readers = (quantities.number, quantities.quantity, quantities.utc_time, quantities.unix_time, quantities.whole)
+    for read in readers:
         found = read(fields, "key")
         assert found is None or math.isfinite(found)
     assert isinstance(quantities.text(fields, "key"), str)
@@ -95,6 +96,49 @@ def test_times(text: Any, value: float | None) -> None:
     assert quantities.utc_time({"t": text}, "t") == value
 
 
-@given(st.integers(0, 4_000_000_000))
+@given(st.integers(86_400, 4_000_000_000))
 def test_times_round_trip(unix: int) -> None:
     assert quantities.utc_time({"t": quantities.iso_time(unix)}, "t") == unix
+
+
+NOT_SET = (
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00.000Z",
+    "0001-01-01T08:05:43+08:05",
+    "0001-01-01T00:00:00+08:00",
+    "1969-12-31T16:00:00-08:00",
+    "1970-01-01T00:00:00Z",
+    "1970-01-01T00:00:00.000000000Z",
+    "1970-01-01T00:00:00.999Z",
+    "1970-01-01T08:00:00+08:00",
+    "1970-01-01T00:00:00+08:00",
+    "1970-01-01T00:00:00-08:00",
+    "1970-01-01T08:00:00Z",
+)
+
+
+@pytest.mark.parametrize("text", NOT_SET)
+def test_a_time_that_is_not_set_is_absent(text: str) -> None:
+    with counting_unusable() as lost:
+        assert quantities.utc_time({"t": text}, "t") is None
+    assert not lost  # nothing was given
+
+
+@pytest.mark.parametrize("value", [None, "", 0, 0.0, "0", -1, "-1", -62135596800, "-62135596800", 28800, -0.5])
+@pytest.mark.parametrize("per_second", [1, 1000])
+def test_a_unix_time_that_is_not_set_is_absent(value: Any, per_second: int) -> None:
+    with counting_unusable() as lost:
+        assert quantities.unix_time({"t": value}, "t", per_second=per_second) is None
+    assert not lost
+
+
+def test_unix_times() -> None:
+    assert quantities.unix_time({"t": 1767225610}, "t") == 1767225610
+    assert quantities.unix_time({"t": "1767225610250"}, "t", per_second=1000) == 1767225610.25
+
+
+@pytest.mark.parametrize(("value", "reason"), [("soon", "malformed"), (True, "malformed"), ("inf", "out_of_range")])
+def test_a_unix_time_that_is_none_is_counted(value: Any, reason: str) -> None:
+    with counting_unusable() as lost:
+        assert quantities.unix_time({"t": value}, "t") is None
+    assert lost == {reason: 1}

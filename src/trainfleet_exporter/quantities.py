@@ -22,6 +22,8 @@ UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", defaul
 """Where fields are counted that were given and could not be used: `malformed`, or `out_of_range`."""
 _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
+_FIRST_TIME = 86_400.0
+"""Unix seconds. Times before the second day of 1970 stand for "not set"."""
 
 _SUFFIXES = {
     "": 1.0,
@@ -67,7 +69,16 @@ def quantity(fields: Mapping[str, Any], key: str) -> float | None:
 
 def number(fields: Mapping[str, Any], key: str) -> float | None:
     """A finite, non-negative number, given as a number or as text."""
-    value = given = fields.get(key)
+    value = _finite(fields.get(key))
+    if value is None or value >= 0:
+        return value
+    unusable(fields[key], "out_of_range")
+    return None
+
+
+def _finite(given: Any) -> float | None:
+    """A finite number, given as a number or as text."""
+    value = given
     if isinstance(value, str):
         try:
             value = float(value) if value.isascii() and len(value) < 40 else None
@@ -80,7 +91,7 @@ def number(fields: Mapping[str, Any], key: str) -> float | None:
         value = float(value)
     except OverflowError:
         value = math.inf
-    if math.isfinite(value) and value >= 0:
+    if math.isfinite(value):
         return value
     unusable(given, "out_of_range")
     return None
@@ -137,15 +148,26 @@ def flag(fields: Mapping[str, Any], key: str) -> bool | None:
 
 
 def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
-    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`."""
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
     value = fields.get(key)
     if isinstance(value, str) and _TIME.fullmatch(value) is not None:
         try:
-            return datetime.fromisoformat(value).timestamp()
+            return _if_set(datetime.fromisoformat(value).timestamp())
         except ValueError:  # a 30th of February
             pass
     unusable(value, "malformed")
     return None
+
+
+def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> float | None:
+    """Unix seconds of a time that counts seconds, or so many parts of one. None where it is not set."""
+    value = _finite(fields.get(key))
+    return None if value is None else _if_set(value / per_second)
+
+
+def _if_set(unix: float) -> float | None:
+    """The time, unless it stands for "not set": year 1 or Unix 0, in whichever zone that was written."""
+    return unix if unix >= _FIRST_TIME else None
 
 
 def iso_time(unix: float) -> str:

@@ -156,6 +156,19 @@ def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
     assert told(pai.with_spells(live, {"StatusHistory": history})) == told(live)
 
 
+def test_a_status_whose_end_is_not_set_lasts() -> None:
+    history = [
+        {"Status": "Queuing", "StartTime": "2026-01-02T00:00:00Z", "EndTime": "1970-01-01T00:00:00Z"},
+        {"Status": "Bidding", "StartTime": "0001-01-01T00:00:00Z", "EndTime": "0001-01-01T00:00:00Z"},
+        {"Status": "Running", "StartTime": "2026-01-02T01:00:00Z", "EndTime": "0001-01-01T00:00:00Z"},
+    ]
+    life = _pai(Status="Running", StatusHistory=history, GmtSubmittedTime="0001-01-01T00:00:00Z")
+    assert [(spell.platform_status, spell.start - MIDNIGHT, spell.end) for spell in life.spells] == [
+        ("Queuing", 0, MIDNIGHT + 3600),
+        ("Running", 3600, None),
+    ]
+
+
 def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
     times = {"GmtRunningTime": "2026-01-02T01:00:00Z", "GmtFailedTime": "2026-01-02T02:00:00Z"}
     assert _pai(Status="Running", **times).ceased is None
@@ -191,6 +204,16 @@ def test_running_records_prove_when_a_job_ran() -> None:
         (400, None, Status.SUCCEEDED),
     ]
     assert (life.until, life.tasks) == (MIDNIGHT + 400, ("worker-0",))
+
+
+def test_a_run_whose_end_is_not_set_lasts() -> None:
+    records = [
+        {"start_at": MIDNIGHT + 100, "end_at": -62135596800},
+        {"start_at": 0, "end_at": 0},
+        {"start_at": MIDNIGHT + 260, "end_at": 0},
+    ]
+    life = _modelarts("Running", start_time=0, running_records=records)
+    assert [(spell.start - MIDNIGHT, spell.end) for spell in life.spells] == [(100, MIDNIGHT + 260), (260, None)]
 
 
 def test_without_records_start_and_duration_do() -> None:

@@ -121,6 +121,30 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_pods{job_id="a",role="Worker",status="failed"}') == 2
 
 
+@trap("5.1 times that are not set are absent")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    never, epoch = "0001-01-01T00:00:00Z", "1970-01-01T08:00:00.000+08:00"
+    unset = {"GmtSubmittedTime": never, "GmtRunningTime": epoch, "GmtFailedTime": epoch, "GmtFinishTime": never}
+    cloud.jobs = [job("a", **unset), job("b", **unset)]
+    pod = {"PodId": "p", "Status": "Pending", "GmtCreateTime": never, "GmtStartTime": epoch, "GmtFinishTime": ""}
+    cloud.details["a"] = cloud.jobs[0] | {"Pods": [pod]}
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == 2
+    assert len(await fleet.lines("pod_info")) == 1
+    cloud.jobs[0] |= {"Status": "Succeeded", "GmtSuccessedTime": at(-5)}
+    cloud.jobs[1] |= {"Status": "Failed"}
+    del cloud.details["a"]
+    await fleet.exporter.poll_once()
+    times = [line for line in await fleet.lines("job_", "pod_") if "_timestamp_seconds{" in line]
+    assert sorted(line.removeprefix("trainfleet_") for line in times) == [
+        f'job_created_timestamp_seconds{{provider="p",job_id="a"}} {START - 600:.0f}',
+        f'job_created_timestamp_seconds{{provider="p",job_id="b"}} {START - 600:.0f}',
+        f'job_finished_timestamp_seconds{{provider="p",job_id="a"}} {START - 5:.0f}',
+    ]
+    assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 0
+
+
 @trap("5.2 evictions of replaced pods are in HistoryPods")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]

@@ -428,6 +428,29 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('jobs{workspace_id="0",status="unknown",platform_status="Lost"}') == 1
 
 
+@trap("2 times that are not set are absent", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    year_1 = -62135596800
+    cloud.jobs = [job("a", start_time=year_1 * 1000), job("b", start_time="0"), job("c", start_time=-1)]
+    cloud.jobs[0]["metadata"]["create_time"] = year_1 * 1000
+    cloud.jobs[1]["metadata"]["create_time"] = 0
+    cloud.v1_jobs = [{"job_id": 2, "version_id": 3, "status": 8, "create_time": 0, "duration": 0}]
+    cloud.v1_versions = {"2": [{"version_id": 3, "status": 8, "create_time": year_1 * 1000, "start_time": 28_800_000}]}
+    await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == 4
+    for row, end in zip(cloud.jobs, (year_1, 0, int(START) + 20), strict=True):
+        row["status"] |= {"phase": "Completed", "running_records": [{"start_at": 0, "end_at": end}]}
+    await asyncio.sleep(60)
+    await fleet.runner("jobs").tick()
+    times = [line for line in await fleet.lines("job_") if "_timestamp_seconds{" in line]
+    assert sorted(line.removeprefix("trainfleet_") for line in times) == [
+        f'job_created_timestamp_seconds{{provider="p",job_id="c"}} {START - 600:.0f}',
+        f'job_finished_timestamp_seconds{{provider="p",job_id="c"}} {START + 20:.0f}',
+    ]
+    assert await fleet.value('jobs_finished_total{workspace_id="0",status="succeeded"}') == 3
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="out_of_range") == 0
+
+
 @trap("3.2 how a job ended is asked by its id")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job(f"j{n}") for n in range(12)]

@@ -12,7 +12,7 @@ from typing import Any
 from trainfleet_exporter.model import FINISHED, Status
 from trainfleet_exporter.providers.history import Life, Spell, lasting
 from trainfleet_exporter.providers.huawei_modelarts import translate
-from trainfleet_exporter.quantities import mapping, mappings, number
+from trainfleet_exporter.quantities import mapping, mappings, unix_time
 
 Row = Mapping[str, Any]
 
@@ -52,7 +52,7 @@ def life(row: Row, *, shown_tags: Collection[str]) -> Life | None:
 def _end(row: Row, started: float | None, duration: float | None) -> float | None:
     """When the last run ended; None where nothing tells."""
     records = list(mappings(mapping(row, "status"), "running_records"))
-    ends = [end for record in records if (end := number(record, "end_at"))]
+    ends = [end for record in records if (end := unix_time(record, "end_at")) is not None]
     if ends:
         return max(ends)
     return None if started is None or duration is None else started + duration
@@ -61,7 +61,11 @@ def _end(row: Row, started: float | None, duration: float | None) -> float | Non
 def _runs(row: Row, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
     """When it ran, run after run."""
     records = list(mappings(mapping(row, "status"), "running_records"))
-    found = [(start, number(record, "end_at")) for record in records if (start := number(record, "start_at"))]
+    found = [
+        (start, unix_time(record, "end_at"))
+        for record in records
+        if (start := unix_time(record, "start_at")) is not None
+    ]
     if not found:
         if started is not None:
             yield started, end
@@ -69,4 +73,4 @@ def _runs(row: Row, started: float | None, end: float | None) -> Iterator[tuple[
     found.sort(key=lambda each: each[0])
     for place, (start, stop) in enumerate(found):
         following = found[place + 1][0] if place + 1 < len(found) else end
-        yield start, stop or following
+        yield start, stop if stop is not None else following

@@ -32,7 +32,7 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.quantities import GIB, mapping, mappings, number, quantity, text, whole
+from trainfleet_exporter.quantities import GIB, mapping, mappings, number, quantity, text, unix_time, whole
 
 Row = Mapping[str, Any]
 
@@ -100,8 +100,8 @@ def job(row: Row) -> Job | None:
         reason=text(records[-1], "end_reason") if records else "",
         holds_resources=holds,
         priority=whole(mapping(spec, "schedule_policy"), "priority"),
-        created=_seconds(metadata, "create_time"),
-        started=_seconds(state, "start_time"),
+        created=unix_time(metadata, "create_time", per_second=1000),
+        started=unix_time(state, "start_time", per_second=1000),
         finished=_finished(records) if gone else None,
         duration=duration(row),
         # Runs after the first. start_type does not tell them: a run on another node has that of a first one.
@@ -115,8 +115,9 @@ def job(row: Row) -> Job | None:
 
 
 def duration(row: Row) -> float | None:
-    """How long a job has been running, in seconds."""
-    return _seconds(mapping(row, "status"), "duration")
+    """How long a job has been running, in seconds; 0 is "never"."""
+    milliseconds = number(mapping(row, "status"), "duration")
+    return milliseconds / 1000 if milliseconds else None
 
 
 def restarts_allowed(row: Row) -> int | None:
@@ -247,15 +248,9 @@ def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Cou
     return rows, dropped
 
 
-def _seconds(fields: Row, key: str) -> float | None:
-    """Milliseconds as seconds; 0 is "never", of a time as of a duration."""
-    milliseconds = number(fields, key)
-    return milliseconds / 1000 if milliseconds else None
-
-
 def _finished(records: Sequence[Row]) -> float | None:
     """The end of the last run (Unix seconds there); jobs have no field for their own end."""
-    ends = [end for record in records if (end := number(record, "end_at"))]
+    ends = [end for record in records if (end := unix_time(record, "end_at")) is not None]
     return max(ends, default=None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind
-from trainfleet_exporter.quantities import mapping, mappings, number, text, whole
+from trainfleet_exporter.quantities import mapping, mappings, number, text, unix_time, whole
 
 Row = Mapping[str, Any]
 
@@ -65,7 +65,7 @@ def counts(workspace_id: str, rows: Iterable[Row], *, since: float) -> list[JobC
     Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
     """
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in _STATES.values()})
-    tally.update(status(row) for row in rows if is_live(row) or (_seconds(row, "create_time") or since) >= since)
+    tally.update(status(row) for row in rows if is_live(row) or (_time(row, "create_time") or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
@@ -95,9 +95,9 @@ def job(row: Row, version: Row, *, workspace_id: str) -> Job:
         status=common,
         platform_status=word,
         holds_resources=None if common is Status.UNKNOWN else common in _HOLDING,
-        created=_seconds(version, "create_time") or _seconds(row, "create_time"),
-        started=_seconds(version, "start_time"),
-        duration=_seconds(version, "duration") or _seconds(row, "duration"),
+        created=_time(version, "create_time") or _time(row, "create_time"),
+        started=_time(version, "start_time"),
+        duration=_duration(version) or _duration(row),
         nodes=None if gone else nodes,
         accelerators=() if gone else _accelerators(version, nodes),
     )
@@ -122,9 +122,13 @@ def pods(shown_id: str, payload: Row) -> tuple[list[Pod], Counter[str]]:
     return list(found.values()), dropped
 
 
-def _seconds(fields: Row, key: str) -> float | None:
-    """Milliseconds as seconds; 0 is "never", of a time as of a duration."""
-    milliseconds = number(fields, key)
+def _time(fields: Row, key: str) -> float | None:
+    return unix_time(fields, key, per_second=1000)
+
+
+def _duration(fields: Row) -> float | None:
+    """In seconds; 0 is "never"."""
+    milliseconds = number(fields, "duration")
     return milliseconds / 1000 if milliseconds else None
 
 
