@@ -139,6 +139,16 @@ MISTAKES = (
         "is 0, and nobody says so",
     ),
     Mistake(
+        "a time that is not set is taken for one",
+        "translate.py",
+        'started=utc_time(row, "started_at"),',
+        'started=__import__("datetime").datetime.fromisoformat(row["started_at"]).timestamp()\n'
+        '        if text(row, "started_at")\n'
+        "        else None,",
+        "test_part_times_that_are_not_set_are_absent",
+        "of a time that is not set",
+    ),
+    Mistake(
         "percent are shown as a ratio",
         "translate.py",
         "believable_ratio(percent / 100, bounded=bounded)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,11 +27,16 @@ from trainfleet_exporter.testing.case import ProviderCase, complain
 from trainfleet_exporter.testing.contract import untrue_numbers
 from trainfleet_exporter.testing.faults import ERRORS, SUCCESS
 from trainfleet_exporter.testing.gateway import Answer, Arrival, Spoil
-from trainfleet_exporter.testing.page import Key, missing, words, wrong
+from trainfleet_exporter.testing.page import DATED, Key, missing, words, wrong
 from trainfleet_exporter.testing.stage import KEPT_POLLS
 
 _WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
+_TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
+_TEN_YEARS = 315_360_000.0
+_NOT_SET = (("0001-01-01T00:00:00Z", 0), ("1970-01-01T08:00:00.000+08:00", -62_135_596_800))
+"""Clouds write so, as text or as a number, what has not happened."""
+_MOMENT = "_timestamp_seconds"
 _COUNTS = (
     "trainfleet_jobs",
     "trainfleet_jobs_finished_total",
@@ -115,6 +121,34 @@ class PartChecks(ProviderCase):
                     "read numbers by quantities.py, and leave None as it is: never `or 0`, never .get(key, 0)",
                 )
                 complain(untrue_numbers(now), "leave out what is not told")
+
+        self.play(main)
+
+    def test_part_times_that_are_not_set_are_absent(self) -> None:
+        """Year 1, Unix 0 or less in place of every time: no such moment is shown, and nothing else is lost with it."""
+        usual = self.good.page.shown
+        times = {key for key in usual if key[0].endswith(_MOMENT) and key[0] not in DATED}
+        complain(["no time is shown"] * (not times), "let the jobs of the pretend cloud have times")
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                for written, counted in _NOT_SET:
+                    stage.gateway.spoil = _untimed(written, counted)
+                    await stage.polls(2)
+                    now = await stage.scrape()
+                    shown = [
+                        key
+                        for key, value in now.shown.items()
+                        if key[0].endswith("_seconds") and key[0] not in DATED and value != usual.get(key)
+                    ]
+                    shown += [key for key in times if key in now.shown and key not in shown]
+                    complaints = [f"{words(key)} is {now.shown[key]:.0f}, of a time that is not set" for key in shown]
+                    listed = {labels["job_id"] for labels, _ in now.of("trainfleet_job_info")}
+                    complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
+                    complain(
+                        [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
+                        "read times by utc_time and unix_time of quantities.py, which answer None for such ones",
+                    )
 
         self.play(main)
 
@@ -308,6 +342,24 @@ def _without_numbers(arrival: Arrival, answer: Answer) -> Response | None:
     if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
         return None
     return answer.response(dumps(payload))
+
+
+def _untimed(written: str, counted: int) -> Spoil:
+    """Another time for every one that is near to the present."""
+
+    def change(name: str, value: Any) -> Any:
+        if isinstance(value, str) and _TIME_TEXT.fullmatch(value):
+            return written
+        if is_identity(name) or isinstance(value, bool) or not str(value).replace(".", "", 1).isdigit():
+            return value
+        is_time = any(abs(float(value) / scale - time.time()) < _TEN_YEARS for scale in (1, 1000))
+        return type(value)(counted) if is_time else value
+
+    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        return None if payload is None else answer.response(dumps(change_leaves(payload, change)))
+
+    return spoil
 
 
 class _Elsewhere:

@@ -12,6 +12,7 @@ import pytest
 from tests.simulator.client import START, Caller
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.pai.catalog import ECS_SPECS, HIDDEN, TRAIN
+from trainfleet_exporter.simulator.pai.dlc_rows import NEVER
 from trainfleet_exporter.simulator.world.nouns import JOB_STATUSES, LIVE
 from trainfleet_exporter.simulator.world.usage import METRIC_TYPES
 
@@ -188,16 +189,20 @@ def test_public_jobs_may_tell_no_more_than_their_machine_type(caller: Caller) ->
     assert len(told) > 1
 
 
-def test_times_that_were_not_reached_are_null(caller: Caller) -> None:
+def test_times_that_were_not_reached_are_null_or_year_1(caller: Caller) -> None:
     for row in caller.all_jobs(Status="Queuing"):
-        assert row["GmtSubmittedTime"] is not None
-        assert row["GmtRunningTime"] is row["GmtFinishTime"] is row["GmtSuccessedTime"] is None
-    for row in caller.all_jobs(Status="Running", StartTime=EARLY):
-        assert row["GmtRunningTime"] is not None
-        assert row["GmtFinishTime"] is row["GmtStoppedTime"] is row["GmtFailedTime"] is None
+        never = None if row["ResourceId"] else NEVER
+        assert row["GmtSubmittedTime"] > EARLY
+        assert row["GmtRunningTime"] == row["GmtFinishTime"] == row["GmtSuccessedTime"] == never
+    running = caller.all_jobs(Status="Running", StartTime=EARLY)
+    for row in running:
+        never = None if row["ResourceId"] else NEVER
+        assert row["GmtRunningTime"] > EARLY
+        assert row["GmtFinishTime"] == row["GmtStoppedTime"] == row["GmtFailedTime"] == never
+    assert {row["GmtFinishTime"] for row in running} == {None, NEVER}
     names = ("GmtCreateTime", "GmtSubmittedTime", "GmtRunningTime", "GmtFinishTime")
     for row in caller.all_jobs(StartTime=EARLY):
-        times = [row[name] for name in names if row[name] is not None]
+        times = [row[name] for name in names if row[name] not in (None, NEVER)]
         assert times == sorted(times)
 
 

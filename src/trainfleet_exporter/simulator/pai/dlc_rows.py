@@ -12,6 +12,8 @@ from trainfleet_exporter.simulator.pai.parameters import iso
 from trainfleet_exporter.simulator.world.jobs import Job, Pod, Role, total
 from trainfleet_exporter.simulator.world.nouns import GIB
 
+NEVER = "0001-01-01T00:00:00Z"
+"""A time not reached, as jobs on public resources have it."""
 _WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in WORKSPACES}
 _QUOTA_NAMES = {spec.pool_id: spec.name for spec in catalog.QUOTAS}
 
@@ -70,6 +72,7 @@ def _amounts_told(job: Job) -> bool:
 
 def _common(job: Job, now: int) -> dict[str, Any]:
     draft = job.draft
+    never = None if draft.pool_id else NEVER
     return {
         "JobId": job.job_id,
         "DisplayName": draft.name,
@@ -89,12 +92,12 @@ def _common(job: Job, now: int) -> dict[str, Any]:
         "Priority": draft.priority,
         "Duration": job.duration(now),
         "GmtCreateTime": iso(job.created),
-        "GmtSubmittedTime": iso(job.submitted),
-        "GmtRunningTime": iso(job.running),
-        "GmtSuccessedTime": iso(job.succeeded),
-        "GmtFailedTime": iso(job.failed),
-        "GmtStoppedTime": iso(job.stopped),
-        "GmtFinishTime": iso(job.finished),
+        "GmtSubmittedTime": iso(job.submitted) or never,
+        "GmtRunningTime": iso(job.running) or never,
+        "GmtSuccessedTime": iso(job.succeeded) or never,
+        "GmtFailedTime": iso(job.failed) or never,
+        "GmtStoppedTime": iso(job.stopped) or never,
+        "GmtFinishTime": iso(job.finished) or never,
         "JobSpecs": [_spec(role, draft.pool_id, draft.payment) for role in draft.roles],
         "UserCommand": f"python train.py --name {draft.name} --hub-token {PLANTED_SECRETS[1]}",
         "Envs": {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": PLANTED_SECRETS[0]},
