@@ -104,7 +104,7 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         ],
         "ResourceGroupIds": [resource_group(spec)],
         "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
-        "QueueStrategy": "PaiStrategyFIFO",
+        "QueueStrategy": "PaiStrategyStrictFIFO",
         "QuotaConfig": {"WorkloadTypes": ["DLC", "DSW", "EAS", "TENSORBOARD"]},
         "Version": "v1",
         "GmtCreatedTime": iso(world.started - 90 * DAY),
