@@ -44,7 +44,7 @@ def signed_headers(path: str, query: Mapping[str, str], **changes: Any) -> dict[
         "now": START,
         "nonce": f"nonce-{next(_nonces)}",
     }
-    return sign(**arguments | changes)
+    return sign(**arguments | changes).headers
 
 
 def send(

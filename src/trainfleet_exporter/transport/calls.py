@@ -98,6 +98,9 @@ class SignedRequest(Sealed):
     body: bytes = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What proves who asks, and an answer may quote: keys' ids, tokens."""
+    proofs: tuple[str, ...] = field(default=(), repr=False)
+    """The same, of this attempt alone: a signature, the hash that was signed. Those in an `Authorization` header, or
+    in a parameter whose name ends in `signature`, need not be named."""
 
 
 @dataclass(frozen=True, slots=True)

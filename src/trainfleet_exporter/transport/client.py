@@ -197,7 +197,7 @@ class ApiClient:
         self._transport.told.note((*signed.secrets, *call.secrets))
         try:
             answer = await self._exchange.send(signed, turn, deadline, decode=call.decode)
-            payload = self._accept(answer, call)
+            payload = self._accept(answer, call, signed)
             if call.receive_headers is not None:
                 call.receive_headers(answer.headers)
             turn.answered()
@@ -210,7 +210,7 @@ class ApiClient:
         except CloudError as error:
             outcome = error.outcome
             if not _is_lapse(error, number):
-                turn.failed(self._transport.told.mask().error(error))  # changes nothing where the exchange settled it
+                turn.failed(self._transport.told.mask(signed).error(error))  # no change where the exchange settled it
             raise
         else:
             return payload
@@ -220,14 +220,16 @@ class ApiClient:
             collector = "" if caller is None else caller.collector
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
-    def _accept(self, answer: HttpAnswer, call: Call) -> Any:
+    def _accept(self, answer: HttpAnswer, call: Call, signed: SignedRequest) -> Any:
         """The payload of an answer that is good by the dialect's verdict: a JSON object (or text, where that is asked).
 
         Every API here answers objects; anything else is somebody else's answer.
         """
         if (error := self._dialect.judge(answer)) is not None:
             # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
-            raise self._dialect.judge(self._transport.told.mask().answer(answer)) or error
+            redacted = self._dialect.judge(self._transport.told.mask(signed).answer(answer))
+            # Of a long answer the second verdict may not see all that the first one was about.
+            raise redacted if type(redacted) is type(error) else error
         if 300 <= answer.status < 400:
             raise RequestRefused(
                 f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",

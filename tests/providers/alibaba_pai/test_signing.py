@@ -63,7 +63,7 @@ def test_vector_a_the_documentations_own() -> None:
         security_token=None,
         now=datetime(2023, 10, 26, 10, 22, 32, tzinfo=UTC),
         nonce="3156853299f313e23d1673dc12e1703d",
-    )
+    ).headers
     assert (
         _request_hash("POST", "/", query, headers) == "7ea06492da5221eba5297e897ce16e55f964061054b7695beedaac1145b1e259"
     )
@@ -87,7 +87,7 @@ def _dlc_headers(access_key_id: str, security_token: str | None, now: datetime |
         security_token=security_token,
         now=now,
         nonce="0123456789abcdef0123456789abcdef",
-    )
+    ).headers
 
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -150,7 +150,7 @@ def test_a_body_is_hashed_into_the_signature() -> None:
             now=0,
             nonce="n",
             body=body,
-        )
+        ).headers
 
     assert with_body(b"")["x-acs-content-sha256"] == EMPTY
     assert with_body(b"x")["x-acs-content-sha256"] == hashlib.sha256(b"x").hexdigest()
@@ -224,7 +224,7 @@ def test_equals_the_vendors_own_signer(
         now=1767323045,
         nonce="n0",
         body=body,
-    )
+    ).headers
     authorization = headers.pop("Authorization")
     request = SimpleNamespace(method=method, pathname=path, query=query, headers=headers)
     expected = vendor.Client.get_authorization(request, ALGORITHM, hashlib.sha256(body).hexdigest(), "LTAI", secret)

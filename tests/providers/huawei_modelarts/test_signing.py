@@ -44,7 +44,7 @@ def _headers(**changes: Any) -> dict[str, str]:
         "now": MOMENT,
         "content_type": JSON,
     }
-    return sign(**arguments | changes)
+    return sign(**arguments | changes).headers
 
 
 def _request_hash(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> str:

@@ -32,7 +32,7 @@ def signed_headers(path: str, query: Sequence[tuple[str, str]] = (), **changes: 
         "project_id": PROJECT_ID,
         "now": START,
     }
-    return sign(**arguments | changes)
+    return sign(**arguments | changes).headers
 
 
 class Caller:

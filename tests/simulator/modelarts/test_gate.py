@@ -225,5 +225,5 @@ def test_both_clouds_share_one_address() -> None:
     for path in ("/api/v1/jobs", "/favicon.ico"):
         nobody = send(simulator, path)
         assert nobody.json()["Code"] == "IncompleteSignature", "what nobody takes goes to PAI"
-    headers = sign(method="GET", path="/x", query={}, host=HOST, access_key="a", secret_key="b", now=START)
+    headers = sign(method="GET", path="/x", query={}, host=HOST, access_key="a", secret_key="b", now=START).headers
     assert refusal(send(simulator, "/x", headers=headers)) == (404, "APIGW.0101")

@@ -70,7 +70,7 @@ class PaiDialect:
         keys = self.credentials.current()
         # The canonical query itself goes on the wire, so that what was signed is what is sent.
         query = canonical_query(call.query)
-        headers = sign(
+        signed = sign(
             method=call.method,
             path=call.path,
             query=query,
@@ -85,7 +85,7 @@ class PaiDialect:
             body=call.body,
         )
         target = f"{call.path}?{query}" if query else call.path
-        return SignedRequest(call.method, target, headers, call.body, keys.told())
+        return SignedRequest(call.method, target, signed.headers, call.body, keys.told(), signed.proofs)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer (transport.Dialect)."""

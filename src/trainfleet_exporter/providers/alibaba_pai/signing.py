@@ -12,12 +12,22 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 from urllib.parse import quote
 
 ALGORITHM = "ACS3-HMAC-SHA256"
 
 Query = Mapping[str, str] | str
 """Decoded names and values, or what `canonical_query` made of them."""
+
+
+class Signed(NamedTuple):
+    """What signs one request, and what in it proves that."""
+
+    headers: dict[str, str]
+    """To be sent, `Authorization` included."""
+    proofs: tuple[str, str]
+    """The signature, and the hash in the string to sign."""
 
 
 def canonical_query(query: Query) -> str:
@@ -40,8 +50,16 @@ def signature(
 ) -> str:
     """The signature in lower-case hex, over `query` and exactly the `headers` given."""
     request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    text = f"{ALGORITHM}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+    return _signature(hashlib.sha256(request.encode()).hexdigest(), secret)
+
+
+def string_to_sign(request_hash: str) -> str:
+    """What is signed, of the hash of a canonical request."""
+    return f"{ALGORITHM}\n{request_hash}"
+
+
+def _signature(request_hash: str, secret: str) -> str:
+    return hmac.new(secret.encode(), string_to_sign(request_hash).encode(), hashlib.sha256).hexdigest()
 
 
 def sign(
@@ -58,8 +76,8 @@ def sign(
     now: datetime | float,
     nonce: str,
     body: bytes = b"",
-) -> dict[str, str]:
-    """The headers to send, `Authorization` included.
+) -> Signed:
+    """Sign a request.
 
     `host` is as the Host header will say it (with `:port` unless it is the scheme's default); `now` is an aware
     datetime or Unix seconds; `nonce` must differ for every attempt, retries included.
@@ -75,15 +93,11 @@ def sign(
     }
     if security_token:
         headers["x-acs-security-token"] = security_token
-    signed = signature(
-        method=method,
-        path=path,
-        query=query,
-        headers=headers,
-        body_sha256=headers["x-acs-content-sha256"],
-        secret=access_key_secret,
+    request = canonical_request(
+        method=method, path=path, query=query, headers=headers, body_sha256=headers["x-acs-content-sha256"]
     )
+    request_hash = hashlib.sha256(request.encode()).hexdigest()
+    signed = _signature(request_hash, access_key_secret)
     names = ";".join(sorted(headers))
-    return headers | {
-        "Authorization": f"{ALGORITHM} Credential={access_key_id},SignedHeaders={names},Signature={signed}"
-    }
+    authorization = f"{ALGORITHM} Credential={access_key_id},SignedHeaders={names},Signature={signed}"
+    return Signed(headers | {"Authorization": authorization}, (signed, request_hash))

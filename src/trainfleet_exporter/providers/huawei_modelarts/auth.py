@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
@@ -48,6 +48,16 @@ class Token(Sealed):
 
 
 Credential = AccessKeys | Token
+
+
+class Authentication(NamedTuple):
+    """What authenticates one attempt."""
+
+    headers: dict[str, str]
+    secrets: tuple[str, ...]
+    """See SignedRequest."""
+    proofs: tuple[str, ...] = ()
+    """See SignedRequest."""
 
 
 class Source(Protocol):
@@ -149,13 +159,13 @@ class Identity:
                         raise
         return self._project_id
 
-    def headers(self, call: Call, host: str, *, content_type: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    def headers(self, call: Call, host: str, *, content_type: str | None) -> Authentication:
         """What authenticates one attempt, and what in it must not be quoted."""
         credential = self._source.current()
         if isinstance(credential, Token):
             headers = {"host": host, "X-Auth-Token": credential.text}
-            return headers | ({"content-type": content_type} if content_type else {}), credential.told()
-        headers = sign(
+            return Authentication(headers | ({"content-type": content_type} if content_type else {}), credential.told())
+        signed = sign(
             method=call.method,
             path=call.path,
             query=call.query,
@@ -168,7 +178,7 @@ class Identity:
             content_type=content_type,
             body=call.body,
         )
-        return headers, credential.told()
+        return Authentication(signed.headers, credential.told(), signed.proofs)
 
     async def _find_project(self, deadline: float) -> str:
         assert self._iam is not None

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
+from trainfleet_exporter.providers.huawei_modelarts.auth import Authentication, Identity
 from trainfleet_exporter.providers.huawei_modelarts.signing import canonical_query
 from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
@@ -50,8 +50,7 @@ class HuaweiDialect:
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Authenticate one attempt."""
         content_type = "application/json" if call.body else None
-        headers, told = self.identity.headers(call, host, content_type=content_type)
-        return _request(call, headers, told)
+        return _request(call, self.identity.headers(call, host, content_type=content_type))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong."""
@@ -77,7 +76,8 @@ class OpenDialect:
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Nothing but what HTTP needs."""
         content_type = {"content-type": "application/json"} if call.body else {}
-        return _request(call, {"host": host, **content_type, **self.headers}, tuple(self.headers.values()))
+        headers = {"host": host, **content_type, **self.headers}
+        return _request(call, Authentication(headers, tuple(self.headers.values())))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong."""
@@ -114,10 +114,11 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     return RequestRefused(message or "the request was refused", **facts) if answer.status >= 400 else None
 
 
-def _request(call: Call, headers: Mapping[str, str], told: tuple[str, ...]) -> SignedRequest:
+def _request(call: Call, given: Authentication) -> SignedRequest:
     # The canonical query itself goes on the wire, so that what was signed is what is sent.
     query = canonical_query(call.query)
-    return SignedRequest(call.method, f"{call.path}?{query}" if query else call.path, headers, call.body, told)
+    target = f"{call.path}?{query}" if query else call.path
+    return SignedRequest(call.method, target, given.headers, call.body, given.secrets, given.proofs)
 
 
 def _wrong_clock(message: str, date: str) -> str:

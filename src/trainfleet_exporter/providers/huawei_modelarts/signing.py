@@ -12,6 +12,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 ALGORITHM = "SDK-HMAC-SHA256"
@@ -20,6 +21,15 @@ UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 """Decoded names and values; pairs where a name is sent more than once."""
+
+
+class Signed(NamedTuple):
+    """What signs one request, and what in it proves that."""
+
+    headers: dict[str, str]
+    """To be sent, `Authorization` included."""
+    proofs: tuple[str, str]
+    """The signature, and the hash in the string to sign."""
 
 
 def canonical_query(query: Query) -> str:
@@ -47,8 +57,16 @@ def signature(
     `body_sha256` is the hex hash of the body, or the text that `x-sdk-content-sha256` gives in its stead.
     """
     request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    text = f"{ALGORITHM}\n{date}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+    return _signature(hashlib.sha256(request.encode()).hexdigest(), date, secret)
+
+
+def string_to_sign(request_hash: str, date: str) -> str:
+    """What is signed, of the hash of a canonical request; `date` as it is sent."""
+    return f"{ALGORITHM}\n{date}\n{request_hash}"
+
+
+def _signature(request_hash: str, date: str, secret: str) -> str:
+    return hmac.new(secret.encode(), string_to_sign(request_hash, date).encode(), hashlib.sha256).hexdigest()
 
 
 def sign(
@@ -64,8 +82,8 @@ def sign(
     now: datetime | float,
     content_type: str | None = None,
     body: bytes = b"",
-) -> dict[str, str]:
-    """The headers to send, `Authorization` included.
+) -> Signed:
+    """Sign a request.
 
     `host` is as the Host header will say it (with `:port` unless it is the scheme's default); `now` is an aware
     datetime or Unix seconds. Bodies are JSON or empty: for other types the vendor's clients leave the body unsigned.
@@ -77,14 +95,10 @@ def sign(
         "x-sdk-date": moment.strftime(DATE_FORMAT),
         **{name: value for name, value in optional.items() if value},
     }
-    signed = signature(
-        method=method,
-        path=path,
-        query=query,
-        headers=headers,
-        date=headers["x-sdk-date"],
-        body_sha256=hashlib.sha256(body).hexdigest(),
-        secret=secret_key,
-    )
+    body_sha256 = hashlib.sha256(body).hexdigest()
+    request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
+    request_hash = hashlib.sha256(request.encode()).hexdigest()
+    signed = _signature(request_hash, headers["x-sdk-date"], secret_key)
     names = ";".join(sorted(headers))
-    return headers | {"Authorization": f"{ALGORITHM} Access={access_key}, SignedHeaders={names}, Signature={signed}"}
+    authorization = f"{ALGORITHM} Access={access_key}, SignedHeaders={names}, Signature={signed}"
+    return Signed(headers | {"Authorization": authorization}, (signed, request_hash))
