@@ -36,6 +36,7 @@ from trainfleet_exporter.transport.calls import (
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
 from trainfleet_exporter.transport.masking import Told
+from trainfleet_exporter.transport.proxies import proxy_passwords
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
 
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
@@ -62,7 +63,7 @@ class Transport:
         self.http = http
         self.observe = observe
         self.send = AiohttpTransport(http) if send is None else send
-        self.told = Told()
+        self.told = Told(proxy_passwords(http))
         self.random = randomness.SystemRandom() if random is None else random
         self._account = account
         self._breaker_max_open = breaker_max_open

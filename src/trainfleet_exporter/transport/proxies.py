@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.request import getproxies_environment, proxy_bypass
 
 import yarl
@@ -43,6 +44,16 @@ def without_user(proxy: yarl.URL | None) -> tuple[yarl.URL | None, Mapping[str, 
         return proxy, {}
     user = base64.b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode("ascii")
     return proxy.with_user(None), {"Proxy-Authorization": f"Basic {user}"}
+
+
+def proxy_passwords(http: HttpSettings) -> list[str]:
+    """The passwords of the proxies that may lead somewhere: a proxy may quote them, too."""
+    texts = [http.proxy_url] if http.proxy_url else list(getproxies_environment().values()) if http.trust_env else []
+    found = []
+    for text in texts:
+        with suppress(UnusableProxy):
+            found.append(_usable(text).password or "")
+    return found
 
 
 def _usable(text: str) -> yarl.URL:

@@ -83,6 +83,7 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
         ({"/latest/api/token": "t", ROLES: "../../x"}, _NO_ROLE),
         ({"/keys": {}}, "GetCredentialsUri: no keys, but no code"),
         ({"/keys": GOOD | {"Code": "Failed\n"}}, "GetCredentialsUri: no keys, but Failed "),
+        ({"/keys": GOOD | {"Code": "STS.planted0secret1key"}}, "GetCredentialsUri: no keys, but another code"),
         ({"/keys": "[]"}, "GetCredentialsUri: HTTP 200 metadata.test: the answer is JSON but no object"),
         (
             {"/keys": "hunter2"},

@@ -30,6 +30,7 @@ API = "metadata"
 _TOKEN_SECONDS = "21600"  # noqa: S105 - the longest life of a token
 _ROLES = "/latest/meta-data/ram/security-credentials/"
 _A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+_A_CODE = re.compile(r"[A-Za-z]{1,15}(?:[. -][A-Za-z]{1,15}){0,3}")
 _A_ROLE = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._-]{1,64}"))
 
 
@@ -131,5 +132,8 @@ def _keys_of(answer: object, call: Call) -> Leased[Keys]:
     told = answer if isinstance(answer, dict) else {}
     code = text(told, "Code")
     if code != "Success":
-        raise AccessDenied(f"no keys, but {printable(code, 40) or 'no code'}", operation=call.operation)
+        # A code is a word. Anything else could quote the request, or be a key in a wrong place.
+        is_word = _A_CODE.fullmatch(code.strip()) is not None
+        shown = printable(code, 40) if is_word else "another code" if code else "no code"
+        raise AccessDenied(f"no keys, but {shown}", operation=call.operation)
     return leased_keys(told, call.operation)
