@@ -150,6 +150,16 @@ COLUMNS: tuple[Column, ...] = (
         needs="one_workspace",
         recovers=2,
     ),
+    _failing(
+        _REFUSAL, "quoted", "400 that quotes signature and tokens, whole, encoded and cut", "client", refuses=True
+    ),
+    _failing(
+        _REFUSAL,
+        "quoted_at_length",
+        "the same in more than 16 KiB, with 200 where the API has such refusals",
+        "client",
+        refuses=True,
+    ),
     _failing(_BODY, "no_content", "204", "bad_answer"),
     _failing(_BODY, "empty", "200 without a body", "bad_answer"),
     _failing(_BODY, "html", "200 with a login page", "bad_answer"),

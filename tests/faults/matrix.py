@@ -14,7 +14,7 @@ from tests.faults.page import Page
 from tests.faults.row import Row
 from tests.faults.site import Site, open_site
 from tests.support.clock import run_stepped
-from tests.support.planted import hits
+from tests.support.planted import hits, quoted_proofs
 from trainfleet_exporter.simulator import Simulator
 
 _SETTLED = 2
@@ -42,7 +42,7 @@ class RowResult:
         site.outputs.clear()
         self.searched += len(outputs)
         self.size += sum(map(len, outputs.values()))
-        self.hits += hits(outputs, SECRETS | site.issued_secrets())
+        self.hits += hits(outputs, SECRETS | site.issued_secrets() | quoted_proofs(site.simulator))
 
 
 def run_row(row: Row, folder: Path, columns: Sequence[Column] = COLUMNS) -> RowResult:

@@ -391,7 +391,10 @@ MODELARTS = (
         fails=("usage",),
         loses=_USAGE,
         cold=True,
-        unlike=dict.fromkeys(("redirect", "not found"), Unlike(SAME, "without names, all that is known is asked for")),
+        unlike=dict.fromkeys(
+            ("redirect", "not found", "quoted", "quoted at length"),
+            Unlike(SAME, "without names, all that is known is asked for"),
+        ),
     ),
     Row(
         cloud="modelarts",

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.backfill.rig import MIDNIGHT, Rig, simulated
 from tests.e2e.processes import COMMAND, eventually, running_cloud
 from tests.secrets.kinds import (
     EXTERNAL_ID,
@@ -29,7 +30,9 @@ from tests.secrets.kinds import (
     ROLE_ARN,
     write,
 )
-from tests.support.planted import Planted
+from tests.support.planted import Planted, hits, quoted_proofs
+from trainfleet_exporter.backfill.work import Unfinished
+from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.simulator import Fault, Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 
@@ -198,6 +201,66 @@ def test_commands(arguments: tuple[str, ...], failing: bool, cloud: tuple[Simula
     if failing:
         assert b"<secret> may not" in outputs["stdout"] + outputs["stderr"]
     assert _every(simulator).hits(outputs) == []
+
+
+QUOTED = {
+    "apis": {"dlc": "quoted", "paistudio": "quoted_at_length", "modelarts": "quoted_at_length", "aom": "quoted"},
+    "others": {"sts": "quoted_at_length", "aiworkspace": "quoted", "modelarts": "quoted"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("apis", QUOTED)
+@pytest.mark.parametrize("arguments", [("once",), ("diagnose",), ("diagnose", "--json")], ids=" ".join)
+def test_commands_that_are_refused_with_quotes(
+    arguments: tuple[str, ...], apis: str, cloud: tuple[Simulator, str], tmp_path: Path
+) -> None:
+    simulator, url = cloud
+    config, environ = _config(tmp_path, url)
+    simulator.take_quoted()
+    with _faults(simulator, *(Fault({"api": api}, kind=kind) for api, kind in QUOTED[apis].items())):
+        status, outputs = _run(*arguments, f"--config.file={config}", DEBUG, environ=environ)
+    assert status == 1, outputs["stderr"]
+    assert b"<secret>" in outputs["stdout"] + outputs["stderr"]
+    secrets = _every(simulator).secrets | quoted_proofs(simulator)
+    assert len(secrets) > len(_every(simulator).secrets)
+    assert hits(outputs, secrets) == []
+
+
+@pytest.mark.parametrize("api", ["dlc", "cloudmonitor", "modelarts", "aom"])
+@pytest.mark.parametrize("kind", ["quoted", "quoted_at_length"])
+def test_a_backfill_that_is_refused_with_quotes(
+    kind: str, api: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    outputs: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+
+    async def work(rig: Rig) -> None:
+        rig.simulator.faults.add(Fault({"api": api}, kind=kind))
+        try:
+            _, words = await rig.backfill(tmp_path / "out", Range(MIDNIGHT + 3600, MIDNIGHT + 7200))
+        except Unfinished as error:
+            words = str(error)
+        outputs.update(words=words, told="\n".join(rig.told), log=caplog.text)
+        secrets.update(quoted_proofs(rig.simulator))
+
+    simulated("modelarts" if api in ("modelarts", "aom") else "pai", work, tmp_path)
+    shown = "".join(outputs.values())
+    assert "<secret>" in shown if kind == "quoted" else "yyyyyyyy" in shown
+    assert hits(outputs, secrets) == []
+
+
+@pytest.mark.long
+def test_the_daemon_when_clouds_quote(cloud: tuple[Simulator, str], tmp_path: Path) -> None:
+    simulator, url = cloud
+    config, environ = _config(tmp_path, url)
+    simulator.take_quoted()
+    with _faults(simulator, *(Fault({"api": api}, kind=kind) for api, kind in QUOTED["apis"].items())):
+        outputs = _serve(tmp_path, config, environ, DEBUG, "--web.enable-lifecycle")
+    assert b"<secret>" in outputs["log"]
+    assert b"&lt;secret&gt;" in outputs["/ as */*"]
+    assert hits(outputs, _every(simulator).secrets | quoted_proofs(simulator)) == []
 
 
 def test_a_wrong_key_and_a_proxy_that_is_not_there(cloud: tuple[Simulator, str], tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ WAYS: dict[str, str | bytes] = {
     "basic, other user": base64.b64encode(b"me:" + SECRET.encode() + b"!"),
     "basic, third user": base64.b64encode(b"abc:" + SECRET.encode()),
     "base64url": base64.urlsafe_b64encode(SECRET.encode()),
+    "basic, cut": base64.b64encode(b"user:" + SECRET.encode())[:30],
+    "percent-encoded, cut": urllib.parse.quote(SECRET, safe="")[:30],
     "hex": SECRET.encode().hex(),
     "yaml": yaml.safe_dump({"key": SECRET}, width=10_000),
     "gzip": gzip.compress(f"x{SECRET}x".encode()),

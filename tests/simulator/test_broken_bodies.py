@@ -89,6 +89,11 @@ CHECKS: dict[str, Check] = {
     "no_content": lambda _, heard: (heard.status, heard.raw) == (204, b"") and "content-length" not in heard.headers,
     "empty": lambda _, heard: (heard.status, heard.raw, heard.headers["content-length"]) == (200, b"", "0"),
     "redirect": lambda _, heard: heard.status == 302 and heard.headers["location"].startswith("https://login."),
+    "quoted": lambda _, heard: heard.status == 400 and (b"string to sign" in heard.raw or b"the body " in heard.raw),
+    "quoted_at_length": lambda _, heard: (
+        heard.status in (200, 400)
+        and (len(heard.raw) > 2**14 or heard.headers["content-type"].startswith("text/plain"))
+    ),
     "html": lambda _, heard: heard.status == 200 and heard.headers["content-type"].startswith("text/html"),
     "truncated": lambda true, heard: 0 < len(heard.raw) < len(true.raw) and not is_json(heard.raw),
     "wrong_top": lambda true, heard: isinstance(heard.body, list) and heard.body[0].keys() == true.body.keys(),
@@ -116,7 +121,7 @@ def test_every_operation_is_broken_as_the_kind_says(rig: Rig, kind: str) -> None
         length = heard.headers.get("content-length")
         assert length is None or int(length) == len(heard.raw)
         empty = kind in {"no_content", "empty"} and name in MAY_BE_EMPTY
-        words = {"bad_gateway": "server", "redirect": "client"}
+        words = {"bad_gateway": "server", "redirect": "client", "quoted": "client", "quoted_at_length": "client"}
         assert heard.outcome == ("no_data" if empty else words.get(kind, "bad_answer")), name
     json_only = {"truncated", "wrong_top", "null", "wrong_types", "deep"}
     assert untouched == (TEXTS if kind in json_only else set())

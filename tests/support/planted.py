@@ -1,5 +1,17 @@
 """Secrets that can be recognised anywhere, and the search for them: see trainfleet_exporter.testing.planted."""
 
+from __future__ import annotations
+
+from trainfleet_exporter.simulator import Simulator
+from trainfleet_exporter.simulator.quotes import string_to_sign
 from trainfleet_exporter.testing.planted import SPECIAL, Planted, authorizations, hits, make_secret
 
-__all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret"]
+__all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret", "quoted_proofs"]
+
+
+def quoted_proofs(simulator: Simulator) -> dict[str, str]:
+    """The signatures, tokens and signed hashes of the requests that refusals have quoted since the last call."""
+    quoted = simulator.take_quoted()
+    hashes = dict.fromkeys(string_to_sign(asked).rpartition("\n")[2] for asked in quoted)
+    found = authorizations(asked.headers for asked in quoted)
+    return found | {f"request hash {number}": text for number, text in enumerate(hashes) if text}

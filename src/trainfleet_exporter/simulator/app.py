@@ -17,6 +17,7 @@ from starlette.routing import Route
 from trainfleet_exporter.simulator.exchange import Asked, Cloud
 from trainfleet_exporter.simulator.faults import Fault, Faults
 from trainfleet_exporter.simulator.mishaps import Call, Mishaps, Told, facts_of
+from trainfleet_exporter.simulator.quotes import Quotes
 from trainfleet_exporter.simulator.truth import Truth
 from trainfleet_exporter.simulator.wire import connection_of
 
@@ -27,7 +28,8 @@ class CloudApp:
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
         self.faults = Faults(clock)
-        self._mishaps = Mishaps()
+        self.quotes = Quotes()
+        self._mishaps = Mishaps(self.quotes)
         self._clouds = clouds
         self._clock = clock
         self.asgi = Starlette(

@@ -23,6 +23,8 @@ HTTP: Mapping[str, str] = {
     "redirect": "302 to the Location of the fault's headers, or to another host",
     "denied": "the cloud's own 403 for a missing right",
     "not_found": "the cloud's own 404 (a v2 job that is not there is ModelArts' 400)",
+    "quoted": "400 that quotes what the request proves itself with: whole, encoded and cut",
+    "quoted_at_length": "the same in more than 16 KiB, with 200 where the API has refusals with 200",
 }
 BODY: Mapping[str, str] = {
     "html": "200 with a login page",
@@ -75,7 +77,7 @@ def outcome_of_kind(kind: str, operation: str) -> str:
         return "timeout" if kind in {"hang", "drip"} else "network"
     if kind in {"no_content", "empty"} and operation in _MAY_BE_EMPTY:
         return "no_data"
-    if kind == "redirect":
+    if kind in {"redirect", "quoted", "quoted_at_length"}:
         return "client"
     if kind == "bad_gateway":
         return "server"

@@ -14,6 +14,7 @@ from trainfleet_exporter.simulator.exchange import Answer, ApiError, Asked, Clou
 from trainfleet_exporter.simulator.faults import Fault
 from trainfleet_exporter.simulator.kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
 from trainfleet_exporter.simulator.paging import Paging
+from trainfleet_exporter.simulator.quotes import Quotes
 from trainfleet_exporter.simulator.rows import dumps, read, written
 from trainfleet_exporter.simulator.truth import outcome_of
 from trainfleet_exporter.simulator.values import warp_values
@@ -68,6 +69,7 @@ class Call:
 class Mishaps:
     """Applies faults to calls."""
 
+    quotes: Quotes
     _paging: Paging = field(default_factory=Paging)
 
     def tell(self, call: Call, fault: Fault | None) -> Told:
@@ -95,9 +97,13 @@ class Mishaps:
                 return _told(kind, Response(status_code=204), call.named)
             case "empty":
                 return _told(kind, Response(), call.named)
-            case "redirect":
-                page = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
+            case "quoted" | "quoted_at_length":
+                at_length = kind == "quoted_at_length"
+                page = self.quotes.refuse(call.cloud, call.asked, call.named, call.request_id, at_length=at_length)
                 return _told(kind, page, call.named)
+            case "redirect":
+                found = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
+                return _told(kind, found, call.named)
             case "endless_pages" if (body := self._paging.rest(call.named)) is not None:
                 self._paging.warp(kind, call.named, body)
                 return Told(Response(dumps(body), media_type="application/json"), "ok", kind)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from trainfleet_exporter.simulator.app import CloudApp
 from trainfleet_exporter.simulator.doors import Door, listen, url_of, uvicorn_config
-from trainfleet_exporter.simulator.exchange import Cloud
+from trainfleet_exporter.simulator.exchange import Asked, Cloud
 from trainfleet_exporter.simulator.faults import Faults
 from trainfleet_exporter.simulator.modelarts import catalog as modelarts
 from trainfleet_exporter.simulator.modelarts.agency import Agency
@@ -163,6 +163,12 @@ class Simulator:
     def faults(self) -> Faults:
         """What is made to fail."""
         return self._cloud.faults
+
+    def take_quoted(self) -> list[Asked]:
+        """The requests that refusals have quoted since this was last called, the latest 400 of them."""
+        found = list(self._cloud.quotes.quoted)
+        self._cloud.quotes.quoted.clear()
+        return found
 
     @contextlib.asynccontextmanager
     async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:

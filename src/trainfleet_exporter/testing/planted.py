@@ -167,8 +167,11 @@ def _ways(secret: str) -> Iterator[tuple[str, bytes]]:
         yield how, text.encode("utf-8", "surrogatepass")
     yield "UTF-16", secret.encode("utf-16-le", "surrogatepass")
     for offset in range(3):
-        yield f"base64 at offset {offset}", _inside_base64(secret, offset, base64.b64encode)
-        yield f"base64url at offset {offset}", _inside_base64(secret, offset, base64.urlsafe_b64encode)
+        for name, encode in (("base64", base64.b64encode), ("base64url", base64.urlsafe_b64encode)):
+            inside = _inside_base64(secret, offset, encode)
+            yield f"{name} at offset {offset}", inside
+            if len(inside) >= 2 * _PIECE:
+                yield f"the beginning of {name} at offset {offset}", inside[:_PIECE]
     for how, piece in _pieces(secret):
         yield how, piece.encode()
 

@@ -42,7 +42,7 @@ _QUIET = 57.0
 _REQUESTS = "trainfleet_exporter_api_requests_total"
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
-"""Requests whose tokens are looked for: those of all would take longer than what is tested."""
+"""Requests whose tokens and signatures are looked for: those of all would take longer than what is tested."""
 _SELDOM = {"polling.schedule._HOUSEKEEPING_INTERVAL": 5.0, "web.server._TICK_SECONDS": 30.0}
 """What the daemon does every second and has nothing to do for most of them: half of the time that polls take here."""
 
@@ -113,11 +113,7 @@ class Stage:
 
     def leaks(self, planted: Planted, **more: str) -> list[str]:
         """Where a secret, or what was made of it to prove who asks, stands in anything that was put out."""
-        # A signature that a refusal quotes is as good as spent; a token opens doors for hours.
-        tokens = (
-            {k: v for k, v in a.headers.items() if "Signature=" not in v} for a in self.gateway.arrivals[-_PROOFS:]
-        )
-        proofs = authorizations(tokens)
+        proofs = authorizations(arrival.headers for arrival in self.gateway.arrivals[-_PROOFS:])
         outputs = {"a page": "\n".join(dict.fromkeys(self.outputs)), "the log": self.logs.written, **more}
         outputs["what the provider logs"] = self.logs.said
         return hits(outputs, planted.secrets | proofs)
