@@ -90,7 +90,7 @@ class PretendLantern:
         return self._told(request, {name: rows[first : first + size], "total": len(rows)})
 
     def _told(self, request: Request, answer: dict[str, Any]) -> Response:
-        if request.headers.get("authorization") != f"Bearer {self._token}":
+        if request.headers.get("x-lantern-token") != self._token:
             return _refused(401, "bad_token")
         return JSONResponse(answer)
 

@@ -1,4 +1,4 @@
-"""How Lantern's API is spoken: a bearer token, and what an answer means (transport.Dialect)."""
+"""How Lantern's API is spoken: a token in a header, and what an answer means (transport.Dialect)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class LanternDialect:
         """One attempt. What proves who asks is named as a secret: the cloud may quote it when it refuses."""
         token = self.token.reveal()
         target = f"{call.path}?{urlencode(call.query, quote_via=quote)}" if call.query else call.path
-        return SignedRequest(
-            call.method, target, {"host": host, "authorization": f"Bearer {token}"}, call.body, (token,)
-        )
+        return SignedRequest(call.method, target, {"host": host, "x-lantern-token": token}, call.body, (token,))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong, by its HTTP status."""
