@@ -10,7 +10,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import busy, calls, churn, crowd, decompressors, door, first, machine, polls, prometheus, scrape
+from benchmarks import (
+    attacked,
+    busy,
+    calls,
+    churn,
+    crowd,
+    decompressors,
+    door,
+    first,
+    machine,
+    polls,
+    prometheus,
+    scrape,
+)
 from benchmarks.report import Found, Table, document, markdown, notes
 
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -33,6 +46,7 @@ _PARTS = (
     _Part("busy", "Scrapes while polls run", lambda short: busy.run(short=short)),
     _Part("crowd", "Many scrapers, and slow ones", lambda short: crowd.run(short=short)),
     _Part("door", "Slow and idle clients", lambda short: door.run(short=short)),
+    _Part("attacked", "Scrapes during attacks", lambda short: attacked.run(short=short)),
     _Part("prometheus", "A real Prometheus", lambda short: prometheus.run(short=short)),
     _Part("decompressors", "Who can read it", lambda short: decompressors.run(short=short)),
     _Part("churn", "Memory", lambda short: churn.run(1_000, 20) if short else churn.run()),

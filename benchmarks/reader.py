@@ -31,10 +31,12 @@ class Scrape:
 class Reader:
     """Scrapes one server again and again. A server that closes the connection is connected to anew, within the time."""
 
-    def __init__(self, port: int, *, gzip: bool, path: str = "/metrics") -> None:
+    def __init__(self, port: int, *, gzip: bool, path: str = "/metrics", timeout: float = _TIMEOUT) -> None:
         encoding = "Accept-Encoding: gzip\r\n" if gzip else ""
-        self._request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{encoding}\r\n".encode()
+        self._head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{encoding}"
+        self._request = b""
         self._port = port
+        self._timeout = timeout
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
         self._stays_open = True
@@ -56,8 +58,10 @@ class Reader:
             self._sock.close()
             self._sock = None
 
-    def scrape(self) -> Scrape:
-        """Ask once and read all of the answer. Raises Failed where it is not a 200 or ends early."""
+    def scrape(self, headers: str = "") -> Scrape:
+        """Ask once, with these further header lines, and read all of the answer. Raises Failed where it is not a 200
+        or ends early."""
+        self._request = f"{self._head}{headers}\r\n".encode()
         began = perf_counter()
         sock, count = self._asked()
         first = perf_counter() - began
@@ -119,7 +123,7 @@ class Reader:
             if count:
                 return self._sock, count
             self.close()  # the server had closed it, being idle for too long
-        self._sock = socket.create_connection(("127.0.0.1", self._port), timeout=_TIMEOUT)
+        self._sock = socket.create_connection(("127.0.0.1", self._port), timeout=self._timeout)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _acknowledge_at_once(self._sock)
         self._sock.sendall(self._request)

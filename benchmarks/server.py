@@ -1,6 +1,6 @@
-"""Our side of every scrape: `python -m benchmarks.server SERIES [CONNECTIONS]` holds a fleet's page and serves it.
+"""Our side of every scrape: `python -m benchmarks.server SERIES [CONNECTIONS [WEB_CONFIG]]` serves a fleet's page.
 
-It does so as the daemon does, to as many connections at a time.
+It does so as the daemon does, to as many connections at a time, with a web config file if one is given.
 
 Parts are published by the stores and the renderer that polls use; only what they hold is made up. Lines on its input
 are orders, each answered by a line of JSON when it is done: `all` publishes every provider's parts with other values,
@@ -15,6 +15,7 @@ import asyncio
 import gc
 import json
 import sys
+from pathlib import Path
 from time import perf_counter
 
 from benchmarks.fleet import Fleet, Part, Provider
@@ -24,6 +25,7 @@ from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.guests import LIMIT
+from trainfleet_exporter.web.security import Gate, Guard
 from trainfleet_exporter.web.server import WebServer, listen
 
 _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": "ListJobs"}
@@ -77,13 +79,16 @@ class Held:
         return perf_counter() - began
 
 
-async def _main(fleet: Fleet, max_connections: int) -> None:
+async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> None:
     held = Held(fleet)
     await held.publish_all()
     await held.board.settled()
     keeping_ready = asyncio.create_task(held.board.keep_ready())
     pages = Pages(board=held.board, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
-    server = WebServer(make_app(pages), listen("127.0.0.1:0"), max_connections=max_connections)
+    app = make_app(pages)
+    if web_config is not None:
+        app = Guard(app, Gate(web_config))
+    server = WebServer(app, listen("127.0.0.1:0"), max_connections=max_connections)
     gc.collect()
     gc.freeze()  # as the daemon does
     await server.start()
@@ -105,4 +110,5 @@ async def _main(fleet: Fleet, max_connections: int) -> None:
 
 if __name__ == "__main__":
     memory.settle()
-    asyncio.run(_main(Fleet(int(sys.argv[1])), int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT))
+    connections = int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT
+    asyncio.run(_main(Fleet(int(sys.argv[1])), connections, Path(sys.argv[3]) if len(sys.argv) > 3 else None))
