@@ -38,6 +38,10 @@ class _House:
         for name in names:
             self.here[name][1].serve()
 
+    def stall(self, *names: str) -> None:
+        for name in names:
+            self.here[name][1].stall()
+
 
 def _within_a_loop(work: object) -> None:
     async def main() -> None:
@@ -73,6 +77,86 @@ def test_who_is_served_stays_for_a_while_and_newcomers_are_turned_away() -> None
         assert house.gone == ["a"]
         assert house.come("d")  # c waits
         assert house.gone == ["a", "c"]
+
+    _within_a_loop(main)
+
+
+def test_who_reads_nothing_makes_room_for_the_same_client() -> None:
+    async def main() -> None:
+        house = _House(12)
+        assert all(house.come(name) for name in "abcdef")
+        house.serve(*"abcdef")
+        house.stall("a", "b", "c")
+        house.here["b"][1].flow()  # reads on
+        await asyncio.sleep(1)
+        house.stall("b")
+        assert house.come("new")
+        assert house.gone == ["a"]
+        assert house.come("newer")  # before the others, which have waited for less long
+        assert house.come("newest")
+        assert house.gone == ["a", "c", "new"]
+        house.serve("newer", "newest")
+        assert house.come("latest")
+        assert house.gone == ["a", "c", "new", "b"]
+        house.serve("latest")
+        assert not house.come("too many")  # all others take their answers
+
+    _within_a_loop(main)
+
+
+def test_who_read_nothing_for_ten_seconds_goes_before_who_waits() -> None:
+    async def main() -> None:
+        house = _House(8)
+        assert all(house.come(name) for name in ("prometheus", *"abc"))
+        await asyncio.sleep(1)
+        house.serve("a", "b")
+        house.stall("a")
+        await asyncio.sleep(5)
+        house.stall("b")
+        await asyncio.sleep(5)
+        assert house.come("d")
+        assert house.gone == ["a"]
+        assert house.come("e")  # b has stalled for five seconds only
+        assert house.gone == ["a", "prometheus"]
+
+    _within_a_loop(main)
+
+
+def test_who_read_nothing_for_ten_seconds_goes_wherever_it_comes_from() -> None:
+    async def main() -> None:
+        house = _House(4)
+        for number in range(4):
+            assert house.come(f"stranger {number}", f"2001:db8:0:{number}::1")
+            house.serve(f"stranger {number}")
+            house.stall(f"stranger {number}")
+            await asyncio.sleep(1)
+        assert not house.come("prometheus", "192.0.2.1")
+        await asyncio.sleep(6)
+        assert house.come("prometheus", "192.0.2.1")
+        assert house.gone == ["stranger 0"]
+        house.serve("prometheus")
+        await asyncio.sleep(10)
+        assert not house.come("second", "192.0.2.1")  # it has as many as each of the others
+
+    _within_a_loop(main)
+
+
+def test_an_answer_that_was_written_whole_is_no_longer_under_way() -> None:
+    async def main() -> None:
+        house = _House(4)
+        assert house.come("a")
+        guest = house.here["a"][1]
+        guest.flow()
+        guest.stall()
+        assert house.come("b")
+        house.serve("a", "b")
+        house.stall("a")
+        guest.wait()
+        guest.stall()
+        guest.flow()
+        house.stall("b")
+        assert house.come("c")
+        assert house.gone == ["a"]  # which has waited since before b stalled
 
     _within_a_loop(main)
 
@@ -169,12 +253,16 @@ def test_it_is_told_once_while_it_lasts(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["come", "serve", "wait", "leave", "sleep"]), st.integers(0, 4)), max_size=80)
+    st.lists(
+        st.tuples(st.sampled_from(["come", "serve", "stall", "flow", "wait", "leave", "sleep"]), st.integers(0, 4)),
+        max_size=80,
+    )
 )
 def test_there_are_never_more_than_may_be_and_nobody_loses_to_who_has_more(steps: list[tuple[str, int]]) -> None:
     async def main() -> None:
         house = _House(6)
         known: set[str] = set()
+        stalled: dict[str, float] = {}
         late: list[Guest] = []
         for number, (step, which) in enumerate(steps):
             names = [name for name, (address, _) in house.here.items() if address == f"192.0.2.{which}"]
@@ -188,12 +276,18 @@ def test_there_are_never_more_than_may_be_and_nobody_loses_to_who_has_more(steps
                     assert came or own == 3 or before.total() == 6
                     for name in house.gone[gone:]:
                         more = before[of[name]] - own
-                        assert of[name] == f"192.0.2.{which}" or more > 1 or (more == 1 and name not in known)
+                        is_slow = name in stalled and asyncio.get_running_loop().time() - stalled[name] >= 10
+                        may_go = more == 1 and (name not in known or is_slow)
+                        assert of[name] == f"192.0.2.{which}" or more > 1 or may_go
                 case "sleep":
                     await asyncio.sleep(20)
                 case _ if names:
                     guest = house.here[names[0]][1]
                     getattr(guest, step)()
+                    if step == "stall":
+                        stalled.setdefault(names[0], asyncio.get_running_loop().time())
+                    elif step in ("flow", "wait"):
+                        stalled.pop(names[0], None)
                     if step == "serve":
                         known.add(names[0])
                     if step == "leave":

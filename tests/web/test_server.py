@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import ssl
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -227,6 +228,39 @@ def test_a_client_that_does_not_read_is_cut_off_after_two_seconds(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == [
         "1 connection(s) cut off: the client did not take its answer in time"
     ]
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> None:
+    async def much(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"19000000")]})
+        for _ in range(19):
+            await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def scrape(port: int) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            return len((await reader.read()).partition(b"\r\n\r\n")[2])
+        finally:
+            writer.close()
+
+    async def main() -> None:
+        server = WebServer(much, listen("127.0.0.1:0"), max_connections=12)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        with ExitStack() as stack:
+            for _ in range(8):  # two more than there may be
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * requests)
+                await asyncio.sleep(0.1)
+            for _ in range(25):  # also while none has been slow for long
+                assert await scrape(port) == 19_000_000
+                await asyncio.sleep(1)
+        await server.stop()
+
+    run_stepped(main)
 
 
 def test_it_stops_while_a_connection_waits_to_know_its_tls() -> None:

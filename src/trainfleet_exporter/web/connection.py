@@ -142,6 +142,16 @@ class Connection(HttpToolsProtocol):
             raise _TooMuchError
         super().on_header(name, value)
 
+    def pause_writing(self) -> None:
+        """The client has not taken what was sent last."""
+        super().pause_writing()
+        self._guest.stall()
+
+    def resume_writing(self) -> None:
+        """It has."""
+        super().resume_writing()
+        self._guest.flow()
+
     def shutdown(self) -> None:
         """The server stops: this connection ends, behind its answer if there is one under way."""
         if self._answering is not None:
@@ -191,6 +201,8 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
         self._guest.serve()
+        if self.flow.write_paused:  # by the answer before this one
+            self._guest.stall()
         self._within(ANSWER_SECONDS, self._break_off)
         super()._start_asgi_task(cycle, app)
 
