@@ -34,9 +34,12 @@ class Served:
     port: int
     reached: list[str]
 
-    async def get(self, *headers: str, tls: ssl.SSLContext | None = None, method: str = "GET") -> Answer:
-        """One request by a connection of its own. OSError or EOFError where none comes about."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
+    async def get(
+        self, *headers: str, tls: ssl.SSLContext | None = None, method: str = "GET", origin: str = "127.0.0.1"
+    ) -> Answer:
+        """One request by a connection of its own, from the address `origin`. OSError or EOFError where none comes
+        about."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls, local_addr=(origin, 0))
         try:
             lines = [f"{method} /page HTTP/1.1", "host: x", "connection: close", *headers, "", ""]
             writer.write("\r\n".join(lines).encode("latin-1"))

@@ -326,6 +326,21 @@ def test_too_many_logins_at_once_are_told_to_come_again(path: Path) -> None:
     _visit(path, visit)
 
 
+def test_wrong_passwords_of_others_lock_nobody_out(path: Path) -> None:
+    async def visit(served: Served) -> None:
+        wrong = [
+            asyncio.create_task(served.get(basic("anna", f"guess{number}"), origin=f"127.0.0.{2 + number % 8}"))
+            for number in range(64)
+        ]
+        await asyncio.wait(wrong, return_when=asyncio.FIRST_COMPLETED)
+        assert (await served.get(ANNAS)).status == 200
+        assert sum(not task.done() for task in wrong) > 32  # it came in before most of them were answered
+        assert {(await task).status for task in wrong} == {401}
+
+    _write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
+    _visit(path, visit)
+
+
 def test_what_the_file_means_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _write(path, f"basic_auth_users: {{anna: {ANNA}}}\nhttp_server_config: {{http2: true}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
+from collections import Counter
 from collections.abc import Mapping
 
 import bcrypt
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.clock import run_stepped
+from tests.support.clock import SteppedLoop, run_stepped
 from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.web.login import Logins, Verdict, credentials
 
@@ -59,8 +61,11 @@ def test_nearly_base64(token: str) -> None:
     credentials([b"Basic " + token.encode()])
 
 
+HERE = "192.0.2.1"
+
+
 def judge(logins: Logins, user: bytes, password: bytes, users: Mapping[bytes, bytes] = USERS) -> Verdict:
-    return run_stepped(lambda: logins.judge(users, header(user, password)))
+    return run_stepped(lambda: logins.judge(users, header(user, password), HERE))
 
 
 class Counted:
@@ -183,15 +188,92 @@ def test_one_login_at_a_time_and_only_so_many_wait(monkeypatch: pytest.MonkeyPat
 
     async def main() -> list[Verdict]:
         logins = Logins()
-        wrong = [logins.judge(USERS, header(b"anna", f"guess{number}".encode())) for number in range(30)]
-        right = [logins.judge(USERS, header(b"bert", b"berts-secret")) for _ in range(5)]
+        wrong = [logins.judge(USERS, header(b"anna", f"guess{number}".encode()), HERE) for number in range(31)]
+        right = [logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) for _ in range(5)]
         verdicts = await asyncio.gather(*wrong, *right)
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret")) is Verdict.ADMITTED
+        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
         return verdicts
 
     verdicts = run_stepped(main)
-    assert verdicts == [Verdict.REFUSED] * 30 + [Verdict.ADMITTED] * 2 + [Verdict.BUSY] * 3
-    assert at_once == [1] * 31  # the second of bert's found what the first had proved
+    assert verdicts == [Verdict.REFUSED] * 31 + [Verdict.ADMITTED] * 2 + [Verdict.BUSY] * 3
+    assert at_once == [1] * 32  # the second of bert's found what the first had proved
+
+
+def test_addresses_take_turns_and_none_waits_for_a_whole_queue(counted: Counted) -> None:
+    async def main() -> list[bytes]:
+        logins = Logins()
+        wrong = [
+            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 8}"))
+            for number in range(8 * 40)
+        ]
+        await asyncio.sleep(0)
+        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        before = [password for password, _ in counted.calls]
+        assert Counter(await asyncio.gather(*wrong)) == {
+            Verdict.REFUSED: 8 * 32 + 1,  # one is checked while 32 wait
+            Verdict.BUSY: 8 * 8 - 1,
+        }
+        return before
+
+    assert run_stepped(main) == [b"guess"] * 9 + [b"berts-secret"]  # the one under way, and one of each other address
+
+
+def test_a_known_user_does_not_wait_for_logins_of_others(counted: Counted) -> None:
+    async def main() -> None:
+        logins = Logins()
+        bert = header(b"bert", b"berts-secret")
+        assert await logins.judge(USERS, bert, HERE) is Verdict.ADMITTED
+        wrong = [asyncio.create_task(logins.judge(USERS, header(b"bert", b"guess"), HERE)) for _ in range(40)]
+        await asyncio.sleep(0)
+        checks = len(counted.calls)
+        assert await logins.judge(USERS, bert, HERE) is Verdict.ADMITTED
+        assert len(counted.calls) == checks
+        assert Verdict.ADMITTED not in await asyncio.gather(*wrong)
+
+    run_stepped(main)
+
+
+def test_wrong_passwords_use_half_a_core_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SteppedLoop)
+        began: list[float] = []
+
+        def check(password: bytes, hashed: bytes) -> bool:
+            began.append(loop.time())
+            loop.jump(2.0)
+            return password == b"berts-secret"
+
+        monkeypatch.setattr(bcrypt, "checkpw", check)
+        monkeypatch.setattr(time, "thread_time", loop.time)
+        logins = Logins()
+        passwords = [b"guess", b"guess", b"berts-secret"]
+        await asyncio.gather(*(logins.judge(USERS, header(b"bert", password), HERE) for password in passwords))
+        await logins.judge(USERS, header(b"anna", b"guess"), HERE)
+        assert began == [0.0, 4.0, 8.0, 10.0]  # after a right password the next check is at once
+        await asyncio.sleep(60)
+        await logins.judge(USERS, header(b"anna", b"guess"), HERE)
+        assert began[-1] == loop.time() - 2.0  # what was rested for long is no debt
+
+    run_stepped(main)
+
+
+def test_a_login_that_is_given_up_keeps_no_turn(counted: Counted) -> None:
+    async def main() -> None:
+        logins = Logins()
+        running, waiting, last = (
+            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), HERE)) for _ in range(3)
+        )
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await running
+        last.cancel()  # which has its turn by now
+        await asyncio.wait([waiting, last])
+        assert waiting.cancelled()
+        assert last.cancelled()
+        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+
+    run_stepped(main)
 
 
 def test_without_a_thread_nobody_new_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """Users and passwords: who may come in by HTTP's basic authentication.
 
-bcrypt takes its time, which is its point: it runs in a thread, for one login at a time, and only for passwords that
-were not verified before. How long a refusal takes does not tell whether the user exists.
+bcrypt is slow on purpose. It runs in a thread, for one login at a time, and only for passwords that were not verified
+before. Addresses take turns, so that many logins of one address delay those of another by one check at most. After a
+wrong password the next check waits for as long as that one used the processor: wrong passwords use half a core at most.
+How long a refusal takes does not tell whether the user exists.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import hashlib
 import hmac
 import os
 import string
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -23,7 +27,7 @@ from trainfleet_exporter.aside import Aside
 _LONGEST = 72
 """Bytes of a password that bcrypt looks at; with a longer one nobody logs in."""
 _WAITING = 32
-"""Logins that may wait for their turn."""
+"""Logins of one address that may wait for their turn."""
 _ALPHABET = (string.ascii_letters + string.digits).encode()
 
 
@@ -33,7 +37,7 @@ class Verdict(Enum):
     ADMITTED = "admitted"
     REFUSED = "refused"
     BUSY = "busy"
-    """Too many others wait already."""
+    """Too many logins of the same address wait already."""
 
 
 def credentials(headers: Sequence[bytes]) -> tuple[bytes, bytes] | None:
@@ -51,17 +55,59 @@ def credentials(headers: Sequence[bytes]) -> tuple[bytes, bytes] | None:
     return (user, password) if colon else None
 
 
+class Turns:
+    """Lets in one login at a time. Addresses that wait take turns, each with its oldest login."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By address. The next turn is of the first one."""
+        self._is_free = True
+
+    async def take(self, address: str) -> bool:
+        """Wait for a turn, which has to be given back. False, at once, if too many logins of the address wait."""
+        if self._is_free:
+            self._is_free = False
+            return True
+        queue = self._waiting.setdefault(address, deque())
+        if len(queue) >= _WAITING:
+            return False
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            raise
+        return True
+
+    def give_back(self) -> None:
+        """End a turn: the next address has one."""
+        while self._waiting:
+            address = next(iter(self._waiting))
+            queue = self._waiting.pop(address)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[address] = queue  # behind the others
+            if not turn.cancelled():
+                turn.set_result(None)
+                return
+        self._is_free = True
+
+
 class Logins:
     """Judges logins, and remembers which password each user has logged in with: by a digest, for this process only."""
 
     def __init__(self) -> None:
         self._secret = os.urandom(32)
         self._verified: dict[bytes, bytes] = {}
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._turns = Turns()
+        self._next_check = 0.0
+        """The loop's time before which no password is checked."""
 
-    async def judge(self, users: Mapping[bytes, bytes], headers: Sequence[bytes]) -> Verdict:
-        """Whether one of the `users` (bcrypt hashes by name) comes with these `Authorization` headers."""
+    async def judge(self, users: Mapping[bytes, bytes], headers: Sequence[bytes], address: str) -> Verdict:
+        """Whether one of the `users` (bcrypt hashes by name) comes with these `Authorization` headers. Logins of one
+        `address` wait for each other."""
         given = credentials(headers)
         if given is None:
             return Verdict.REFUSED
@@ -70,22 +116,23 @@ class Logins:
         digest = self._digest(user, hashed or b"", password)
         if hashed is not None and self._is_verified(user, digest):
             return Verdict.ADMITTED
-        if self._waiting >= _WAITING:
+        if not await self._turns.take(address):
             return Verdict.BUSY
-        self._waiting += 1
+        loop = asyncio.get_running_loop()
         try:
-            async with self._turn:
-                if hashed is not None and self._is_verified(user, digest):  # by whoever came before
-                    return Verdict.ADMITTED
-                against = hashed or self._stand_in(users, user)
-                try:
-                    fits = await asyncio.get_running_loop().run_in_executor(Aside(), _fits, password, against)
-                except RuntimeError:  # no thread is to be had
-                    return Verdict.BUSY
+            if hashed is not None and self._is_verified(user, digest):  # by a login before this one
+                return Verdict.ADMITTED
+            await asyncio.sleep(self._next_check - loop.time())
+            against = hashed or self._stand_in(users, user)
+            try:
+                fits, used = await loop.run_in_executor(Aside(), _fits, password, against)
+            except RuntimeError:  # the system has no thread left
+                return Verdict.BUSY
+            if hashed is None or not fits:
+                self._next_check = loop.time() + used
+                return Verdict.REFUSED
         finally:
-            self._waiting -= 1
-        if hashed is None or not fits:
-            return Verdict.REFUSED
+            self._turns.give_back()
         self._verified = {known: kept for known, kept in self._verified.items() if known in users} | {user: digest}
         return Verdict.ADMITTED
 
@@ -105,6 +152,8 @@ class Logins:
         return model[:29] + bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in drawn[:31])
 
 
-def _fits(password: bytes, hashed: bytes) -> bool:
+def _fits(password: bytes, hashed: bytes) -> tuple[bool, float]:
+    """Whether a password fits, and the processor seconds that it took to find out."""
+    began = time.thread_time()
     fits = bcrypt.checkpw(password[:_LONGEST], hashed)
-    return fits and len(password) <= _LONGEST
+    return fits and len(password) <= _LONGEST, time.thread_time() - began

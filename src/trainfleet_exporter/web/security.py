@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.web.guests import key_of
 from trainfleet_exporter.web.headers import guarded
 from trainfleet_exporter.web.login import Logins, Verdict
 from trainfleet_exporter.web.tls import Pair, make_context, read_pair
@@ -180,11 +181,12 @@ class Guard:
         if not config.users:
             return None
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        match await self._logins.judge(config.users, given):
+        client = scope.get("client")
+        match await self._logins.judge(config.users, given, key_of(client[0] if client else "")):
             case Verdict.ADMITTED:
                 return None
             case Verdict.BUSY:
-                return PlainTextResponse("Too many logins at once.\n", 503, {"Retry-After": "1"})
+                return PlainTextResponse("Too many logins of this address at once.\n", 503, {"Retry-After": "1"})
             case Verdict.REFUSED:
                 return PlainTextResponse("Unauthorized.\n", 401, {"WWW-Authenticate": _CHALLENGE})
 
