@@ -159,6 +159,7 @@ def test_a_later_request_must_be_as_quick_as_the_first(drops: bytes) -> None:
     meet(visit)
 
 
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 LONG = b"a: " + b"b" * 1000 + b"\r\n"
 
 
@@ -167,21 +168,26 @@ LONG = b"a: " + b"b" * 1000 + b"\r\n"
     [
         (b"GET /" + b"x" * (TARGET_BYTES - 1) + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"200 OK"),
         (b"GET /" + b"x" * TARGET_BYTES + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"414 "),
-        (b"GET / HTTP/1.1\r\n" + LONG * 60 + b"\r\n", b"200 OK"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + LONG * 60 + b"\r\n", b"200 OK"),
         (b"GET / HTTP/1.1\r\n" + LONG * 80 + b"\r\n", b"431 "),
         (b"GET / HTTP/1.1\r\n" + LONG * 80, b"431 "),
-        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * HEADERS_AT_MOST + b"\r\n", b"200 OK"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a:\r\n" * (HEADERS_AT_MOST - 1) + b"\r\n", b"200 OK"),
         (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (HEADERS_AT_MOST + 2), b"431 "),
         (b"GET /" + b"x" * (REQUEST_BYTES + 1), b"431 "),
         (b"POST / HTTP/1.1\r\ncontent-length: 65537\r\n\r\n" + b"x" * 65537, b"413 "),
         (b"POST / HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 1_000_000, b"413 "),
-        (b"POST / HTTP/1.1\r\ncontent-length: 65000\r\n\r\n" + b"x" * 65000, b"200 OK"),
-        (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + b"f4240\r\n" + b"x" * 1_000_000, b"200 OK"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 65000\r\n\r\n" + b"x" * 65000, b"200 OK"),
+        (CHUNKED + b"f4240\r\n" + b"x" * 1_000_000, b"200 OK"),
         (b"GET / HTTP/1.1\r\na: " + b"b" * 1_000_000, b"431 "),
         (b"nonsense\r\n\r\n", b"400 "),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400 "),  # TLS where there is none
         (b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n\r\n", b"200 OK"),
         (b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nhost: x\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHOST: y\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.0\r\nhost: x\r\nhost: y\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200 OK"),
     ],
 )
 def test_requests_that_are_answered_and_refused(request_: bytes, status: bytes) -> None:

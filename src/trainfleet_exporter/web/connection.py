@@ -56,8 +56,8 @@ PIPELINED = 4
 """Requests that may wait for the answer to one before them."""
 
 
-class _TooMuchError(Exception):
-    """More than a request may have, or than may wait of them."""
+class _BadRequestError(Exception):
+    """No valid request, more than a request may have, or more requests than may wait."""
 
 
 class _FromStrangers(logging.Filter):
@@ -139,7 +139,7 @@ class Connection(HttpToolsProtocol):
         self._headers += 1
         if self._headers > HEADERS_AT_MOST:
             self._error = 431
-            raise _TooMuchError
+            raise _BadRequestError
         super().on_header(name, value)
 
     def pause_writing(self) -> None:
@@ -172,16 +172,18 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The request is known, and its handler about to begin."""
         if len(self.pipeline) >= PIPELINED:
-            raise _TooMuchError
+            raise _BadRequestError
         size = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
+        hosts = sum(name == b"host" for name, _ in self.headers)
         if len(self.url) > TARGET_BYTES:
             self._error = 414
         elif size > REQUEST_BYTES:
             self._error = 431
         elif any(name == b"content-length" and int(value) > REQUEST_BYTES for name, value in self.headers):
             self._error = 413
-        if self._error != _NO_REQUEST:
-            raise _TooMuchError
+        lacks_host = hosts == 0 and self.parser.get_http_version() == "1.1"
+        if self._error != _NO_REQUEST or lacks_host or hosts > 1:  # RFC 9112, 3.2
+            raise _BadRequestError
         super().on_headers_complete()
         self._in_head = False
         cycle: RequestResponseCycle | None = self.cycle
