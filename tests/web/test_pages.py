@@ -66,6 +66,13 @@ def test_metrics_as_prometheus_text(pages: Pages) -> None:
     assert "# TYPE trainfleet_jobs_finished_total counter\n" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/metrics/", "/config/", "/-/healthy/", "//stranger.test/metrics/"])
+def test_no_path_redirects_to_a_host_that_the_client_names(pages: Pages, path: str) -> None:
+    answer = _ask(pages, f"http://exporter{path}", host="stranger.test")
+    assert answer.status_code == 404
+    assert "location" not in answer.headers
+
+
 def test_metrics_as_openmetrics(pages: Pages) -> None:
     answer = _ask(pages, "/metrics", accept=OPENMETRICS)
     assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -97,6 +97,7 @@ def make_app(pages: Pages) -> ASGIApp:
             Route("/-/reload", reload, methods=["POST", "PUT"]),
         ]
     )
+    starlette.router.redirect_slashes = False  # else `/metrics/` redirects to the host that the request names
     return guarded(starlette)
 
 
