@@ -25,7 +25,7 @@ from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.own_series import Counts, Durations, Figures, Heading, Table, Values
 from trainfleet_exporter.sharding import WHOLE, Shard
 
-DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed")
+DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed", "too_long")
 # Polls answer in tens of milliseconds near the cloud and in seconds across the world.
 _LATENCY_BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
@@ -217,7 +217,7 @@ _ERRORS = Heading(
 )
 _DROPPED = Heading(
     "trainfleet_exporter_dropped_readings_total",
-    "Readings and objects that were not shown, by reason.",
+    "Readings and objects that were not shown, by reason; too_long also counts label values that were cut.",
     ("provider", "collector", "reason"),
     "counter",
 )

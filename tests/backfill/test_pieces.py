@@ -89,6 +89,7 @@ def test_series_have_the_names_and_labels_of_the_page() -> None:
     assert found is not None
     assert found.labels == f'{first},job_id="j",source="aom"'
     assert namer.of_track(_track(PodUsage, "values.cpu", "j", "p")) is None
+    assert namer.of_track(_track(JobUsage, "values.cpu", "j" * 4097)) is None
     hostile = 'a"} b\nc\rd\u2028'
     ((name, series, value),) = [
         each for each in namer.of_objects([Job(job_id="j", name=hostile)]) if each[0] == "trainfleet_job_info"

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from trainfleet_exporter.exposition import Basis, Update
 from trainfleet_exporter.exposition import render as render_module
 from trainfleet_exporter.exposition.families import FAMILIES, KEYS
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
-from trainfleet_exporter.model import Job, Pod, Status, Workspace
+from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, Status, Subject
 
 from .examples import EXAMPLES, JOB_LABELS
 from .reading import Sample, joined, samples
@@ -117,15 +118,87 @@ def test_pieces_end_with_a_line_and_stay_below_the_limit() -> None:
 
 
 def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
-    third = "x" * (PIECE_LIMIT // 3)
-    found = [Workspace(str(n), third) for n in range(7)] + [Workspace("giant", third * 4), Workspace("last", "y")]
-    pieces = Renderer(RenderSettings()).render("p", found)["trainfleet_workspace_info"]
+    names = tuple(f"t{number}" for number in range(350))  # a tag has at most 4,096 bytes, a line has many
+
+    def job(job_id: str, tags: int) -> Job:
+        return Job(job_id=job_id, tags=tuple((name, "x" * 4000) for name in names[:tags]))
+
+    found = [*(job(str(n), 87) for n in range(7)), job("giant", 350), job("last", 1)]
+    pieces = Renderer(RenderSettings(job_labels=names)).render("p", found)["trainfleet_job_labels"]
     assert [len(piece) <= PIECE_LIMIT for piece in pieces].count(False) == 1
     assert all(piece.endswith(b"\n") for piece in pieces)
     lines = b"".join(pieces).decode().splitlines()
-    assert [line.split('"')[3:6:2] for line in lines] == [
-        [workspace.workspace_id, workspace.name] for workspace in found
+    assert [(line.split('"')[3], line.count("label_t")) for line in lines] == [
+        (job.job_id, len(job.tags)) for job in found
     ]
+
+
+def _update(objects: Sequence[object], basis: Basis | None = None) -> Update:
+    return asyncio.run(Renderer(RenderSettings(job_labels=("team",))).update("p", objects, basis))
+
+
+LONG = "é" * 2049
+"""4,098 bytes."""
+
+
+@pytest.mark.parametrize("value", ["x" * 4097, LONG, "x" + LONG, "研" * 1366, "😀" * 1025, "\ud800" * 1366, '"' * 5000])
+def test_a_label_value_that_is_too_long_is_cut_and_counted(value: str) -> None:
+    update = _update([Job(job_id="j", name=value, tags=(("team", value),))])
+    page = b"".join(b"".join(pieces or ()) for pieces in update.rendered.values())
+    shown = {name: labels for name, labels, _ in samples(page)}
+    clean = value.replace("\ud800", "\ufffd")
+    for text in (shown["trainfleet_job_info"]["job_name"], shown["trainfleet_job_labels"]["label_team"]):
+        assert 4096 - 4 < len(text.encode()) <= 4096
+        assert text.endswith("…")
+        beginning = text.rpartition("#")[0]
+        assert clean.startswith(beginning)
+        assert len(beginning.encode()) > 4000
+    assert update.too_long == 2
+
+
+@pytest.mark.parametrize("value", ["x" * 4096, "é" * 2048, "😀" * 1024, "\ud800" * 1365, "\n" * 4096])
+def test_a_label_value_of_4096_bytes_is_whole(value: str) -> None:
+    update = _update([Job(job_id="j", name=value)])
+    ((_, labels, _),) = samples(b"".join(update.rendered["trainfleet_job_info"] or ()))
+    assert labels["job_name"] == value.replace("\ud800", "\ufffd")
+    assert update.too_long == 0
+
+
+def test_long_values_that_begin_alike_stay_two_series() -> None:
+    found = [JobCount("1", Status.UNKNOWN, "x" * 5000 + end, 1) for end in "ab"]
+    first, second = samples(b"".join(_update(found).rendered["trainfleet_jobs"] or ()))
+    assert first[1] != second[1]
+    again, _ = samples(b"".join(_update(found).rendered["trainfleet_jobs"] or ()))
+    assert again == first  # the same series in the next poll
+
+
+def test_an_object_whose_id_is_too_long_is_dropped_alone() -> None:
+    found = [Pod(job_id="j", pod_id=pod_id, role="worker") for pod_id in ("a", "x" * 4097, "b")]
+    subjects = [Subject(("j", pod_id)) for pod_id in ("a", "x" * 4097, "b")]
+    column = Readings(PodUsage, "values.cpu", subjects, [0.1, 0.2, 0.3])
+    update = _update([*found, column])
+    page = b"".join(b"".join(pieces or ()) for pieces in update.rendered.values())
+    assert {labels["pod_id"] for _, labels, _ in samples(page)} == {"a", "b"}
+    usage = samples(b"".join(update.rendered["trainfleet_pod_cpu_utilization_ratio"] or ()))
+    assert [value for _, _, value in usage] == [0.1, 0.3]
+    assert update.too_long == 2  # the pod, and its reading
+
+
+def test_what_is_too_long_counts_in_each_poll_that_finds_it() -> None:
+    def found(duration: float, reading: float) -> list[object]:
+        subjects = [Subject(("x" * 4097, "p")), Subject(("j", "p"))]
+        return [
+            *(Job(job_id=f"j{number}", duration=duration) for number in range(100)),
+            Job(job_id="named", name="x" * 5000),
+            Job(job_id="x" * 5000),
+            Readings(PodUsage, "values.cpu", subjects, [reading, reading]),
+        ]
+
+    before = _update(found(1.0, 0.5))
+    for poll in (found(1.0, 0.5), found(2.0, 0.5), found(1.0, 0.6), found(3.0, 0.7)):
+        before = _update(poll, before.basis)
+        assert before.too_long == 3
+    assert _update(found(1.0, 0.5)[:100], before.basis).too_long == 0
 
 
 def test_sliced_rendering_gives_the_same_and_gives_the_loop_back() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
+from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.quantities import UNUSABLE, number
 
@@ -51,6 +52,22 @@ def test_a_part_knows_its_interval_and_until_when_it_may_take() -> None:
         await polled.part(look)
         await polled.part(look, deadline=7.0)
         assert seen == [(60, 50), (60, 7)]
+
+    run_stepped(main)
+
+
+def test_texts_that_are_too_long_are_counted_in_each_poll() -> None:
+    async def long(part: Part) -> None:
+        names = {"1": "short", "2": "x" * 5000, "3" * 5000: "short"}
+        await part.publish([Workspace(workspace_id, name) for workspace_id, name in names.items()])
+
+    async def main() -> None:
+        polled = Polled()
+        for polls in (1, 2):
+            await polled.part(long)
+            assert polled.rig.own("dropped_readings_total", reason="too_long") == 2 * polls
+        assert len(await polled.rig.shown()) == 2
+        assert polled.rig.own("collector_success") == 1
 
     run_stepped(main)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.exposition import Renderer, RenderSettings
 from trainfleet_exporter.exposition.families import FAMILIES, KEYS, Family
-from trainfleet_exporter.exposition.text import escape_label
+from trainfleet_exporter.exposition.text import escape_label, is_too_long
 from trainfleet_exporter.model import Readings, UsageSource
 from trainfleet_exporter.providers.history import Track
 
@@ -40,7 +40,9 @@ class Namer:
         return family in self._shown
 
     def of_track(self, track: Track) -> Series | None:
-        """The series of some readings; None where it is not exposed."""
+        """The series of some readings; None where it is not exposed, or an id is too long for a label."""
+        if any(map(is_too_long, track.keys)):
+            return None
         if track.of is UsageSource:
             name = _OF_SOURCES[track.field]
             if not self.shows(name):

@@ -7,6 +7,7 @@ be joined nor deflated again. In most polls nothing but durations and readings h
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -52,6 +53,8 @@ class Basis:
     """Those that have samples."""
     labels: dict[type, dict[tuple[str, ...], str]] = field(default_factory=dict)
     """The labels that name each object, by its keys: written once as long as it is there."""
+    too_long: Counter[str | type] = field(default_factory=Counter)
+    """By family, how many label values were cut; by class, how many objects with ids that are too long were dropped."""
 
 
 def sort_out(found: Sequence[object]) -> tuple[dict[type, list[object]], list[Readings]]:

@@ -13,7 +13,7 @@ from trainfleet_exporter.exposition.families import FAMILIES, KEYS
 from trainfleet_exporter.exposition.family import Number, NumberByAccelerator, OfSource
 from trainfleet_exporter.exposition.pile import Pile
 from trainfleet_exporter.exposition.tag_labels import tag_labels
-from trainfleet_exporter.exposition.text import escape_label, format_value
+from trainfleet_exporter.exposition.text import cut, escape_label, format_value, is_too_long
 from trainfleet_exporter.model import Readings
 from trainfleet_exporter.slices import give_way
 
@@ -45,6 +45,8 @@ class Update:
 
     rendered: Mapping[str, Sequence[bytes] | None]
     basis: Basis | None
+    too_long: int = 0
+    """How many label values were cut, and how many objects dropped because their ids are too long."""
 
 
 class Renderer:
@@ -69,7 +71,8 @@ class Renderer:
         """Sample lines of the objects, family by family, in pieces of at most 1 MB that end with a line.
 
         A single line over 1 MB is a piece of its own. Families without samples are not in the answer. Objects come in
-        the order given, and may be of several classes of `KEYS`, or `Readings`.
+        the order given, and may be of several classes of `KEYS`, or `Readings`. A label value over 4,096 bytes is cut;
+        an object with such an id is dropped.
         """
         work = _Rendering(self, provider, objects, None)
         for _ in work.steps():
@@ -90,7 +93,7 @@ class Renderer:
             rendered |= dict.fromkeys(basis.families - work.stale, None)
         work.now.families = frozenset(rendered)
         is_remembered = len(objects) >= _REMEMBERED or bool(work.now.readings)
-        return Update(rendered, work.now if is_remembered else None)
+        return Update(rendered, work.now if is_remembered else None, work.now.too_long.total())
 
     def rows(self, of: type) -> Sequence[Row]:
         """The families of a class that are shown."""
@@ -104,14 +107,17 @@ class Renderer:
         """The family that shows a column; None where that is denied."""
         return self._columns.get((readings.of, readings.field))
 
-    def further(self, names: tuple[str, ...] | None, values: tuple[str, ...]) -> str:
-        """Labels that come after those that name an object, each with its comma before it."""
+    def further(self, names: tuple[str, ...] | None, values: tuple[str, ...]) -> tuple[str, int]:
+        """Labels that come after those that name an object, each with its comma before it; how many values were cut."""
         if names is None:
             tags = dict(zip(values[::2], values[1::2], strict=True))
             pairs = tag_labels(tags, self._job_labels)
         else:
             pairs = list(zip(names, values, strict=True))
-        return "".join([f',{name}="{escape_label(value)}"' for name, value in pairs])
+        long = [value for _, value in pairs if is_too_long(value)]
+        if long:
+            pairs = [(name, cut(value) if value in long else value) for name, value in pairs]
+        return "".join([f',{name}="{escape_label(value)}"' for name, value in pairs]), len(long)
 
 
 class _Rendering:
@@ -137,6 +143,8 @@ class _Rendering:
             comparison = self._renderer.comparison()
             yield from comparison.steps(self.now, self._basis)
             self.stale = comparison.changed
+            for family in self._basis.too_long.keys() - self.stale - KEYS.keys():
+                self.now.too_long[family] = self._basis.too_long[family]
         for of, objects in self.now.objects.items():
             yield from self._objects(of, objects)
         for readings in self.now.readings:
@@ -147,6 +155,8 @@ class _Rendering:
         rows = [row for row in self._renderer.rows(of) if self._basis is None or row.name in self.stale]
         if not rows:
             self.now.labels[of] = known
+            if self._basis is not None and of in self._basis.too_long:
+                self.now.too_long[of] = self._basis.too_long[of]
             return
         written: dict[tuple[str, ...], str] = {}
         self.now.labels[of] = written
@@ -155,8 +165,11 @@ class _Rendering:
         for found in objects:
             key = keys(found)
             labels = known.get(key) or self._labels(names, key)
-            written[key] = labels
-            self._lines(found, labels, rows)
+            if labels:
+                written[key] = labels
+                self._lines(found, labels, rows)
+            else:
+                self.now.too_long[of] += 1
             done += 1
             if done >= SLICE_OBJECTS or perf_counter() - began >= SLICE_SECONDS:
                 self._pack()
@@ -176,9 +189,11 @@ class _Rendering:
                 if names == ():
                     line = f"{family}{{{labels}}} {format_value(sample)}\n"
                 else:
-                    further = further_labels(names, values)
+                    further, cuts = further_labels(names, values)
                     if not further:
                         continue
+                    if cuts:
+                        self.now.too_long[family] += cuts
                     line = f"{family}{{{labels}{further}}} {format_value(sample)}\n"
                 piles[family].lines.append(line)
 
@@ -188,9 +203,7 @@ class _Rendering:
             return
         names = KEYS[readings.of][0]
         head = f"{column.name}{{"
-        tail = (
-            f"{self._renderer.further(('accelerator',), (readings.accelerator,)) if column.by_accelerator else ''}}} "
-        )
+        tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
         pile = self._piles[column.name]
         add = pile.lines.append
         for start in range(0, len(readings.subjects), SLICE_READINGS):
@@ -199,6 +212,9 @@ class _Rendering:
                 labels = subject.labels
                 if not labels:
                     labels = subject.labels = self._labels(names, subject.keys)
+                    if not labels:
+                        self.now.too_long[column.name] += 1
+                        continue
                 text = repr(value)
                 if text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
                     text = format_value(value)
@@ -207,6 +223,9 @@ class _Rendering:
             yield
 
     def _labels(self, names: tuple[str, ...], keys: tuple[str, ...]) -> str:
+        """The labels that name an object; empty where one of them is too long: cut, it might name another object."""
+        if any(map(is_too_long, keys)):
+            return ""
         labels = self._first_label
         for name, value in zip(names, keys, strict=True):
             labels += f',{name}="{escape_label(value)}"'

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 
+LABEL_BYTES = 4096
+"""Of a label value in UTF-8, at most."""
+_SHORT = LABEL_BYTES // 4
+"""Characters that never take more bytes than that."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUGE = 10**308
 """Past about this, a reader that takes samples as 64-bit floats (all do) would refuse the digits of an integer."""
@@ -19,6 +24,25 @@ def escape_label(value: str) -> str:
         value = value.replace('"', '\\"')
     if "\n" in value:
         value = value.replace("\n", "\\n")
+    return _clean(value)
+
+
+def is_too_long(value: str) -> bool:
+    """Whether a label value takes more than LABEL_BYTES."""
+    return len(value) > _SHORT and len(_clean(value).encode()) > LABEL_BYTES
+
+
+def cut(value: str) -> str:
+    """The beginning of a label value that is too long, with a digest of the whole and an ellipsis: LABEL_BYTES at most.
+
+    The digest keeps values apart that begin alike: two series with the same labels would spoil the page.
+    """
+    data = _clean(value).encode()
+    end = f"#{hashlib.sha256(data).hexdigest()[:16]}…"
+    return data[: LABEL_BYTES - len(end.encode())].decode(errors="ignore") + end
+
+
+def _clean(value: str) -> str:
     return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
 
 

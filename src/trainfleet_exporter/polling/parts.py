@@ -88,17 +88,18 @@ class PartStore:
         rebuild: Rebuild | None = None,
         mark: bytes = b"",
         wanted: Callable[[], bool] = lambda: True,
-    ) -> None:
+    ) -> int:
         """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile.
 
-        `mark` is that of the answer, where another answer of the same mark would say the same (see `confirm`).
+        `mark` is that of the answer, where another answer of the same mark would say the same (see `confirm`). Returns
+        how many of its texts were too long for a label.
         """
         while True:
             previous = self._shown.get(key)
             basis = previous.basis if previous is not None else None
             update = await self._renderer.update(self._state.provider, objects, basis)
             if self._closed or not wanted():
-                return
+                return 0
             latest = self._shown.get(key)
             if (latest.basis if latest is not None else None) is basis:
                 break  # else it was dropped or made anew meanwhile: what was left as it was is there no more
@@ -118,6 +119,7 @@ class PartStore:
         )
         self._failed.discard(key)
         self._tell()
+        return update.too_long
 
     def mark(self, key: str) -> bytes:
         """The mark of the answer that a part shows; empty where there is none, or no part."""

@@ -46,7 +46,10 @@ class Part:
         """Show a complete answer in place of the last one (see PartStore.publish)."""
         store = self._poll.store
         store.find(self.key)
-        await store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, mark=mark, wanted=self._wanted)
+        too_long = await store.publish(
+            self.key, objects, stale_at=stale_at, rebuild=rebuild, mark=mark, wanted=self._wanted
+        )
+        self.dropped("too_long", too_long)
 
     @property
     def mark(self) -> bytes:
