@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,8 @@ from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import CALLER, Caller
+
+log = logging.getLogger(__name__)
 
 _CALLS_IN_A_POLL = 20
 """How many calls of one unit are expected to end within poll_timeout, beside those of others at the usual limits."""
@@ -88,17 +91,19 @@ class Runner:
         if self._stopping:
             return
         self._task = asyncio.current_task()
-        caller = CALLER.set(Caller(self.collector.name))
+        caller = Caller(self.collector.name)
+        token = CALLER.set(caller)
         if self._pace is not None:
             self._pace.begin()
         try:
             await self._poll()
+            self._log(caller.attempts)
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
             # The scheduler would log a trace for it; that the daemon stops has been said once.
         finally:
-            CALLER.reset(caller)
+            CALLER.reset(token)
             if self._pace is not None:
                 self._pace.polled()
             self.state.interval = max(self.interval, self._took)
@@ -144,6 +149,20 @@ class Runner:
         self.state.success = self._failures.count == 0
         if self.state.success:
             self.state.last_success = time.time()
+
+    def _log(self, calls: int) -> None:
+        state = self.state
+        fields = {
+            "provider": state.provider,
+            "collector": state.collector,
+            "result": "success" if state.success else "failure",
+            "duration": round(state.duration or 0.0, 3),
+            "calls": calls,
+            "parts": state.parts,
+            "parts_failed": state.parts_failed,
+            "series": state.series,
+        }
+        log.debug("poll ended", extra={"fields": fields})
 
     async def _sweep(self, sweep: Sweep, poll: Poll) -> None:
         before = self._failures.count

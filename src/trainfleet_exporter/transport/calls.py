@@ -29,11 +29,13 @@ Decode: TypeAlias = Callable[[bytes], Awaitable[Any]]
 """What makes a payload of a body, and may give others their turn meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Caller:
     """One poll of a collector. Two of them are never equal."""
 
     collector: str
+    attempts: int = 0
+    """Calls that were made for it so far, retries included."""
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)

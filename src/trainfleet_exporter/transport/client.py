@@ -219,6 +219,8 @@ class ApiClient:
             seconds = loop.time() - started
             caller = CALLER.get()
             collector = "" if caller is None else caller.collector
+            if caller is not None:
+                caller.attempts += 1
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
     def _accept(self, answer: HttpAnswer, call: Call, signed: SignedRequest) -> Any:
