@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -23,9 +24,23 @@ def _hangups_as_they_were() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-def test_the_example_config_is_good(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"--config.file={EXAMPLE}", "--config.check"]) == 0
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The example config with something in the place of each placeholder."""
+    path = tmp_path / "config.yaml"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"YOUR_\w+", "0123456789abcdef" * 2, text), encoding="utf-8")
+    return path
+
+
+def test_the_filled_in_example_is_good(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--config.file={example}", "--config.check"]) == 0
     assert "the config is good: 2 provider(s)" in capsys.readouterr().out
+
+
+def test_the_untouched_example_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--config.file={EXAMPLE}", "--config.check"]) == 2
+    assert 'found the placeholder "YOUR_ACCESS_KEY_ID"' in capsys.readouterr().err
 
 
 def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +49,7 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
     assert main([f"--config.file={path}", "--config.check"]) == 2
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) >= 2
-    assert printed[0].startswith(f"{path}:1: global.poll_interval: found '5x'; allowed: ")
+    assert printed[0].startswith(f"{path}:1: global.poll_interval: found \"5x\"; allowed: ")
 
 
 @pytest.mark.parametrize(
@@ -90,12 +105,12 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert flag in printed
 
 
-def test_a_shard_is_named_by_its_number_or_its_pod(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_is_named_by_its_number_or_its_pod(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told: dict[str, list[str]] = {}
     for form in ("{}", "exporter-{}", "trainfleet-exporter-{}"):
         for ordinal in range(9):
             flags = [f"--shard={form.format(ordinal)}", "--total-shards=9"]
-            assert main([f"--config.file={EXAMPLE}", "--config.check", *flags]) == 0
+            assert main([f"--config.file={example}", "--config.check", *flags]) == 0
             told.setdefault(form, []).append(capsys.readouterr().out)
     assert len(set(map(tuple, told.values()))) == 1
     assert len(set(told["{}"])) > 1  # two providers have eight seats

@@ -27,6 +27,9 @@ CASES = [pytest.param(path, id=path.stem, marks=pytest.mark.long if path.stem in
 ENVIRON = {
     "WRONG_DURATION": "soon",
     "EMPTY": "",
+    "OTHER_REGION": "cn-north-4",
+    "ZONE": "cn-north-4a",
+    "YOURS": "YOUR_ACCOUNT",
     "SECRET_OF_TWO_LINES": "hunter2\nhunter2",
     "HOME": str(BAD / "files" / "home"),
     "HUAWEICLOUD_SDK_AK": "hunter2",

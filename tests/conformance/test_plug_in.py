@@ -103,7 +103,9 @@ def test_a_section_that_it_needs_and_is_left_out_is_told(installed: Path, tmp_pa
     path.write_text("providers: [{name: p, platform: lantern, region: north-1}]\n", encoding="utf-8")
     answer = _exporter(installed, f"--config.file={path}", "--config.check")
     assert answer.returncode == 2
-    assert "providers[0].credentials: found nothing; allowed: a mapping with token, token_file\n" in answer.stderr
+    assert (
+        "providers[0].credentials: required, but missing; allowed: a mapping with token, token_file\n" in answer.stderr
+    )
 
 
 def test_it_is_diagnosed(installed: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _reload(exporter: ExporterProcess, number: int, *, by_signal: bool, good: bo
     else:
         answer = exporter.client.request("PUT" if number % 4 else "POST", "/-/reload")
         assert answer.status_code == (200 if good else 500), answer.text
-        assert ("found '10 parsecs'; allowed: " in answer.text) != good
+        assert ('found "10 parsecs"; allowed: ' in answer.text) != good
 
     def over() -> bool:
         log = exporter.log

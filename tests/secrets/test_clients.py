@@ -288,7 +288,7 @@ def test_no_session_keys_are_written_down(tmp_path: Path, monkeypatch: pytest.Mo
     "key", ["verify", "insecure", "insecure_skip_verify", "tls_verify", "verify_tls", "check_hostname"]
 )
 def test_no_key_of_the_config_turns_verification_off(key: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found an unknown key"):
+    with pytest.raises(ConfigError, match="unknown key"):
         build(tmp_path, KINDS["pai: keys"], "https://cloud.test", http=json.dumps({key: False}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,7 +153,9 @@ def test_the_command_tells_the_faults_of_both_files(folder: Path, capsys: pytest
 
 
 def test_the_command_checks_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    example = Path(__file__).parents[2] / "config.example.yaml"
+    example = folder / "config.yaml"
+    text = (Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8")
+    example.write_text(re.sub(r"YOUR_\w+", "0123456789abcdef" * 2, text), encoding="utf-8")
     flags = [f"--config.file={example}", "--config.check"]
     good = _write(folder, f"tls_server_config: {{{OWN}}}\n")
     assert main([*flags, f"--web.config.file={good}"]) == 0

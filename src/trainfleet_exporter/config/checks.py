@@ -9,9 +9,9 @@ from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.scalars import broken_reference, show
 from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, unknown_key
-from trainfleet_exporter.config.tree import Document, Loc, Row, Scalar, Table, show_path
+from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, show_path
 from trainfleet_exporter.config.urls import is_loopback
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,24 @@ def check(draft: Draft) -> Iterator[Problem]:
     yield from _monthly_calls(draft)
     yield from _undivided_workspaces(draft)
     yield from _accounts(draft)
+
+
+def placeholders(document: Document) -> Iterator[Problem]:
+    """Every value that is still the one of an example, such as `YOUR_ACCESS_KEY_ID`."""
+    seen: set[int] = set()  # aliases make one value stand in many places
+
+    def walk(node: Node, loc: Loc) -> Iterator[Problem]:
+        if isinstance(node, Scalar):
+            if found := PLACEHOLDER.search(node.expansion.text):
+                yield Problem(loc, Rule.PLACEHOLDER.format(found=found[0]))
+        elif node is not None and id(node) not in seen:
+            seen.add(id(node))
+            items = node.items() if isinstance(node, Table) else enumerate(node)
+            for key, inner in items:
+                yield from walk(inner, (*loc, key))
+
+    for key in ("global", "providers"):
+        yield from walk(document.root.get(key), (key,))
 
 
 def shared_limits(providers: Sequence[ProviderConfig]) -> tuple[ProviderConfig, ...]:

@@ -16,17 +16,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, GetCoreSchemaHandler, PlainSerializer, PlainValidator, ValidationInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic import (
+    BeforeValidator,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
 from trainfleet_exporter.config.plain import NOT_SHOWN
-from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
+from trainfleet_exporter.config.scalars import Surroundings, near_word, refuse, show, text_of
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable
 from trainfleet_exporter.config.tree import Scalar, shape
 from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 from trainfleet_exporter.errors import AccessDenied
+
+_REGION = "[a-z][a-z0-9-]{0,61}[a-z0-9]"
+_ZONE = re.compile("(?:([a-z]+-.+)-|([a-z]+-.+-[0-9]+))[a-z]")
+"""`cn-hangzhou-b` and `cn-north-4a`: a region and a single letter."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,9 +51,17 @@ class SecretFile:
 
 
 def _kind(
-    parse: Callable[[str], Any], rule: Rule, *ready: type, quantity: bool = False, **facts: object
+    parse: Callable[[str], Any],
+    rule: Rule,
+    *ready: type,
+    quantity: bool = False,
+    meant: Callable[[str], str] = lambda text: "",
+    **facts: object,
 ) -> PlainValidator:
-    """A validator of scalars by `parse`, which raises ValueError; values of the `ready` types pass as they are."""
+    """A validator of scalars by `parse`, which raises ValueError; values of the `ready` types pass as they are.
+
+    `meant` returns what a refused text probably means, or an empty text.
+    """
 
     def validate(value: object) -> Any:
         if ready and isinstance(value, ready):
@@ -53,7 +73,9 @@ def _kind(
             found = show(value, quantity=quantity)
             # A reason quotes as well.
             reason = "no more is told" if found.startswith(NOT_SHOWN) else error
-            refuse(rule, **{**facts, "found": found, "reason": reason})
+            from_environment = isinstance(value, Scalar) and value.expansion.used
+            hint = "" if from_environment else meant(text)
+            refuse(rule, hint, **{**facts, "found": found, "reason": reason})
 
     return PlainValidator(validate)
 
@@ -67,6 +89,35 @@ def _matching(pattern: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def region(foreign: str, cloud: str, example: str) -> WrapValidator:
+    """Beside `Region`: refuses a zone, and regions that only another cloud has, which `foreign` matches."""
+    of_another = re.compile(foreign)
+
+    def validate(value: object, handler: ValidatorFunctionWrapHandler) -> str:
+        text: str = handler(value)
+        if of_another.fullmatch(text):
+            refuse(Rule.REGION_OF_ANOTHER, found=show(value), cloud=cloud, example=example)
+        if zone := _ZONE.fullmatch(text):
+            hint = "" if isinstance(value, Scalar) and value.expansion.used else zone[1] or zone[2]
+            refuse(Rule.ZONE, hint, found=show(value), example=example)
+        return text
+
+    return WrapValidator(validate)
+
+
+def _lower_case(text: str) -> str:
+    return text.lower() if re.fullmatch(_REGION, text.lower()) else ""
+
+
+def _project_id(text: str) -> str:
+    # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits; a
+    # project's name begins with its region.
+    cut = re.fullmatch("[0-9a-f]{20,}", text) and len(text) != 32
+    if cut or re.fullmatch("[a-z]{2}-[a-z]+-[0-9]+.*", text) or not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
+        raise ValueError("no project ID")
+    return text
 
 
 def _plain_text(text: str) -> str:
@@ -114,6 +165,11 @@ def _above_zero(text: str) -> float:
     return seconds
 
 
+def _seconds(text: str) -> str:
+    """A bare number was probably meant as seconds."""
+    return f"{text}s" if re.fullmatch("[1-9][0-9]{0,7}", text, re.ASCII) else ""
+
+
 def _regex(text: str) -> str:
     try:
         with warnings.catch_warnings():
@@ -148,12 +204,16 @@ def _secret_of_file(given: SecretFile, folder: Path) -> Secret:
         refuse(Rule.FILE_OF_TEXT, reason=f"it is {shape(given.path)}")
     path = text_of(given.path, Rule.FILE_OF_TEXT)
     try:
-        return Secret.from_file(folder / path)
+        secret = Secret.from_file(folder / path)
+        text = secret.reveal()
     except AccessDenied as error:
         # The path stays out of the message: who puts the secret itself here must not find it in a log.
         refuse(Rule.FILE_OF_TEXT, reason=error.message.rpartition(": ")[2])
     except ValueError:
         refuse(Rule.FILE_OF_TEXT, reason="it is no path")
+    if placeholder := PLACEHOLDER.search(text):
+        refuse(Rule.PLACEHOLDER, found=placeholder[0])
+    return secret
 
 
 def _ca_file(value: object, info: ValidationInfo) -> Path:
@@ -206,19 +266,21 @@ def _show_seconds(seconds: float) -> str:
 # A Rule beside a validator tells the wording of a required key that is left out.
 Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
 Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
-Region: TypeAlias = Annotated[str, _kind(_matching("[a-z][a-z0-9-]{0,61}[a-z0-9]"), Rule.REGION), Rule.REGION]
-ProjectId: TypeAlias = Annotated[str, _kind(_matching("[A-Za-z0-9-]{1,64}"), Rule.PROJECT_ID), Rule.PROJECT_ID]
+Region: TypeAlias = Annotated[str, _kind(_matching(_REGION), Rule.REGION, meant=_lower_case), Rule.REGION]
+ProjectId: TypeAlias = Annotated[str, _kind(_project_id, Rule.PROJECT_ID), Rule.PROJECT_ID]
 Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool, quantity=True)]
 CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int, quantity=True)]
 CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int, quantity=True)]
 Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float, quantity=True)]
 
 Duration: TypeAlias = Annotated[
-    float, _kind(_above_zero, Rule.DURATION, int, float, quantity=True), PlainSerializer(_show_seconds)
+    float, _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_seconds), PlainSerializer(_show_seconds)
 ]
 """Seconds above 0."""
 DurationOrZero: TypeAlias = Annotated[
-    float, _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True), PlainSerializer(_show_seconds)
+    float,
+    _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True, meant=_seconds),
+    PlainSerializer(_show_seconds),
 ]
 
 SecretText: TypeAlias = Annotated[Secret, PlainValidator(_secret), PlainSerializer(str), Rule.HIDDEN_MISSING]
@@ -245,9 +307,11 @@ def choice(words: tuple[str, ...]) -> PlainValidator:
     choices = ", ".join(words)
 
     def validate(value: object) -> str:
+        if value is None:
+            raise PydanticCustomError("refused", "refused", {"message": Rule.CHOICE.missing(choices=choices)})
         text = text_of(value, Rule.CHOICE, choices=choices)
         if text not in words:
-            refuse(Rule.CHOICE, found=show(value), choices=choices)
+            refuse(Rule.CHOICE, near_word(value, words), found=show(value), choices=choices)
         return text
 
     return PlainValidator(validate)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trainfleet_exporter.config.checks import Draft, check, shared_limits
+from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
 from trainfleet_exporter.config.parse import read_document
-from trainfleet_exporter.config.scalars import Surroundings, broken_reference, show
+from trainfleet_exporter.config.scalars import Surroundings, broken_reference, near_word, show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
-from trainfleet_exporter.config.translate import Problem, unknown_key, validate
-from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape
+from trainfleet_exporter.config.translate import Problem, meant_key, unknown_key, validate
+from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape, show_path
 from trainfleet_exporter.config.wording import Rule
-from trainfleet_exporter.errors import ConfigError
+from trainfleet_exporter.errors import ConfigError, Fault
 
 _KEYS = Config.allowed_keys()
+_WITHOUT_WHICH = ("platform", "region", "name")
 
 
 def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[str, type[ProviderConfig]]) -> Config:
@@ -28,6 +30,7 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
     document = read_document(path, environ, keys=", ".join(_KEYS))
     surroundings = Surroundings(path.parent, environ)
     problems = list(_unknown_keys(document.root))
+    misspelt: list[Fault] = []
 
     settings = validate(Global, document.root.get("global"), ("global",), surroundings)
     problems += settings.problems
@@ -35,21 +38,34 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
     given = document.root.get("providers")
     if not isinstance(given, Row) or not given:
         found = "an empty list" if isinstance(given, Row) else shape(given)
-        problems.append(Problem(("providers",), Rule.PROVIDERS.format(found=found)))
+        message = Rule.PROVIDERS.missing() if given is None else Rule.PROVIDERS.format(found=found)
+        problems.append(Problem(("providers",), message))
     else:
         for index, node in enumerate(given):
             at: Loc = ("providers", index)
+            keys = _keys_of(platforms.values())
+            corrected = _correct(node, keys)
             model, platform_problems = _platform(node, at, platforms)
             problems += platform_problems
+            if model is None:
+                problems += _unknown_anywhere(node, at, keys)
+            else:
+                keys = model.allowed_keys()
+            for wanted, key in corrected.items():
+                fault = document.fault((*at, wanted), unknown_key(key, keys))
+                misspelt.append(replace(fault, path=show_path((*at, key))))
             provider = validate(model or ProviderConfig, _common(node) if model is None else node, at, surroundings)
             problems += [problem for problem in provider.problems if model or problem.loc != (*at, "platform")]
             if provider.section is not None:
                 providers[index] = provider.section
 
+    untouched = list(placeholders(document))
+    problems = [*untouched, *_elsewhere(problems, untouched)]
     draft = Draft(document, settings.section, providers, frozenset(problem.loc for problem in problems))
     problems += check(draft)
     problems = [problem for problem in problems if problem.loc not in document.broken]
-    faults = {document.fault(problem.loc, problem.message) for problem in problems} | set(document.faults)
+    faults = {document.fault(problem.loc, problem.message) for problem in problems}
+    faults |= {*document.faults, *misspelt}
     if faults or settings.section is None:
         raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
     return Config.model_validate({"global": settings.section, "providers": shared_limits(list(providers.values()))})
@@ -77,13 +93,46 @@ def _escaped(value: Any) -> Any:
 def _unknown_keys(root: Table) -> Iterator[Problem]:
     for key in root:
         if key not in _KEYS and not key.startswith("x-"):
-            yield Problem((key,), unknown_key(key, _KEYS))
+            yield Problem((key,), unknown_key(key, _KEYS, has_value=root[key] is not None))
+
+
+def _keys_of(models: Iterable[type[ProviderConfig]]) -> tuple[str, ...]:
+    """The keys that a provider of some platform has."""
+    keys = [*ProviderConfig.allowed_keys(), *(key for model in models for key in model.allowed_keys())]
+    return tuple(dict.fromkeys(keys))
+
+
+def _correct(node: Node, known: Sequence[str]) -> dict[str, str]:
+    """Spell the keys right without which little else can be checked. The misspelt keys, by the right one."""
+    misspelt: dict[str, str] = {}
+    if not isinstance(node, Table):
+        return misspelt
+    for wanted in _WITHOUT_WHICH:
+        unknown = [key for key in node if key not in known and meant_key(key, known) == wanted]
+        if wanted not in node and unknown and node[unknown[0]] is not None:
+            misspelt[wanted] = key = unknown[0]
+            node[wanted] = node.pop(key)
+            node.key_lines[wanted] = node.key_lines.pop(key)
+    return misspelt
+
+
+def _unknown_anywhere(node: Node, at: Loc, known: Sequence[str]) -> Iterator[Problem]:
+    """The keys that no platform has."""
+    if isinstance(node, Table):
+        for key in node.keys() - set(known):
+            yield Problem((*at, key), unknown_key(key, known, has_value=node[key] is not None))
+
+
+def _elsewhere(problems: Sequence[Problem], untouched: Sequence[Problem]) -> list[Problem]:
+    """The problems that are not those of a placeholder, which is no value at all."""
+    places = {problem.loc for problem in untouched}
+    return [problem for problem in problems if problem.loc not in places]
 
 
 def _platform(
     node: Node, at: Loc, platforms: Mapping[str, type[ProviderConfig]]
 ) -> tuple[type[ProviderConfig] | None, list[Problem]]:
-    """The model of a provider; None and why if its platform cannot be told."""
+    """The model of a provider, and what is wrong with its platform; None if that cannot even be guessed."""
     if not isinstance(node, Table | None):
         return ProviderConfig, []  # validation says what a provider must be
     value = node.get("platform") if node else None
@@ -92,9 +141,13 @@ def _platform(
             return platforms[value.expansion.text], []
     elif isinstance(value, Scalar):
         return None, [Problem((*at, "platform"), broken_reference(value))]
-    message = Rule.PLATFORM if isinstance(value, Scalar) else Rule.CHOICE
     words = ", ".join(sorted(platforms))
-    return None, [Problem((*at, "platform"), message.format(found=show(value), platforms=words, choices=words))]
+    if value is None:
+        return None, [Problem((*at, "platform"), Rule.CHOICE.missing(choices=words))]
+    rule = Rule.PLATFORM if isinstance(value, Scalar) else Rule.CHOICE
+    near = near_word(value, platforms)
+    message = rule.hinted(near, found=show(value), platforms=words, choices=words)
+    return platforms.get(near), [Problem((*at, "platform"), message)]
 
 
 def _common(node: Node) -> Node:

@@ -77,7 +77,7 @@ class _Builder:
                 continue
             line = _line(key)
             if name in first:
-                self._fault(key, (*loc, name), Rule.REPEATED_KEY, first=first[name])
+                self._fault(key, (*loc, name), Rule.REPEATED_KEY, has_value=bool(value.value), first=first[name])
                 continue
             first[name] = line
             if key.tag == _MERGE_TAG:
@@ -99,8 +99,8 @@ class _Builder:
             elif id(item) not in self._open:  # an alias to itself has its own fault
                 self._fault(item, loc, Rule.MERGE, found=shape(built))
 
-    def _fault(self, node: yaml.Node, loc: Loc, rule: Rule, **facts: object) -> None:
-        self.faults.append(Fault(self.file, _line(node), show_path(loc), rule.format(**facts)))
+    def _fault(self, node: yaml.Node, loc: Loc, rule: Rule, *, has_value: bool = True, **facts: object) -> None:
+        self.faults.append(Fault(self.file, _line(node), show_path(loc, has_value=has_value), rule.format(**facts)))
 
 
 def _line(node: yaml.Node) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +20,7 @@ from trainfleet_exporter.config.tree import Scalar, shape
 from trainfleet_exporter.config.wording import Rule, Wording
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PART = 3  # letters of a word that may stand for all of it, such as "pai"
 _SHOWN = 80  # characters of a found text
 
 
@@ -34,9 +37,21 @@ class Surroundings:
         return info.context if isinstance(info.context, Surroundings) else cls(Path(), {})
 
 
-def refuse(rule: Wording, **facts: object) -> NoReturn:
-    """Refuse the value under validation with the message of its rule."""
-    raise PydanticCustomError("refused", "refused", {"message": rule.format(**facts)})
+def refuse(rule: Wording, hint: str = "", /, **facts: object) -> NoReturn:
+    """Refuse the value under validation with the message of its rule, and with what was probably meant."""
+    raise PydanticCustomError("refused", "refused", {"message": rule.hinted(hint, **facts)})
+
+
+def near_word(value: object, words: Iterable[str]) -> str:
+    """The word that a found value probably means; empty if none is near, or a variable holds the value."""
+    text = value.expansion.text if isinstance(value, Scalar) and not value.expansion.used else value
+    if not isinstance(text, str):
+        return ""
+    given = text.casefold()
+    by_case = {word.casefold(): word for word in words}
+    containing = [word for word in by_case if len(given) >= _PART and given in word]
+    near = containing if len(containing) == 1 else difflib.get_close_matches(given, by_case, n=1)
+    return by_case[near[0]] if near else ""
 
 
 def show(value: object, *, quantity: bool = False) -> str:
@@ -53,7 +68,7 @@ def show(value: object, *, quantity: bool = False) -> str:
     literal = REFERENCE.sub("", text) if used else text
     if not (is_like_quantity if quantity else is_plain)(literal):
         return f"{NOT_SHOWN} (from the environment)" if used else NOT_SHOWN
-    shown = text if _NUMBER.fullmatch(text) and len(text) <= _SHOWN else repr(text[:_SHOWN])
+    shown = text if _NUMBER.fullmatch(text) and len(text) <= _SHOWN else json.dumps(text[:_SHOWN])
     shown += "…" if len(text) > _SHOWN else ""
     return f"{shown} (from the environment)" if used else shown
 

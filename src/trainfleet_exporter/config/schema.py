@@ -40,6 +40,10 @@ class Section(BaseModel):
         extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True, protected_namespaces=()
     )
 
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """What other clouds and tools call keys of this section: such a key is unknown, and the fault names the right one.
+    """
+
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, given: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
@@ -13,10 +14,13 @@ from pydantic_core import ErrorDetails
 
 from trainfleet_exporter.config.scalars import Surroundings
 from trainfleet_exporter.config.schema import Section
-from trainfleet_exporter.config.tree import Loc, Node, shape, word_of
+from trainfleet_exporter.config.tree import Loc, Node, shape, show_key, word_of
 from trainfleet_exporter.config.wording import Rule, Wording
 
 SectionT = TypeVar("SectionT", bound=Section)
+
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
+_NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +67,38 @@ def _salvage(model: type[SectionT], node: Node, spoilt: set[Loc], surroundings: 
     return model.model_construct(**values)
 
 
-def unknown_key(key: str, allowed: Sequence[str]) -> str:
-    """The message for a key that is not among the allowed ones."""
-    keys = ", ".join(allowed)
-    near = difflib.get_close_matches(word_of(key), allowed, n=1)
-    return Rule.UNKNOWN_KEY_HINT.format(keys=keys, hint=near[0]) if near else Rule.UNKNOWN_KEY.format(keys=keys)
+def unknown_key(
+    key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NONE, *, has_value: bool = True
+) -> str:
+    """The message for a key that is not among the allowed ones; `other_names` as in `meant_key`."""
+    hint = meant_key(key, allowed, other_names)
+    return Rule.UNKNOWN_KEY.hinted(hint, found=show_key(key, has_value=has_value), keys=", ".join(allowed))
+
+
+def meant_key(key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NONE) -> str:
+    """The allowed key that an unknown one probably means; empty if none is near.
+
+    `other_names` are those that other clouds and tools give to allowed keys.
+    """
+    word = _HUMP.sub("_", word_of(key)).lower().replace("-", "_")
+    name = word.removesuffix("_file")
+    if name in other_names:
+        return other_names[name] + word[len(name) :]
+    near = difflib.get_close_matches(word, allowed, n=1)
+    return near[0] if near else ""
 
 
 def _problems(model: type[Section], node: Node, details: Sequence[ErrorDetails]) -> Iterator[tuple[Loc, str]]:
+    meant: set[Loc] = set()
     for detail in details:
-        yield _in_file(node, detail["loc"]), _message(model, detail)
+        if detail["type"] == "extra_forbidden":
+            *at, key = detail["loc"]
+            section = _model_at(model, tuple(at))
+            hint = meant_key(str(key), section.allowed_keys(), section.other_names)
+            meant |= {(*at, hint), (*at, hint.removesuffix("_file"))}
+    for detail in details:
+        if detail["type"] != "missing" or detail["loc"] not in meant:  # a misspelt key is one fault, not two
+            yield _in_file(node, detail["loc"]), _message(model, detail)
 
 
 def _message(model: type[Section], detail: ErrorDetails) -> str:
@@ -81,13 +107,16 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
         return str(detail["ctx"]["message"])
     key = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
-        return unknown_key(key, _model_at(model, loc[:-1]).allowed_keys())
+        section = _model_at(model, loc[:-1])
+        return unknown_key(
+            key, section.allowed_keys(), section.other_names, has_value=detail["input"] not in (None, {}, [])
+        )
     if kind == "missing":
         field = _model_at(model, loc[:-1]).model_fields[key]
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            return Rule.SECTION.format(found="nothing", keys=", ".join(field.annotation.allowed_keys()))
+            return Rule.SECTION.missing(keys=", ".join(field.annotation.allowed_keys()))
         rules = [item for item in field.metadata if isinstance(item, Wording)]
-        return rules[0].format(found="nothing", key=key)
+        return rules[0].missing(key=key)
     if kind in {"model_type", "model_attributes_type"}:
         keys = ", ".join(_model_at(model, loc).allowed_keys())
         return Rule.SECTION.format(found=shape(detail["input"]), keys=keys)

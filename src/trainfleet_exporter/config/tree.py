@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from trainfleet_exporter.config.environment import Expansion
-from trainfleet_exporter.config.plain import is_plain
+from trainfleet_exporter.config.plain import is_like_name, is_plain
 from trainfleet_exporter.errors import Fault
 
 Loc: TypeAlias = tuple[str | int, ...]
@@ -55,16 +55,25 @@ def word_of(key: str) -> str:
     return _NOT_OF_A_KEY.split(key, maxsplit=1)[0]
 
 
-def show_path(loc: Sequence[str | int]) -> str:
-    """`providers[0].collectors.jobs`; what cannot be a key is cut off, since it may be a secret or break the line."""
+def show_key(key: str, *, has_value: bool) -> str:
+    """A key as it is written. What cannot be a key is cut off, since it may be a secret or break the line.
+
+    A key without a value may be a secret as a whole, as in `{xyz}`: of those, only plain words are shown.
+    """
+    word = word_of(key)
+    if not is_plain(word) and not (has_value and word == key and is_like_name(word)):
+        return "…"
+    return word if word == key else f"{word}…"
+
+
+def show_path(loc: Sequence[str | int], *, has_value: bool = True) -> str:
+    """`providers[0].collectors.jobs`; of its last key it matters whether the file gives it a value."""
     path = ""
-    for step in loc:
+    for position, step in enumerate(loc, 1):
         if isinstance(step, int):
             path += f"[{step}]"
         else:
-            word = word_of(step)
-            shown = word if word == step else f"{word}…"
-            shown = shown if is_plain(word) else "…"
+            shown = show_key(step, has_value=has_value or position < len(loc))
             path += f".{shown}" if path else shown
     return path
 
@@ -106,13 +115,13 @@ class Document:
 
     def fault(self, loc: Sequence[str | int], message: str) -> Fault:
         """A fault at `loc`."""
-        return Fault(self.file, self.line(loc), show_path(loc), message)
+        return Fault(self.file, self.line(loc), show_path(loc, has_value=self.find(loc) is not None), message)
 
 
 def shape(value: object) -> str:
     """What kind of thing a value is, in words that do not hold it."""
     if value is None:
-        return "nothing"
+        return "no value"
     if isinstance(value, dict):
         return "a mapping"
     return "a list" if isinstance(value, list | tuple) else "a single value"

@@ -6,11 +6,27 @@ One member is one rule of the config file; `tests/config/bad/` holds a file for 
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+
+_ALLOWED = "; allowed: "
+PLACEHOLDER = re.compile("YOUR_[A-Z][A-Z0-9_]{0,40}")
+"""What stands in an example for a value that only the reader knows."""
 
 
 class Wording(StrEnum):
     """Rules with the message that breaking each gets. A platform whose config has rules of its own derives one."""
+
+    def hinted(self, hint: str, **facts: object) -> str:
+        """The message, with what was probably meant; without that if `hint` is empty."""
+        found, _, allowed = self.partition(_ALLOWED)
+        if not hint:
+            return self.format(**facts)
+        return f'{found.format(**facts)}; did you mean "{hint}"? allowed: {allowed.format(**facts)}'
+
+    def missing(self, **facts: object) -> str:
+        """The message where nothing was found."""
+        return f"required, but missing{_ALLOWED}{self.partition(_ALLOWED)[2].format(**facts)}"
 
 
 class Rule(Wording):
@@ -29,7 +45,7 @@ class Rule(Wording):
         "or quotes around a text that begins with *"
     )
     TOO_DEEP = "found lists or mappings nested too deeply; allowed: the layout of config.example.yaml"
-    EMPTY_FILE = "found nothing; allowed: a mapping with {keys}"
+    EMPTY_FILE = "found an empty file; allowed: a mapping with {keys}"
 
     # The tree.
     REPEATED_KEY = "found the key again (first on line {first}); allowed: each key once"
@@ -37,8 +53,8 @@ class Rule(Wording):
     TAG = "found a value with a YAML tag (!); allowed: no tags, or quotes around a text that begins with !"
     SELF_REFERENCE = "found an alias to what it stands in; allowed: an alias to something else"
     MERGE = "found {found} after <<; allowed: a mapping, or a list of mappings"
-    UNKNOWN_KEY = "found an unknown key; allowed: {keys}"
-    UNKNOWN_KEY_HINT = "found an unknown key (did you mean {hint}?); allowed: {keys}"
+    UNKNOWN_KEY = 'unknown key "{found}"; allowed: {keys}'
+    PLACEHOLDER = 'found the placeholder "{found}"; allowed: your own value in its place'
     SECTION = "found {found}; allowed: a mapping with {keys}"
     LIST = "found {found}; allowed: a list"
 
@@ -58,7 +74,11 @@ class Rule(Wording):
     # Single values.
     TEXT = "found {found}; allowed: a text without control characters, not empty"
     NAME = "found {found}; allowed: a text of 1 to 64 characters without control characters"
-    REGION = "found {found}; allowed: a region id of lower-case letters, digits and hyphens, such as cn-hangzhou"
+    REGION = "found {found}; allowed: a region ID of lower-case letters, digits and hyphens, such as cn-hangzhou"
+    REGION_OF_ANOTHER = (
+        "found {found}, which is a region of {cloud}; allowed: a region of this cloud, such as {example}"
+    )
+    ZONE = "found {found}, which is a zone; allowed: a region, such as {example}"
     FLAG = "found {found}; allowed: true or false"
     COUNT_FROM_0 = "found {found}; allowed: a whole number, 0 or more"
     COUNT_FROM_1 = "found {found}; allowed: a whole number, 1 or more"
@@ -76,14 +96,14 @@ class Rule(Wording):
     )
     GLOB = "found {found}; allowed: a metric family name in which * ? [...] may stand for characters"
     HIDDEN = "found <secret>; allowed: a text of one line without control characters, not empty"
-    HIDDEN_MISSING = "found nothing; allowed: a secret here, or the path of its file as {key}_file"
-    PROJECT_ID = "found {found}; allowed: a project's id of 1 to 64 letters, digits and hyphens"
+    HIDDEN_MISSING = "required, but missing; allowed: a secret here, or the path of its file as {key}_file"
+    PROJECT_ID = "found {found}; allowed: a project ID (usually 32 hexadecimal digits), not a project's name"
     CREDENTIALS_CHAIN = (
         "found no credentials, and an environment that cannot stand in for them ({reason}); "
         "allowed: credentials here, or the whole set of the vendor's variables, or none of them"
     )
     CREDENTIALS_NOWHERE = (
-        "found nothing, and nothing in the vendor's own chain ({reason}); "
+        "required, but missing: the vendor's own chain has no credentials either ({reason}); "
         "allowed: credentials here, or in one of those places"
     )
     CHOICE = "found {found}; allowed: {choices}"

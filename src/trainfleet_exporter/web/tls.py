@@ -128,7 +128,7 @@ def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[
 def _one_of(name: str, written: Collection[str], allowed: str) -> Iterator[Problem]:
     both = [key for key in (name, f"{name}_file") if key in written]
     if not both:
-        yield Problem((_AT, f"{name}_file"), f"found nothing; allowed: {allowed}")
+        yield Problem((_AT, f"{name}_file"), f"required, but missing; allowed: {allowed}")
     elif len(both) == 2:
         yield Problem((_AT, name), f"found both {name} and {name}_file; allowed: one of them")
 
@@ -144,7 +144,7 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
         yield Problem((_AT, authority[0]), message)
     elif verifies and not authority:
         message = (
-            "found nothing, which would take certificates of any public authority; "
+            "required, but missing: without it, certificates of any public authority would be accepted; "
             "allowed: the path of the PEM file with the authorities of the clients"
         )
         yield Problem((_AT, "client_ca_file"), message)

@@ -199,7 +199,9 @@ def _other_problems(given: WebFile) -> Iterator[Problem]:
             message = "found a user that nobody can log in as; allowed: a name without : and without control characters"
             yield Problem(("basic_auth_users", user), message)
     if given.rate_limit.interval and given.rate_limit.burst is None:
-        yield Problem(("rate_limit", "burst"), "found nothing; allowed: how many requests may come at once, 1 or more")
+        yield Problem(
+            ("rate_limit", "burst"), "required, but missing; allowed: how many requests may come at once, 1 or more"
+        )
 
 
 def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:

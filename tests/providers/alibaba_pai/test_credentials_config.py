@@ -129,7 +129,7 @@ def test_a_role_is_assumed_with_the_key_beside_it_or_with_the_default_chain(tmp_
 
 def test_half_a_key_beside_a_role_is_not_filled_from_elsewhere(tmp_path: Path) -> None:
     told = fault_of(tmp_path, f"{{role_arn: {ROLE}, access_key_id: id}}", KEYS)
-    assert told.startswith("5: providers[0].credentials.access_key_secret: found nothing; ")
+    assert told.startswith("5: providers[0].credentials.access_key_secret: required, but missing; ")
 
 
 def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
@@ -343,10 +343,10 @@ def test_the_metadata_service_is_plain_http_by_nature_and_sts_is_not(tmp_path: P
         assert provider.endpoint("metadata") == near
         assert provider.endpoint("sts") == "https://sts.cn-hangzhou.aliyuncs.com"
     (told,) = faults(tmp_path, text)  # what stands elsewhere would hand keys to whoever listens
-    assert told.startswith("6: providers[0].endpoints.metadata: found 'http://metadata.example'; allowed: https://")
+    assert told.startswith('6: providers[0].endpoints.metadata: found "http://metadata.example"; allowed: https://')
     load(tmp_path, text + "    http: {allow_plain_http: true}\n")
     (told,) = faults(tmp_path, text.replace("metadata:", "sts:"))
-    assert told.startswith("6: providers[0].endpoints.sts: found 'http://metadata.example'; allowed: https://")
+    assert told.startswith('6: providers[0].endpoints.sts: found "http://metadata.example"; allowed: https://')
 
 
 def test_the_metadata_service_is_where_every_machine_has_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, choice
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, Region, choice, region
 from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.providers.alibaba_pai.credentials_config import OR_CHAIN, Credentials
 from trainfleet_exporter.providers.alibaba_pai.usage_config import UsageMetrics
@@ -20,6 +20,11 @@ _HOSTS = {
     "cloudmonitor": "metrics.{}.aliyuncs.com",
     "sts": "sts.{}.aliyuncs.com",
 }
+_REGION = region(
+    r"(cn-(north|south|east|west)(east|west)?|(af|la)-(north|south)|sa-brazil|tr-west)-[0-9]+",
+    "Huawei Cloud",
+    "cn-hangzhou",
+)
 _METADATA = "http://100.100.100.200"
 
 _SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
@@ -106,6 +111,8 @@ class AlibabaPaiConfig(ProviderConfig):
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
     splits_workspaces = True
 
+    region: Annotated[Region, _REGION]
+    """The cloud's ID of the region, from which the addresses of its APIs are made."""
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
     """Who asks; left out, what the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()

@@ -104,6 +104,8 @@ ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSeria
 class Oidc(Section):
     """A role that trusts the tokens of an identity provider, a Kubernetes cluster's as a rule (RRSA)."""
 
+    other_names = {"agency_urn": "role_arn"}  # noqa: RUF012 - a class variable of the base
+
     provider_arn: ProviderArn
     """The identity provider, as RAM names it."""
     role_arn: RoleArn
@@ -114,6 +116,15 @@ class Oidc(Section):
 
 class Credentials(Section):
     """Who asks, in one of several ways."""
+
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key": "access_key_id",
+        "ak": "access_key_id",
+        "secret_key": "access_key_secret",
+        "secret_access_key": "access_key_secret",
+        "sk": "access_key_secret",
+        "session_token": "security_token",
+    }
 
     access_key_id: SecretText | None = None
     """Of a RAM user."""

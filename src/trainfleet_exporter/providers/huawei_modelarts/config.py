@@ -13,6 +13,8 @@ from trainfleet_exporter.config.kinds import (
     Endpoint,
     Flag,
     ProjectId,
+    Region,
+    region,
 )
 from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.providers.huawei_modelarts.credentials_config import OR_CHAIN, Credentials
@@ -24,6 +26,12 @@ _HOSTS = {
     "sts": "sts.{}.myhuaweicloud.com",
     "aom": "aom.{}.myhuaweicloud.com",
 }
+_REGION = region(
+    "cn-(beijing|chengdu|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen|wulanchabu"
+    "|zhangjiakou)(-.+)?",
+    "Alibaba Cloud",
+    "cn-north-4",
+)
 _FIXED = {"metadata": "http://169.254.169.254"}
 """The same on every cloud server, and reached within it only."""
 
@@ -83,6 +91,8 @@ class HuaweiModelArtsConfig(ProviderConfig):
     apis = ("modelarts", "iam", "aom")
     splits_workspaces = True
 
+    region: Annotated[Region, _REGION]
+    """The cloud's ID of the region, from which the addresses of its APIs are made."""
     project_id: ProjectId | None = None
     """The project; left out, the one that the source of the credentials names, else the one named like the region."""
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)

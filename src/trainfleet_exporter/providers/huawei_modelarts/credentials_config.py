@@ -28,6 +28,8 @@ _FORMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 class Oidc(Section):
     """An agency that trusts the ID tokens of a provider, a Kubernetes cluster's as a rule."""
 
+    other_names = {"role_arn": "agency_urn"}  # noqa: RUF012 - a class variable of the base
+
     provider_urn: Text
     """The identity provider, as IAM names it."""
     agency_urn: Text
@@ -38,6 +40,15 @@ class Oidc(Section):
 
 class Credentials(Section):
     """Who asks, in one of several ways."""
+
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key_id": "access_key",
+        "ak": "access_key",
+        "access_key_secret": "secret_key",
+        "secret_access_key": "secret_key",
+        "sk": "secret_key",
+        "session_token": "security_token",
+    }
 
     access_key: SecretText | None = None
     """The AK of an IAM user."""
