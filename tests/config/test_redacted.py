@@ -69,6 +69,32 @@ def test_values_show_as_they_are_written(tmp_path: Path, certificate: str) -> No
     assert (usage["enabled"], usage["interval"], usage["source"]) == (True, "2m", "job_metrics")
 
 
+def test_intervals_and_endpoints_are_those_in_use(tmp_path: Path) -> None:
+    keys = "credentials: {access_key: a, secret_key: hunter2}"
+    modelarts = f"  - {{name: m, platform: huawei_modelarts, region: cn-north-4, {keys}}}\n"
+    text = "global: {poll_interval: 90s}\n" + MINIMAL + "    endpoints: {dlc: 'http://127.0.0.1:1'}\n" + modelarts
+    pai, other = yaml.safe_load(redacted(load(tmp_path, text)))["providers"]
+    assert pai["endpoints"] == {
+        "dlc": "http://127.0.0.1:1",
+        "paistudio": "https://pai.cn-hangzhou.aliyuncs.com",
+        "aiworkspace": "https://aiworkspace.cn-hangzhou.aliyuncs.com",
+        "cloudmonitor": "https://metrics.cn-hangzhou.aliyuncs.com",
+        "sts": "https://sts.cn-hangzhou.aliyuncs.com",
+        "metadata": "http://100.100.100.200",
+    }
+    assert other["endpoints"]["aom"] == "https://aom.cn-north-4.myhuaweicloud.com"
+    for provider in (pai, other):
+        intervals = {key: collector["interval"] for key, collector in provider["collectors"].items()}
+        assert (intervals["jobs"], intervals["pools"], intervals["job_counts"]) == ("1m30s", "1m30s", "5m")
+
+
+def test_nothing_shows_as_null(tmp_path: Path, certificate: str) -> None:
+    environ = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "hunter2"}
+    by_chain = MINIMAL[: MINIMAL.index("    credentials")]
+    for config in (full(tmp_path, certificate), load(tmp_path, MINIMAL), load(tmp_path, by_chain, environ)):
+        assert ": null" not in redacted(config)
+
+
 def test_it_is_a_config_file_itself(tmp_path: Path, certificate: str) -> None:
     """All but the secrets survives, so that what runs can be kept."""
     for config in (full(tmp_path, certificate), load(tmp_path, MINIMAL)):

@@ -72,12 +72,32 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
 
 
 def redacted(config: Config) -> str:
-    """The running config as YAML: every default filled in, secrets and the user of a proxy shown as `<secret>`.
+    """The running config as YAML, with the defaults, intervals and endpoints in use.
 
-    But for those it reads back as the same config, so it can be kept as a file.
+    Secrets and the user of a proxy show as `<secret>`. A key without a value or default is left out. Apart from the
+    secrets, the text is a config file of the same meaning.
     """
-    plain = _escaped(config.model_dump(mode="json", by_alias=True))
+    plain = _escaped(_without_nulls(_in_use(config)))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _in_use(config: Config) -> Any:
+    """The config as plain values, with those that it makes of others."""
+    plain = config.model_dump(mode="json", by_alias=True)
+    every = plain["global"]["poll_interval"]
+    for provider, shown in zip(config.providers, plain["providers"], strict=True):
+        for collector in (shown.get("collectors") or {}).values():
+            if isinstance(collector, dict) and "interval" in collector:
+                collector["interval"] = collector["interval"] or every
+        if endpoints := provider.endpoints_in_use():
+            shown["endpoints"] = dict(endpoints)
+    return plain
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _escaped(value: Any) -> Any:

@@ -223,6 +223,10 @@ class ProviderConfig(Section):
     sharding: Sharding = Sharding()
     """How it is divided where several exporters share the work."""
 
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        """The addresses that it calls, by their key in `endpoints`."""
+        return {}
+
     def given_endpoints(self) -> Mapping[str, str]:
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
         return {}

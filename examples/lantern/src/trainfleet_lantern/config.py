@@ -57,6 +57,9 @@ class LanternConfig(ProviderConfig):
         """The base URL of the API."""
         return self.endpoints.lantern or f"https://{self.region}.api.lantern.example"
 
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        return {"lantern": self.endpoint()}
+
     def given_endpoints(self) -> Mapping[str, str]:
         return {} if self.endpoints.lantern is None else {"lantern": self.endpoints.lantern}
 

@@ -127,6 +127,9 @@ class AlibabaPaiConfig(ProviderConfig):
             return configured or _METADATA
         return configured or f"https://{_HOSTS[api].format(self.region)}"
 
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        return {api: self.endpoint(api) for api in Endpoints.model_fields}
+
     def given_endpoints(self) -> Mapping[str, str]:
         given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
         metadata = self.endpoints.metadata

@@ -107,6 +107,9 @@ class HuaweiModelArtsConfig(ProviderConfig):
         configured: str | None = getattr(self.endpoints, api)
         return configured or _FIXED.get(api) or f"https://{_HOSTS[api].format(self.region)}"
 
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        return {api: self.endpoint(api) for api in Endpoints.model_fields}
+
     def given_endpoints(self) -> Mapping[str, str]:
         given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
         metadata = self.endpoints.metadata
