@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import trainfleet_exporter
-from trainfleet_exporter.cli import main
+from trainfleet_exporter.arguments import COMMANDS, SWITCHES, split
+from trainfleet_exporter.cli import _COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
@@ -49,13 +52,13 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
     assert main([f"--config.file={path}", "--config.check"]) == 2
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) >= 2
-    assert printed[0].startswith(f"{path}:1: global.poll_interval: found \"5x\"; allowed: ")
+    assert printed[0].startswith(f'{path}:1: global.poll_interval: found "5x"; allowed: ')
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
+        ["--config.check"],
         ["--config.file"],
         ["--config.file=x", "--no.such.flag"],
         ["--config.fil=x"],
@@ -84,13 +87,101 @@ def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "usage: trainfleet-exporter" in capsys.readouterr().err
+    assert re.match("trainfleet-exporter( once)?: error: .", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3:80", "0.0.0.0:0", "nonsense", "127.0.0.1:x"])
 def test_the_simulator_stays_on_loopback(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", f"--listen={address}"]) == 1
     assert "a loopback address and a port" in capsys.readouterr().err
+
+
+def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0  # as promtool and amtool end
+    assert capsys.readouterr().out.startswith("usage: trainfleet-exporter")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["once", "--config.file", "no.yaml", "--log.level=debug"],
+        ["--config.file", "no.yaml", "once", "--log.level=debug"],
+        ["--log.level=debug", "--config.file=no.yaml", "once"],
+        ["--log.level", "debug", "--shard", "0", "once", "--config.file=no.yaml"],
+    ],
+)
+def test_flags_stand_before_and_after_a_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert split(arguments).command == "once"
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("no.yaml: found a file that cannot be read")
+
+
+def test_switches_are_the_flags_without_a_value() -> None:
+    actions = [action for parse, _ in _COMMANDS.values() for action in parse()._actions]
+    assert {flag for action in actions if action.nargs == 0 for flag in action.option_strings} < SWITCHES
+    assert SWITCHES.isdisjoint(flag for action in actions if action.nargs != 0 for flag in action.option_strings)
+    assert set(COMMANDS) == {*filter(None, _COMMANDS), "healthcheck"}
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["once", "--version"], ["--config.file", "x", "--version"]])
+def test_version_imports_nothing_slow(arguments: list[str]) -> None:
+    script = (
+        f"import sys; sys.argv[1:] = {arguments}\n"
+        "from trainfleet_exporter.__main__ import main\n"
+        "code = main(); print(code, *sorted(name.partition('.')[0] for name in sys.modules))"
+    )
+    version, rest = _run("-c", script).stdout.splitlines()
+    assert re.fullmatch(rf"trainfleet-exporter {trainfleet_exporter.__version__} \(Python 3\.\S+\)", version)
+    code, *modules = rest.split()
+    assert code == "0"
+    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl"}.isdisjoint(modules)
+
+
+_INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = {arguments!r}
+runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("trainfleet_exporter.arguments", ["--version"]),
+        ("argparse", ["healthcheck"]),
+        ("trainfleet_exporter.healthcheck", ["healthcheck"]),
+        ("trainfleet_exporter.cli", ["demo"]),
+        ("pydantic", ["--config.file=no.yaml"]),
+        ("trainfleet_exporter.web.server", ["--config.file=no.yaml"]),
+    ],
+)
+def test_ctrl_c_during_the_imports_prints_nothing(name: str, arguments: list[str]) -> None:
+    ended = _run("-c", _INTERRUPTED.format(name=name, arguments=arguments))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_during_a_health_check_prints_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        command = [sys.executable, "-m", "trainfleet_exporter", "healthcheck", f"--url={url}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            asking, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=30) == (b"", b"")
+            asking.close()
+    assert process.returncode == -signal.SIGINT
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import errno
 import json
 import logging
 import os
-import platform as python_platform
 import re
 import sys
 import time
@@ -19,8 +18,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import trainfleet_exporter
 from trainfleet_exporter import memory
+from trainfleet_exporter.arguments import Arguments, Parser, file_name, found, one_of, split, version, whole_number
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.descriptors import affordable, check_descriptors
@@ -40,23 +39,29 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What a disk behind the standard output may have to say."""
 _EPILOG = """\
 commands:
-  trainfleet-exporter --config.file=FILE          the daemon
-  trainfleet-exporter demo                        the daemon beside simulated clouds on loopback; no account needed
+  trainfleet-exporter --config.file=FILE          run the exporter
+  trainfleet-exporter demo                        run the exporter with simulated clouds on loopback; no account needed
   trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
-  trainfleet-exporter backfill --config.file=FILE write what the clouds still know of past days, for Prometheus
-  trainfleet-exporter diagnose --config.file=FILE poll once and tell of rights, calls, limits, and what to change
-  trainfleet-exporter healthcheck                 ask a running daemon whether it lives, for containers
-  trainfleet-exporter simulate                    only the simulated clouds (for developers)
+  trainfleet-exporter backfill --config.file=FILE write past days, as far as the clouds know them, for Prometheus
+  trainfleet-exporter diagnose --config.file=FILE poll once and report permissions, calls, limits, and what to change
+  trainfleet-exporter healthcheck                 check that a running exporter answers, for containers
+  trainfleet-exporter simulate                    run only the simulated clouds (for developers)
+
+Flags may stand before or after the command. `trainfleet-exporter COMMAND --help` lists the flags of a command.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    command = arguments.pop(0) if arguments and arguments[0] in _COMMANDS else ""
-    parse, run = _COMMANDS[command]
+    """Run one command; the exit code. Without arguments, print the help, as promtool and amtool do."""
+    arguments = split(sys.argv[1:] if argv is None else argv)
+    if arguments == Arguments("", (), ()):
+        _daemon_parser().print_help()
+        return 0
+    if arguments.command not in _COMMANDS:
+        _daemon_parser().refuse_command(arguments.command)
+    parse, run = _COMMANDS[arguments.command]
     parser = parse()
-    options = parser.parse_args(arguments)
+    options = parser.read(arguments)
     _find_shard(parser, options)
     set_up_logs(options.log_level, options.log_format)
     try:
@@ -236,25 +241,28 @@ def _addresses(options: argparse.Namespace) -> Sequence[str]:
     return addresses
 
 
-def _parser(command: str, description: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"trainfleet-exporter {command}".strip(),
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _parser(command: str, description: str, *, epilog: str | None = None) -> Parser:
+    parser = Parser(command, description, epilog)
     parser.set_defaults(shard=WHOLE)
-    parser.add_argument("--log.level", dest="log_level", choices=LEVELS, default="info", help="default: info")
-    parser.add_argument("--log.format", dest="log_format", choices=FORMATS, default="logfmt", help="default: logfmt")
+    for name, words, default in (("level", LEVELS, "info"), ("format", FORMATS, "logfmt")):
+        parser.add_argument(
+            f"--log.{name}",
+            dest=f"log_{name}",
+            metavar=f"{{{','.join(words)}}}",
+            type=one_of(tuple(words)),
+            default=default,
+            help=f"default: {default}",
+        )
     return parser
 
 
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config.file", dest="config_file", metavar="FILE", required=True, help="the config (YAML)")
+def _add_config(parser: Parser) -> None:
+    parser.add_argument(
+        "--config.file", dest="config_file", metavar="FILE", type=file_name, required=True, help="the config (YAML)"
+    )
 
 
-def _add_shard(parser: argparse.ArgumentParser) -> None:
+def _add_shard(parser: Parser) -> None:
     parser.add_argument(
         "--shard",
         dest="given_shard",
@@ -274,32 +282,31 @@ def _add_shard(parser: argparse.ArgumentParser) -> None:
 
 
 def _ordinal(value: str) -> int:
-    found = ordinal_of(value)
-    if found is None:
-        allowed = "a number from 0 on, or a name that ends with -NUMBER, is allowed"
-        raise argparse.ArgumentTypeError(f"{value[:80]!r}: {allowed}")
-    return found
+    ordinal = ordinal_of(value)
+    if ordinal is None:
+        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: 0 or more, or a name that ends with -NUMBER")
+    return ordinal
 
 
 def _total_shards(value: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", value) or not 1 <= int(value) <= MOST_SHARDS:
-        raise argparse.ArgumentTypeError(f"{value[:20]!r}: a number of 1 to {MOST_SHARDS} is allowed")
+        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 1 to {MOST_SHARDS}")
     return int(value)
 
 
-def _find_shard(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _find_shard(parser: Parser, options: argparse.Namespace) -> None:
     """Join the two flags, of commands that have them: each is right or wrong by the other."""
     if "given_shard" not in options:
         return
     given, total = options.given_shard, options.total_shards
     if given is None and total > 1:
-        parser.error(f"--total-shards={total} needs --shard: which of them is this?")
+        parser.error(f"--total-shards={total}: --shard=N is required, but missing; allowed: 0 to {total - 1}")
     if given is not None and given >= total:
-        parser.error(f"--shard={given}: with --total-shards={total}, 0 to {total - 1} is allowed")
+        parser.error(f"--shard: found {given}; allowed with --total-shards={total}: 0 to {total - 1}")
     options.shard = Shard(given or 0, total)
 
 
-def _add_web(parser: argparse.ArgumentParser, default: str) -> None:
+def _add_web(parser: Parser, default: str) -> None:
     parser.add_argument(
         "--web.listen-address",
         dest="web_listen_address",
@@ -329,20 +336,20 @@ def _listen_address(value: str) -> str:
 
 def _max_connections(value: str) -> int:
     if not re.fullmatch("[0-9]{1,5}", value) or not 2 <= int(value) <= 65535:
-        raise argparse.ArgumentTypeError(f"{value[:20]!r}: a number of 2 to 65535 is allowed")
+        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 2 to 65535")
     return int(value)
 
 
 def _telemetry_path(value: str) -> str:
     # With two strokes in front it would be another host in the links of pages.
     if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
-        raise argparse.ArgumentTypeError(f"{value!r}: a path such as /metrics is allowed")
+        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: a path such as /metrics")
     if value == "/config" or value.startswith("/-/"):
-        raise argparse.ArgumentTypeError(f"{value!r} is taken by another page")
+        raise argparse.ArgumentTypeError(f"{found(value)}, which is another page; allowed: a path such as /metrics")
     return value
 
 
-def _daemon_parser() -> argparse.ArgumentParser:
+def _daemon_parser() -> Parser:
     parser = _parser("", "Prometheus exporter for training jobs on rented clouds.", epilog=_EPILOG)
     _add_config(parser)
     _add_shard(parser)
@@ -374,19 +381,18 @@ def _daemon_parser() -> argparse.ArgumentParser:
         default=LIMIT,
         help=f"how many connections there may be at a time, and half as many of one address; default: {LIMIT}",
     )
-    version = f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {python_platform.python_version()})"
-    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("--version", action="version", version=version())
     return parser
 
 
-def _once_parser() -> argparse.ArgumentParser:
+def _once_parser() -> Parser:
     parser = _parser("once", "Polls every collector once and prints the metrics; exit code 1 if a collector failed.")
     _add_config(parser)
     _add_shard(parser)
     return parser
 
 
-def _diagnose_parser() -> argparse.ArgumentParser:
+def _diagnose_parser() -> Parser:
     parser = _parser(
         "diagnose",
         "Polls every collector once and reports, for each provider: where the credentials came from, what each\n"
@@ -400,7 +406,7 @@ def _diagnose_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _backfill_parser() -> argparse.ArgumentParser:
+def _backfill_parser() -> Parser:
     parser = _parser(
         "backfill",
         "Writes what the clouds still know of past days as OpenMetrics with timestamps, a file for each UTC day,\n"
@@ -431,8 +437,8 @@ def _moment(value: str) -> int:
     try:
         return moment(value)
     except (ValueError, OverflowError):
-        message = f"{value[:40]!r}: a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z, is allowed"
-        raise argparse.ArgumentTypeError(message) from None
+        allowed = "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
+        raise argparse.ArgumentTypeError(f"{found(value[:40])}; allowed: {allowed}") from None
 
 
 def _label(value: str) -> tuple[str, str]:
@@ -444,7 +450,7 @@ def _label(value: str) -> tuple[str, str]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _demo_parser() -> argparse.ArgumentParser:
+def _demo_parser() -> Parser:
     parser = _parser("demo", "The daemon beside simulated clouds: real HTTP, real signatures, no account needed.")
     _add_web(parser, "127.0.0.1:10075")
     _add_seed(parser)
@@ -452,7 +458,7 @@ def _demo_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _simulate_parser() -> argparse.ArgumentParser:
+def _simulate_parser() -> Parser:
     parser = _parser("simulate", "Only the simulated clouds; prints a config file that reaches them.")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="a loopback address; default: 127.0.0.1:0"
@@ -461,11 +467,13 @@ def _simulate_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=1, help="the simulated world's seed; default: 1")
+def _add_seed(parser: Parser) -> None:
+    parser.add_argument(
+        "--seed", metavar="N", type=whole_number, default=1, help="the simulated world's seed; default: 1"
+    )
 
 
-_COMMANDS: dict[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace, Ending], int]]] = {
+_COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace, Ending], int]]] = {
     "": (_daemon_parser, _run_daemon),
     "backfill": (_backfill_parser, _run_backfill),
     "demo": (_demo_parser, _run_demo),

@@ -1,7 +1,7 @@
 """`trainfleet-exporter healthcheck`: asks a running daemon whether it lives, for images that have no curl.
 
-It is run every few seconds on machines that have better things to do, so it needs next to nothing: a socket, the first
-line of an answer, and no other module of this package. Proxies of the environment are not for it.
+It runs every few seconds on busy machines, so it needs little: a socket, the first line of an answer, and of this
+package only the module that reads the command line. It ignores the environment's proxies.
 
 Exit codes: 0 it lives, 1 it does not, 2 bad flags.
 """
@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
+from trainfleet_exporter.arguments import Parser, split
+
 DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
 """How long the daemon has to answer, all in all."""
@@ -28,13 +30,10 @@ class _NotHealthyError(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Ask once, and say in a line what came of it; the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="trainfleet-exporter healthcheck",
-        description=(
-            "Asks a running daemon whether it lives. Exit code 0 if it does: it answers 200, or 401 or 429 where its"
-            f" web config has users or a rate limit; 1 if it does not within {SECONDS:.0f} s; 2 on bad flags."
-        ),
-        allow_abbrev=False,
+    parser = Parser(
+        "healthcheck",
+        "Asks a running daemon whether it lives. Exit code 0 if it does: it answers 200, or 401 or 429 where its\n"
+        f"web config has users or a rate limit; 1 if it does not within {SECONDS:.0f} s; 2 on bad flags.",
     )
     parser.add_argument("--url", type=_url, default=DEFAULT_URL, help=f"default: {DEFAULT_URL}")
     trust = parser.add_mutually_exclusive_group()
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--tls.cert-file", dest="cert_file", metavar="FILE", help="for mutual TLS: who asks (PEM)")
     parser.add_argument("--tls.key-file", dest="key_file", metavar="FILE", help="its key, if that is in another file")
-    options = parser.parse_args(arguments)
+    options = parser.read(split(["healthcheck", *arguments]))
     if options.key_file and not options.cert_file:
         parser.error("--tls.key-file needs --tls.cert-file")
     alive, words = _judge(options)

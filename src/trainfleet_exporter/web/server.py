@@ -7,7 +7,6 @@ import concurrent.futures.thread  # noqa: F401 - else had when first gzipped: no
 import contextlib
 import encodings.idna  # noqa: F401 - likewise, for the first host name
 import errno
-import ipaddress
 import logging
 import os
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 
 import uvicorn
 
+from trainfleet_exporter.arguments import found
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.accepting import Acceptor, Shortage
 from trainfleet_exporter.web.connection import IDLE_SECONDS, Connection
@@ -224,9 +224,10 @@ def split_address(address: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise StartError(f"{address!r}: write an IPv6 address as [ADDRESS]:PORT")
+        raise StartError(f"{found(address)}; allowed for an IPv6 address: [ADDRESS]:PORT")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise StartError(f"{address!r}: allowed are HOST:PORT and :PORT, with a port of 0 to 65535")
+        hint = f'did you mean ":{address}"? ' if address.isdigit() else ""
+        raise StartError(f"{found(address)}; {hint}allowed: HOST:PORT or :PORT, with a port of 0 to 65535")
     return host, int(port)
 
 
@@ -244,6 +245,4 @@ def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
 
 def _address_text(sock: socket.socket) -> str:
     host, port = sock.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:
-        host = "localhost"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
