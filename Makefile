@@ -12,8 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.runtime ## watch a simulated training cloud turn into metrics on localhost:10075
-	$(BIN)/trainfleet-exporter demo
+demo: $(VENV)/.runtime ## watch a simulated training cloud turn into metrics on localhost:10075 (or ADDRESS=HOST:PORT)
+	$(BIN)/trainfleet-exporter demo $(if $(ADDRESS),--web.listen-address=$(ADDRESS))
 
 test: lint ## lint, types, and all tests but the long ones, with coverage
 	$(BIN)/coverage erase

@@ -15,6 +15,7 @@ import pytest
 import trainfleet_exporter
 from trainfleet_exporter.arguments import COMMANDS, SWITCHES, split
 from trainfleet_exporter.cli import _COMMANDS, main
+from trainfleet_exporter.demo import _reachable
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
@@ -182,6 +183,29 @@ def test_ctrl_c_during_a_health_check_prints_nothing() -> None:
             assert process.communicate(timeout=30) == (b"", b"")
             asking.close()
     assert process.returncode == -signal.SIGINT
+
+
+def test_a_taken_port_of_the_demo_names_make(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["demo", f"--web.listen-address={address}"]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot listen on {address}: Address already in use" in said
+    assert said.endswith("choose another --web.listen-address (with make: make demo ADDRESS=127.0.0.1:10076)\n")
+
+
+@pytest.mark.parametrize(
+    ("listening", "shown"),
+    [("[::]:80", "localhost:80"), ("0.0.0.0:80", "localhost:80"), ("127.0.0.1:80", "127.0.0.1:80")],
+)
+def test_the_demo_shows_an_address_to_open(listening: str, shown: str) -> None:
+    assert _reachable(listening) == shown
+
+
+def test_make_demo_takes_an_address() -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "demo", "ADDRESS=127.0.0.1:10076"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].endswith("trainfleet-exporter demo --web.listen-address=127.0.0.1:10076")
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

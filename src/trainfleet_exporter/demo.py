@@ -18,6 +18,8 @@ from trainfleet_exporter.simulator import Simulator
 
 NOTICE = "This is the demo: the clouds, and all that they tell, are simulated."
 CLOUDS = ("pai", "modelarts")
+_OTHER = "127.0.0.1:10076"
+"""An address to try when the usual one is taken."""
 _SCREEN = """\
 trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
 
@@ -38,10 +40,16 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
     """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
-        daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
+        try:
+            daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
+        except StartError as error:
+            hint = f" (with make: make demo ADDRESS={_OTHER})" if "--web.listen-address" in str(error) else ""
+            raise StartError(f"{error}{hint}") from None
         try:
             await daemon.start()
-            screen = _SCREEN.format(address=daemon.server.addresses[0], metrics=web.telemetry_path, cloud=cloud)
+            screen = _SCREEN.format(
+                address=_reachable(daemon.server.addresses[0]), metrics=web.telemetry_path, cloud=cloud
+            )
             print(screen, flush=True)
             await _tell_first_polls(daemon, stopped)
             await stopped.wait()
@@ -103,6 +111,12 @@ async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
     print(
         f"Every collector has polled ({loop.time() - started:.1f} s): {series} series now. Ctrl-C ends it.", flush=True
     )
+
+
+def _reachable(address: str) -> str:
+    """Where a browser on this machine finds what listens at `address`."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not listened on
 
 
 def _loopback(address: str) -> tuple[str, int]:
