@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import httpx
 import yaml
 
 from tests.docs.commands import Command
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, blocks
 from tests.e2e.processes import PATIENCE, eventually
 from tests.support.ports import held_port
 from tests.support.programs import need
@@ -32,6 +33,12 @@ _SIMULATED = {
         ("modelarts", "iam", "aom"),
     ),
 }
+_PLACEHOLDERS = {
+    "YOUR_ACCESS_KEY_ID": ACCESS_KEY_ID,
+    "YOUR_ACCESS_KEY_SECRET": ACCESS_KEY_SECRET,
+    "YOUR_ACCESS_KEY": catalog.ACCESS_KEY,
+    "YOUR_SECRET_KEY": catalog.SECRET_KEY,
+}
 
 
 class Session:
@@ -42,21 +49,31 @@ class Session:
         self._exporter, self._simulator = exporter, simulator
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._logs = folder
-        checkout, home = folder / "checkout", folder / "home"
-        checkout.mkdir()
-        home.mkdir()
+        checkout, home, programs = folder / "checkout", folder / "home", folder / "programs"
+        self._machine = folder / "machine"
+        for each in (checkout, home, programs, self._machine):
+            each.mkdir()
+        sudo = programs / "sudo"
+        sudo.write_text('#!/bin/sh\nexec env "$@"\n')
+        sudo.chmod(0o755)
         for path in ROOT.iterdir():
             (checkout / path.name).symlink_to(path)
         self._state, self._place = folder / "environment", folder / "place"
         self._state.write_text("")
         self._place.write_text(f"{checkout}\n")
         # Nothing of the machine's own accounts, nor of its proxies.
-        self._environ = {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        search = f"{Path(sys.executable).parent}:{programs}:{os.environ['PATH']}"
+        self._environ = {"HOME": str(home), "PATH": search}
+
+    @property
+    def url(self) -> str:
+        """Where the exporter listens."""
+        return f"http://127.0.0.1:{self._exporter}"
 
     def type(self, command: Command) -> None:
         """Type a command, and compare what it prints with what the page shows."""
         if "--config.file=config.yaml" in command.text:
-            self._have_config()
+            self._have_config(command.block.page)
         match command.kind:
             case "make":
                 self._make(command)
@@ -105,29 +122,49 @@ class Session:
         compare(command, answer.stdout)
         if command.words[:2] == ["cp", "config.example.yaml"]:
             self._fill_in(self._here / command.words[2])
+        elif command.words[:3] == ["python3", "-m", "venv"]:
+            self._share_libraries()
+        elif command.words[0] == "install" and command.words[-1].endswith("config.yaml"):
+            self._settle(self._machine / "etc" / "trainfleet-exporter" / "config.yaml")
 
     @property
     def _here(self) -> Path:
         return Path(self._place.read_text().strip())
 
-    def _have_config(self) -> None:
-        """Of a page that does not say what its config.yaml is, the reader has one."""
+    def _share_libraries(self) -> None:
+        """Let new environments use the libraries of this one, so that pip installs without an index."""
+        for folder in (self._machine / "opt", Path(self._environ["HOME"])):
+            for libraries in folder.glob("*/lib/python3.*/site-packages"):
+                (libraries / "shared.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+
+    def _settle(self, path: Path) -> None:
+        """Point an installed config at the simulated clouds; its keys stay in files."""
+        state = self._machine / "var" / "lib" / "trainfleet-exporter"
+        state.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.read_text(encoding="utf-8").replace("/var/lib/trainfleet-exporter", str(state)), "utf-8")
+        self._fill_in(path, keys=False)
+
+    def _have_config(self, page: Path) -> None:
+        """Write the config.yaml that the page shows, or else the example."""
         path = self._here / "config.yaml"
         if not path.exists():
-            path.write_text((ROOT / "config.example.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+            shown = [block.text for block in blocks(page, "yaml") if "providers" in yaml.safe_load(block.text)]
+            text = shown[0] if shown else (ROOT / "config.example.yaml").read_text(encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             self._fill_in(path)
 
-    def _fill_in(self, path: Path) -> None:
+    def _fill_in(self, path: Path, *, keys: bool = True) -> None:
         """Put region and keys in, as a page says to: those of the simulated clouds."""
         if self._simulator not in self._running:  # with an account there is no need to start a cloud
             self._serve(self._simulator, f"trainfleet-exporter simulate --listen=127.0.0.1:{self._simulator}", "/truth")
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
         for provider in config["providers"]:
-            keys, apis = _SIMULATED[provider["platform"]]
-            provider["credentials"] = keys
+            credentials, apis = _SIMULATED[provider["platform"]]
+            if keys:
+                provider["credentials"] = credentials
             provider["endpoints"] = dict.fromkeys(apis, f"http://127.0.0.1:{self._simulator}")
             provider["limits"] = {"requests_per_second": 1000, "concurrency": 32}
-            if "project_id" in provider:
+            if provider["platform"] == "huawei_modelarts":
                 provider["project_id"] = catalog.PROJECT_ID
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
@@ -138,7 +175,8 @@ class Session:
             self._serve(self._simulator, self._readdressed(text), "/truth")
         else:
             text = re.sub(r" --web\.listen-address=\S+", "", text)
-            self._serve(self._exporter, f"{text} --web.listen-address=127.0.0.1:{self._exporter}", "/-/ready")
+            text = f"{self._readdressed(text)} --web.listen-address=127.0.0.1:{self._exporter}"
+            self._serve(self._exporter, text, "/-/ready")
 
     def _serve(self, port: int, text: str, page: str) -> None:
         self._end(port)
@@ -167,7 +205,10 @@ class Session:
 
     def _readdressed(self, text: str) -> str:
         text = text.replace("localhost:10075", f"127.0.0.1:{self._exporter}")
-        return text.replace("127.0.0.1:10076", f"127.0.0.1:{self._simulator}")
+        text = text.replace("127.0.0.1:10076", f"127.0.0.1:{self._simulator}")
+        text = re.sub(r"(?<![\w.~/-])/(?=(?:etc|opt|var)/)", f"{self._machine}/", text)
+        text = re.sub(r"\bYOUR_\w+", lambda found: _PLACEHOLDERS.get(found[0], found[0]), text)
+        return re.sub(r"\bpip (install|wheel) ", r"pip \1 -q --no-index --no-build-isolation ", text)
 
 
 @contextlib.contextmanager
@@ -184,9 +225,12 @@ _ANY_OF_THEM = r"\S*\d\S*"
 
 
 def compare(command: Command, printed: str) -> None:
-    """Each line that the page shows was printed. `...` stands for anything, a word with a digit for any such word:
-    figures, ids and times vary, and so does the order of what polls publish."""
+    """Each line that the page shows was printed, and no other. `...` stands for anything, a word with a digit for any
+    such word: figures, ids and times vary, and so does the order of what polls publish."""
     lines = [line.rstrip() for line in printed.splitlines()]
+    assert not command.shown or "..." in command.shown or len(lines) == len(command.shown), (
+        f"{command.block}: the page shows {len(command.shown)} line(s) of\n{printed}"
+    )
     for shown in command.shown:
         if shown == "...":
             continue

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import yaml
 from deploy.generator import docs_metrics
 
+from tests.deploy import test_chart as chart
 from tests.docs.pages import PAGES, ROOT, Block, all_blocks, blocks, name_of, spans
 from tests.support.programs import need
 from trainfleet_exporter.config import ProviderConfig, load_config
@@ -43,6 +45,12 @@ def test_yaml(block: Block, tmp_path: Path) -> None:
         _check_with("promtool", ["check", "config"], block.text, tmp_path)
     elif keys & {"route", "receivers", "inhibit_rules"}:
         _check_with("amtool", ["check-config"], block.text, tmp_path)
+    elif keys == {"services", "volumes"}:
+        schema = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+        _check_with(sys.executable, schema, block.text, tmp_path)
+    elif keys <= set(chart.VALUES):
+        assert chart.refused(tmp_path, chart.merged(chart.VALUES, found)) == {}
+        _check_config(found["config"]["inline"], tmp_path)
     else:
         raise AssertionError(f"{block}: what is this file?")
 
@@ -62,11 +70,11 @@ def _faults(text: str, folder: Path) -> str:
 
 def _check_config(text: str, folder: Path) -> None:
     """As `--config.check` does, with variables set and files of secrets there."""
-    for path in re.findall(r"_file: (\S+)", text):
+    for path in set(re.findall(r"_file: (\S+)", text)):
         place = folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("secret\n")
-        text = text.replace(path, str(place))
+    text = re.sub(r"(_file: )(\S+)", lambda found: f"{found[1]}{folder}/{found[2].lstrip('/')}", text)
     config = folder / "config.yaml"
     config.write_text(text, encoding="utf-8")
     environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "x")

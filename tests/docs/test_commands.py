@@ -52,6 +52,9 @@ def test_what_is_not_typed_has_a_reason(program: str) -> None:
         ("trainfleet-exporter once --config.file=x", "run"),
         ("A=b curl -s localhost:10075/metrics", "run"),
         ("make demo", "make"),
+        ("sudo install -d /etc/x", "run"),
+        ("sudo A=b trainfleet-exporter diagnose --config.file=x", "run"),
+        ("sudo systemctl daemon-reload", "not here"),
         ("rm -rf x", ""),
     ],
 )
@@ -65,6 +68,14 @@ def test_what_a_page_shows_is_compared_but_for_figures() -> None:
     for printed in ("a x b\nlast\n", "a 1 b\n", "a 1 b c\nlast\n"):
         with pytest.raises(AssertionError, match="no line like"):
             compare(shown, printed)
+
+
+def test_lines_that_a_page_does_not_show_are_noticed() -> None:
+    compare(_command("x", "a"), "a\n")
+    compare(_command("x", "a", "..."), "a\nb\n")
+    compare(_command("x"), "anything\n")
+    with pytest.raises(AssertionError, match="shows 1 line"):
+        compare(_command("x", "a"), "a\nb\n")
 
 
 def _command(text: str, *shown: str) -> Command:

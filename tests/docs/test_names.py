@@ -13,6 +13,7 @@ import pytest
 import yaml
 from deploy.generator import docs_metrics
 
+from tests.docs.commands import commands
 from tests.docs.pages import DOCUMENTS, ROOT, name_of, prose, spans
 from trainfleet_exporter import cli, healthcheck
 from trainfleet_exporter.config.schema import Config, Section, is_secret
@@ -90,7 +91,9 @@ def test_flags(page: Path) -> None:
     """Flags with a dot are ours wherever they stand; others, in a command of ours."""
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w-])--(?:config|web|log)\.[a-z.-]+[a-z]", text))
-    for command in re.findall(r"trainfleet-exporter((?: [\w./=:-]+)*)", text):
+    ours = [command.text for command in commands(page) if command.words[:1] == ["trainfleet-exporter"]]
+    ours += [span for span in spans(page) if re.match(r"(?:\S+/)?trainfleet-exporter ", span)]
+    for command in ours:
         named |= set(re.findall(r"--[a-z][a-z.-]+", command))
     assert named <= FLAGS, named - FLAGS
 
