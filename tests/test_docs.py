@@ -14,6 +14,7 @@ from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 COLLECTORS = (ROOT / "docs" / "collectors.md").read_text(encoding="utf-8")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config.example.yaml")]
 
@@ -35,12 +36,12 @@ def test_every_metric_that_is_named_exists(path: Path) -> None:
         assert any(pattern.fullmatch(known) for known in names), f"{path.name} names {name}"
 
 
-def test_every_flag_of_the_daemon_is_in_the_readme_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_flag_of_the_daemon_is_on_its_page_and_back(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     daemon_s, _, _ = capsys.readouterr().out.partition("\ncommands:")
     flags = set(re.findall(r"--[a-z][a-z.-]+", daemon_s))
-    assert flags == set(re.findall(r"--(?:config|web|log|version|help|shard|total-shards)[a-z.-]*", README))
+    assert flags == set(re.findall(r"^\| `(--[a-z.-]+)`", COMMAND_LINE, re.MULTILINE))
 
 
 def test_every_collector_is_documented_with_its_cost() -> None:

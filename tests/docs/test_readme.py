@@ -1,0 +1,117 @@
+"""The README: what its first screen answers, its config, and its samples against the real demo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.docs.commands import Command, commands
+from tests.docs.pages import ROOT, blocks, prose
+from tests.docs.session import session
+from trainfleet_exporter.cli import main
+from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.providers.registry import installed_platforms
+
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+FIRST_SCREEN = TEXT.partition("\n## ")[0]
+_LINES = 26
+"""Lines of the first screen, of which the picture is one."""
+_CLOUDS = {"alibaba_pai": "Alibaba Cloud PAI-DLC", "huawei_modelarts": "Huawei Cloud ModelArts"}
+
+
+def _samples() -> list[Command]:
+    return [command for command in commands(README) if command.words[0] == "curl"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("shows in Prometheus which training jobs run", id="what-it-is"),
+        pytest.param("It is for platform teams", id="for-whom"),
+        pytest.param("make demo", id="see-it-work"),
+        pytest.param("Python 3.11 to 3.13", id="what-it-needs"),
+        pytest.param("make test", id="test-it"),
+        pytest.param("pip install .", id="install-it"),
+        pytest.param("not yet run against a live account", id="run-in-production"),
+        pytest.param("please open an issue", id="report-it"),
+    ],
+)
+def test_the_first_screen_answers(answer: str) -> None:
+    assert answer in FIRST_SCREEN
+
+
+def test_the_first_screen_names_every_cloud() -> None:
+    assert _CLOUDS.keys() == installed_platforms().keys()
+    for cloud in _CLOUDS.values():
+        assert cloud in FIRST_SCREEN
+
+
+def test_the_first_screen_is_one_screen() -> None:
+    assert len(FIRST_SCREEN.splitlines()) <= _LINES
+    (picture,) = re.findall(r'<img src="([^"]+)" width="(\d+)"', FIRST_SCREEN)
+    assert (ROOT / picture[0]).is_file()
+    assert int(picture[1]) <= 480
+
+
+@pytest.mark.parametrize("way", ["pip", "Docker", "Compose", "Helm", "systemd"])
+def test_each_way_to_install_has_commands_and_a_page(way: str) -> None:
+    install = TEXT.partition("\n## Install\n")[2].partition("\n## ")[0]
+    parts = re.split(r"^\*\*(\w+)\*\*", install, flags=re.MULTILINE)
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))[way]
+    page = "kubernetes" if way == "Helm" else way.lower()
+    assert f"(docs/install-{page}.md)" in found
+    assert "```sh\n" in found
+
+
+def test_the_config_of_ten_lines_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = blocks(README, "yaml")
+    assert len(block.text.splitlines()) == 10
+    for name in ("ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET"):
+        monkeypatch.setenv(name, "LTAI5tExampleExample")
+    for name in ("HUAWEICLOUD_SDK_AK", "HUAWEICLOUD_SDK_SK"):
+        assert f"`{name}`" in prose(README)
+        monkeypatch.setenv(name, "EXAMPLEEXAMPLEEXAMPL")
+    path = tmp_path / "config.yaml"
+    path.write_text(block.text, encoding="utf-8")
+    assert main([f"--config.file={path}", "--config.check"]) == 0, capsys.readouterr().err
+    assert {each["platform"] for each in yaml.safe_load(block.text)["providers"]} == installed_platforms().keys()
+
+
+def test_five_metrics_have_a_sample_each() -> None:
+    table = TEXT.partition("\n## Five metrics\n")[2].partition("\n```")[0]
+    named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert len(named) == 5
+    assert set(named) <= {family.name for family in FAMILIES}
+    shown = [line.partition("{")[0] for command in _samples() for line in command.shown if line != "..."]
+    assert sorted(set(shown)) == sorted(named)
+
+
+def test_the_demo_prints_the_samples(tmp_path: Path) -> None:
+    """The series are the same in every demo; so are the values of single jobs and of capacities."""
+    with session(tmp_path) as reader:
+        for command in _samples():
+            reader.type(command)
+        page = httpx.get(f"{reader.url}/metrics", trust_env=False).text.splitlines()
+    series = {line.rpartition(" ")[0]: line.rpartition(" ")[2] for line in page}
+    for line in (line for command in _samples() for line in command.shown if line != "..."):
+        labels, _, value = line.rpartition(" ")
+        assert labels in series, line
+        assert labels.startswith("trainfleet_jobs{") or series[labels] == value, line
+
+
+def test_the_idle_jobs_are_among_the_samples() -> None:
+    """A filter that hides zeros hides them."""
+    (idle,) = (command for command in _samples() if command.text.endswith("grep ' 0$'"))
+    assert [line.endswith(" 0") for line in idle.shown if line != "..."] == [True, True]
+    assert {re.findall('provider="([^"]+)"', line)[0] for line in idle.shown if line != "..."} == {
+        "sim-pai-hangzhou",
+        "sim-modelarts-north4",
+    }
+    assert not [command.text for command in _samples() if "grep -v" in command.text]
