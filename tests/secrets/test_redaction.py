@@ -339,8 +339,11 @@ def test_keys_are_remembered_however_many_attempts_there_are() -> None:
             await rig.call("First", secrets=("planted-secret",))
             for _ in range(100):
                 await rig.call("Next")
-            mask = rig.transport.told.mask(SignedRequest("GET", "/", {}, b""))
-            assert mask.text("planted-secret") == "<secret>"
+            signed = SignedRequest("GET", "/", {}, b"")
+            assert rig.transport.told.mask(signed).text("planted-secret") == "<secret>"
+            rig.transport.told.note(f"temporary-key-{number:02}" for number in range(24))
+            mask = rig.transport.told.mask(signed)
+            assert mask.text("planted-secret or temporary-key-00") == "planted-secret or <secret>"
 
     run_stepped(main)
 

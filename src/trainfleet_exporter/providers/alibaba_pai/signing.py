@@ -22,10 +22,10 @@ Query = Mapping[str, str] | str
 
 
 class Signed(NamedTuple):
-    """What signs one request, and what in it proves that."""
+    """A signed request: its headers, and the parts of them that no log may show."""
 
     headers: dict[str, str]
-    """To be sent, `Authorization` included."""
+    """Sent as they are, `Authorization` included."""
     proofs: tuple[str, str]
     """The signature, and the hash in the string to sign."""
 
@@ -54,7 +54,7 @@ def signature(
 
 
 def string_to_sign(request_hash: str) -> str:
-    """What is signed, of the hash of a canonical request."""
+    """The string to sign for the hash of a canonical request."""
     return f"{ALGORITHM}\n{request_hash}"
 
 

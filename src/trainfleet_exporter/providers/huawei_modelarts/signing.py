@@ -24,10 +24,10 @@ Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class Signed(NamedTuple):
-    """What signs one request, and what in it proves that."""
+    """A signed request: its headers, and the parts of them that no log may show."""
 
     headers: dict[str, str]
-    """To be sent, `Authorization` included."""
+    """Sent as they are, `Authorization` included."""
     proofs: tuple[str, str]
     """The signature, and the hash in the string to sign."""
 
@@ -61,7 +61,7 @@ def signature(
 
 
 def string_to_sign(request_hash: str, date: str) -> str:
-    """What is signed, of the hash of a canonical request; `date` as it is sent."""
+    """The string to sign for the hash of a canonical request; `date` as it is sent."""
     return f"{ALGORITHM}\n{date}\n{request_hash}"
 
 
