@@ -230,6 +230,40 @@ def _rosters() -> list[Roster]:
     return [found for found in gc.get_objects() if isinstance(found, Roster)]
 
 
+@pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])
+@pytest.mark.parametrize("begins", [0, 1], ids=["always", "later"])
+def test_a_refusal_is_a_failure_that_no_other_source_hides(run: Run, refused: str, begins: int) -> None:
+    """Under `auto` GetJobMetrics serves its own jobs on, and no others: those of CloudMonitor have no usage."""
+    cloud = Cloud()
+    pay_as_you_go = {"PaymentType": "PostPaid", "ResourceType": "ECS", "ResourceId": ""}
+    cloud.jobs = [job("lingjun"), job("general", **pay_as_you_go)]
+    cloud.catalogue = [CPU, MEMORY]
+    denied = httpx.Response(403, json={"Code": "NoPermission", "Message": "cms:DescribeMetricLast"})
+
+    def answer(operation: str, query: dict[str, str]) -> httpx.Response | None:
+        if operation.startswith(refused) and time.time() >= START + begins * 60:
+            return denied
+        return points_page([point("lingjun", 50, age=START - time.time() + 60)]) if "Last" in operation else None
+
+    cloud.answer = answer
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        for _ in range(8):
+            value = {"Time": int(time.time() * 1000), "Value": 40.0}
+            cloud.metrics["general", "CpuCoreUsage"] = [{"PodId": "general-0", "Metrics": [value]}]
+            await asyncio.sleep(CYCLE)
+        assert fleet.own("collector_success", collector="usage") == 0
+        assert (fleet.own("collector_parts_failed", collector="usage") or 0) > 0
+        succeeded = fleet.own("collector_last_success_timestamp_seconds", collector="usage") or 0
+        assert succeeded < START + CYCLE
+        sources = await fleet.lines("job_usage_info")
+        assert [line.partition("{")[2] for line in sources] == ['provider="p",job_id="general",source="job_metrics"} 1']
+        assert fleet.own("collector_success", collector="job_metrics") == 1
+
+    run(cloud, steps, usage_by("auto"))
+
+
 def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]

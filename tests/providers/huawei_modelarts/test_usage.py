@@ -320,11 +320,14 @@ def test_a_refusal_leaves_all_to_task_metrics_and_is_told_once(run: Run) -> None
         cloud.metrics[("a", "worker-0")] = percent(now=30)
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
         fleet.schedule.start()
-        await asyncio.sleep(5 * SWEEP)
+        await asyncio.sleep(SWEEP - 10)
+        assert fleet.own("collector_success", collector="usage") == 0  # nobody had taken over by then
+        assert fleet.own("collector_last_success_timestamp_seconds", collector="usage") == 0
+        assert replaced(fleet) == []
+        await asyncio.sleep(4 * SWEEP + 10)
         assert await source(fleet, "a") == "task_metrics"
-        told = [line for line in fleet.log if "usage comes from task metrics" in line]
-        assert len(told) == 1
-        assert "HTTP 403 forbidden aom:metric:list is missing" in told[0]
+        (told,) = replaced(fleet)
+        assert "HTTP 403 forbidden aom:metric:list is missing" in told
         assert fleet.own("collector_success", collector="usage") == 1  # what AOM refuses, task metrics have
         # It is counted each time all the same, and told to who asks: a right may be missing.
         assert fleet.own("collector_errors_total", collector="usage", reason="auth") == 5
@@ -335,9 +338,90 @@ def test_a_refusal_leaves_all_to_task_metrics_and_is_told_once(run: Run) -> None
         cloud.answer = lambda path, request: None
         await asyncio.sleep(SWEEP)
         assert await source(fleet, "a") == "aom"
-        assert "AOM tells of training jobs again" in fleet.log
+        assert [line for line in fleet.log if "usage comes from AOM again" in line]
+        assert fleet.own("collector_success", collector="usage") == 1
 
     run(check)
+
+
+def replaced(fleet: Fleet) -> list[str]:
+    """What the log says of a change from AOM to task metrics."""
+    return [line for line in fleet.log if "usage comes from task metrics" in line]
+
+
+@pytest.mark.parametrize("refusal", [REFUSED, httpx.Response(404, json={"error_code": "APIGW.0101"})])
+def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(run: Run, refusal: httpx.Response) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job(name, 3600) for name in ("a", "b")]
+        cloud.aom = {CPU: [series("a", 50), series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}
+        cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b")}
+        fleet.schedule.start()
+        await asyncio.sleep(SWEEP - 10)
+        succeeded = fleet.own("collector_last_success_timestamp_seconds", collector="usage")
+        cloud.answer = lambda path, request: refusal if "/aom/" in path else None
+        for _ in range(4):
+            await asyncio.sleep(SWEEP)
+            assert await source(fleet, "a") in ("aom", None)
+            assert fleet.own("collector_success", collector="usage") == 0
+            assert (fleet.own("collector_parts_failed", collector="usage") or 0) >= 1
+            assert fleet.own("collector_last_success_timestamp_seconds", collector="usage") == succeeded
+            assert replaced(fleet) == []
+        await asyncio.sleep(2 * SWEEP)
+        assert [await source(fleet, name) for name in ("a", "b")] == ["task_metrics", "task_metrics"]
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert fleet.own("collector_parts_failed", collector="usage") == 0
+        assert len(replaced(fleet)) == 1
+        cloud.jobs.append(new_job("new", -7 * SWEEP))
+        cloud.answer = lambda path, request: refusal if "/aom/" in path else None
+        for _ in range(3):  # a job that has just begun has no usage yet, and is no failure
+            await asyncio.sleep(SWEEP)
+            assert fleet.own("collector_success", collector="usage") == 1
+        cloud.answer = lambda path, request: None
+        await asyncio.sleep(SWEEP)
+        assert [await source(fleet, name) for name in ("a", "b")] == ["aom", "aom"]
+        assert len(replaced(fleet)) == 1
+        cloud.answer = lambda path, request: refusal if "/aom/" in path else None
+        await asyncio.sleep(SWEEP)  # again nobody else has the jobs
+        assert fleet.own("collector_success", collector="usage") == 0
+        await asyncio.sleep(6 * SWEEP)
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert len(replaced(fleet)) == 2
+
+    run(check)
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(403), httpx.Response(204)], ids=["refused", "empty"])
+def test_a_refusal_stays_a_failure_where_no_source_has_usage(run: Run, answer: httpx.Response) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job("a", 3600)]
+        cloud.aom = {CPU: [series("a", 50)]}
+        fleet.schedule.start()
+        await asyncio.sleep(SWEEP - 10)
+        cloud.answer = lambda path, request: REFUSED if "/aom/" in path else answer if "/metrics/" in path else None
+        await asyncio.sleep(8 * SWEEP)
+        assert asked(cloud, "a") > 0
+        assert await source(fleet, "a") is None
+        assert fleet.own("collector_success", collector="usage") == 0
+        assert replaced(fleet) == []
+
+    run(check)
+
+
+def test_a_refusal_stays_a_failure_while_jobs_are_left_out(run: Run) -> None:
+    """Task metrics are asked for max_jobs jobs only: the others have no usage at all."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [new_job(name, 3600) for name in ("a", "b", "c")]
+        cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b", "c")}
+        cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
+        fleet.schedule.start()
+        await asyncio.sleep(5 * SWEEP)
+        assert fleet.own("collector_success", collector="usage") == 0
+        cloud.jobs.pop()
+        await asyncio.sleep(2 * SWEEP)
+        assert fleet.own("collector_success", collector="usage") == 1
+
+    run(check, CAPPED)
 
 
 def test_a_refusal_is_a_failure_where_nothing_else_is_asked(run: Run) -> None:

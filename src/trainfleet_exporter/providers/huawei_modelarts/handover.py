@@ -4,7 +4,7 @@
     AOM's new answer lacks a job ► AOM's parts are published without it      ► release: task metrics may have it
 
 What AOM's parts show counts, not what was asked: a part that failed shows its last good answer for a while, and the
-jobs in it stay AOM's for as long.
+jobs in it stay AOM's for as long. Where AOM refuses, task metrics have taken over once they have answered for its jobs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Handover:
         self._missed: dict[str, int] = {}
         """How many sweeps did not find a job that runs."""
         self._closed = False
+        self._answered: dict[str, bool] = {}
+        """The jobs that task metrics answered for, and whether with any usage."""
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, callback: Callable[[], None]) -> None:
@@ -56,6 +58,19 @@ class Handover:
         """Whether the job is to be had from task metrics."""
         return not self.owns(job.job_id) and self.missed(job)
 
+    def answered(self, job_id: str, *, with_usage: bool) -> None:
+        """Task metrics answered for a job."""
+        if not self.owns(job_id):
+            self._answered[job_id] = with_usage
+
+    def taken_over(self, running: Mapping[str, Job]) -> bool:
+        """Whether task metrics serve the running jobs, but for those that began a moment ago."""
+        now = time.time()
+        return any(self._answered.get(job_id) for job_id in running) and all(
+            job_id in self._answered or (job.started is not None and now - job.started < _PATIENCE * self._interval)
+            for job_id, job in running.items()
+        )
+
     def keep_only(self, parts: Collection[str]) -> None:
         """Other parts are on the page no more."""
         self._shown = {part: job_ids for part, job_ids in self._shown.items() if part in parts}
@@ -69,6 +84,7 @@ class Handover:
     def claim(self, job_ids: Collection[str]) -> None:
         """AOM's parts are about to show these jobs: from here on nobody else does."""
         self._claimed = frozenset(job_ids)
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self._claimed}
         self._count()
         for callback in self._watchers:
             callback()
@@ -84,6 +100,7 @@ class Handover:
         if running is not None:
             self._closed = closed
             self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in held}
+            self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
         self._count()
         self.polled.done(good=True)
 

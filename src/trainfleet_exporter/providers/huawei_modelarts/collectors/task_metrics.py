@@ -76,6 +76,8 @@ def task_metrics_usage(
             await part.not_found(missing)
             return
         await part.publish(usage(part.key, SOURCE, found))
+        if handover is not None:
+            handover.answered(part.key, with_usage=bool(found))
 
     return Rolling(
         name=SOURCE,

@@ -3,7 +3,7 @@
 Nothing is asked while no job runs that has series of its own, nor for what is kept from being exposed.
 
 Each reading is a part of its own. All are read before any is shown, so that the jobs that AOM serves now can be taken
-away from task metrics first (see `handover`).
+away from task metrics first (see `handover`). Where AOM refuses, the poll fails until task metrics have taken over.
 """
 
 from __future__ import annotations
@@ -89,6 +89,9 @@ class AomUsage:
         self._sources: dict[str, UsageSource] = {}
         """The jobs that are shown."""
         self._closed = False
+        """Whether AOM refused at its latest poll, or had no metric of training jobs."""
+        self._is_replaced = False
+        """Whether the log says that task metrics have taken over."""
 
     def collector(self, *, interval: float) -> Sweep:
         """The collector."""
@@ -113,14 +116,16 @@ class AomUsage:
                 wanted = await self._wanted(poll, deadline)
                 answers = await self._read(poll, wanted, parts, deadline)
             except TrainfleetError as error:
-                closed = isinstance(error, NotReady) or (isinstance(error, CloudError) and is_refusal(error))
-                if self._alone or not closed:
+                refused = isinstance(error, CloudError) and is_refusal(error)
+                self._closed = closed = refused or isinstance(error, NotReady)
+                if self._alone or not closed or (refused and not self._handover.taken_over(running)):
                     raise
                 if isinstance(error, CloudError):
                     poll.lacks("AOM", error)
-                self._tell_closed(error)
+                self._tell_replaced(poll, error)
                 return
-            self._tell_open()
+            self._closed = False
+            self._tell_served()
             withheld, held = self._sort_out(answers, running, parts)
             await self._show(poll, wanted, answers, withheld)
         finally:
@@ -279,12 +284,12 @@ class AomUsage:
         shown, _ = await still_listed(time.time())
         await part.publish(shown, rebuild=still_listed)
 
-    def _tell_closed(self, error: Exception) -> None:
-        if not self._closed:
-            log.warning("AOM tells nothing of training jobs, their usage comes from task metrics: %s", error)
-        self._closed = True
+    def _tell_replaced(self, poll: Poll, error: Exception) -> None:
+        if not self._is_replaced:
+            poll.warn("usage comes from task metrics: %s", error)
+        self._is_replaced = True
 
-    def _tell_open(self) -> None:
-        if self._closed:
-            log.info("AOM tells of training jobs again")
-        self._closed = False
+    def _tell_served(self) -> None:
+        if self._is_replaced:
+            log.info("usage comes from AOM again")
+        self._is_replaced = False
