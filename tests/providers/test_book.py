@@ -169,3 +169,55 @@ def test_whatever_polls_tell(polls: list[dict[str, tuple[Status, bool, bool]]]) 
         assert sum(_counts(page).values()) - before <= len(newly)
         for job in jobs:
             last[job.job_id] = job.status
+
+
+def test_a_job_that_could_not_be_looked_up_stays_missing() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    page.settle({}, now=2060, began=BEGAN, retention=HOUR, unresolved=["a"])
+    assert list(page.jobs()) == []
+    assert page.missing({}) == ["a"]
+    assert page.last_known("a") is RUNNING
+    assert page.last_known("b") is None
+    _settle(page, _job("a", Status.FAILED, finished=2030), now=2120)
+    assert _counts(page)["failed"] == 1
+    assert [job.job_id for job in page.jobs()] == ["a"]
+    assert page.missing({}) == []
+
+
+def test_a_look_up_that_never_succeeds_is_given_up() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    for now in (2060.0, 2060 + HOUR - 1):
+        page.settle({}, now=now, began=BEGAN, retention=HOUR, unresolved=page.missing({}))
+        assert page.missing({}) == ["a"]
+    page.settle({}, now=2060 + HOUR, began=BEGAN, retention=HOUR, unresolved=page.missing({}))
+    assert page.missing({}) == []
+
+
+def test_an_ending_is_counted_once_across_a_failed_look_up() -> None:
+    """A job that ended and still held resources was counted then; its look-up fails much later."""
+    page = WorkspaceJobs("w")
+    reserving = _job("a", Status.SUCCEEDED, holds=True, finished=2030)
+    _settle(page, RUNNING, now=2000)
+    _settle(page, reserving, now=2060)
+    page.settle({}, now=9000, began=BEGAN, retention=HOUR, unresolved=["a"])
+    _settle(page, _job("a", Status.SUCCEEDED, finished=2030), now=9060)
+    assert _counts(page)["succeeded"] == 1
+
+
+def test_another_shard_looks_up_what_it_shows() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    page.settle({}, now=2060, began=BEGAN, retention=HOUR, unresolved=["a"])
+    page.enter({})
+    assert page.missing({}) == []
+
+
+def test_ends_are_looked_for_since_the_last_list_of_them() -> None:
+    page = WorkspaceJobs("w")
+    assert page.ends_unknown_since(2000) is None
+    _settle(page, now=2000)
+    assert page.ends_unknown_since(5000) == 2000
+    assert page.ends_unknown_since(1000) == 1000  # the clock was set back
+    assert page.ends_unknown_since(2000 + 30 * 86400) == 2000 + 23 * 86400  # not for ever

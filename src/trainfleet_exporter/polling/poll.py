@@ -85,6 +85,10 @@ class Part:
         """Tell of something that could not be had and that the part does without: counted and logged, no failure."""
         self._poll.lacks(what, error)
 
+    def failed(self, what: str, error: CloudError) -> None:
+        """Note that something next to this part could not be read: the poll fails, and this part can be published."""
+        self._poll.failed(what, error)
+
 
 @dataclass(frozen=True, slots=True)
 class LastError:

@@ -8,7 +8,7 @@ counts each ending once, and keeps ended jobs for their retention.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
@@ -16,6 +16,8 @@ from trainfleet_exporter.providers.translated import Translated
 
 # It is asked of every job of a poll, and members of an enum are slow to look up, and slow to hash.
 _SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
+_LONGEST_GAP = 7 * 86400.0
+"""How far back endings are looked for at most, where the query for them failed all the time: their ids are kept."""
 
 
 @dataclass(slots=True)
@@ -28,8 +30,12 @@ class WorkspaceJobs:
     ended: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """Ended and holding nothing, with the time since when."""
     counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(sorted(FINISHED), 0))
+    unresolved: dict[str, tuple[Job, float]] = field(default_factory=dict)
+    """Jobs that left the live ones and could not be looked up, each as it was last, with the time since when."""
+    read_at: float = 0.0
+    """When the live jobs were read last."""
     ends_known_until: float | None = None
-    """Up to when every ending is known; None before the first complete poll."""
+    """Up to when every ending is known, where the cloud lists jobs by their end; None before the first such list."""
     unknown: dict[str, float] = field(default_factory=dict)
     """Ids of jobs in a state that nobody knows, with the time since when."""
     expired: bool = False
@@ -42,14 +48,37 @@ class WorkspaceJobs:
     """Whether another shard shows its jobs: they are known here for what is asked for the whole account."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
-        """Ids of jobs that lived at the last poll and that this one has not found."""
-        return [job_id for job_id in self.live if job_id not in found]
+        """Ids of jobs that lived at the last poll, or could not be looked up by it, and that this one has not found."""
+        return [job_id for known in (self.unresolved, self.live) for job_id in known if job_id not in found]
 
-    def settle(self, found: Mapping[str, Job], *, now: float, began: float, retention: float) -> None:
+    def last_known(self, job_id: str) -> Job | None:
+        """A job as it was when it was listed last; None if it is not one of the live or missing ones."""
+        if job_id in self.unresolved:
+            return self.unresolved[job_id][0]
+        return self.live.get(job_id)
+
+    def ends_unknown_since(self, now: float) -> float | None:
+        """Since when endings may have been missed (Unix seconds, `now` at most); None before the first list of them."""
+        if self.ends_known_until is None:
+            return None
+        return max(min(self.ends_known_until, now), now - _LONGEST_GAP)
+
+    def settle(
+        self,
+        found: Mapping[str, Job],
+        *,
+        now: float,
+        began: float,
+        retention: float,
+        unresolved: Collection[str] = (),
+    ) -> None:
         """Take over a complete poll: every live job, and every one that ended since the last poll.
 
         `began` is when the exporter started: what ended before was not seen to finish, and is not counted.
         Previously live jobs that are in neither are dropped: nothing true can be said of them any more.
+
+        `unresolved` are jobs whose look-up failed. They are not shown. They are missing again at the next poll, for
+        `retention` seconds at most.
         """
         live: dict[str, Job] = {}
         self.expired = self.elsewhere = False
@@ -67,11 +96,13 @@ class WorkspaceJobs:
             elif job_id in self.ended:
                 self.ended[job_id] = (job, self.ended[job_id][1])
             else:
-                was = self.live.get(job_id)
+                was = self.last_known(job_id)
                 # A job that was seen to hold resources held them until now, whenever its work ended.
                 seen_live = was is not None or job.finished is None
                 self.ended[job_id] = (job, now if seen_live else min(job.finished or now, now))
-        self.live = live
+        missing = {job_id: self._left_at(job_id, now) for job_id in unresolved if job_id not in found}
+        self.unresolved = {job_id: left for job_id, left in missing.items() if now - left[1] < retention}
+        self.live, self.read_at = live, now
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
         self.translated.keep_only(found.keys())
@@ -79,7 +110,7 @@ class WorkspaceJobs:
     def enter(self, found: Mapping[str, Job]) -> None:
         """Take over the live jobs of a workspace that is `elsewhere`; how they end is that one's to tell."""
         self.elsewhere, self.expired = True, False
-        self.live = dict(found)
+        self.live, self.unresolved = dict(found), {}
         self.translated.keep_only(found.keys())
 
     def jobs(self) -> Iterable[Job]:
@@ -111,19 +142,24 @@ class WorkspaceJobs:
             return
         if job.job_id in self.counted:
             return
-        was = self.live.get(job.job_id)
+        was = self.last_known(job.job_id)
         self.counted[job.job_id] = job.finished if job.finished is not None else now
         seen_unfinished = was is not None and was.status not in FINISHED
         if seen_unfinished or (job.finished is not None and job.finished >= began):
             self.counts[job.status] += 1
 
+    def _left_at(self, job_id: str, now: float) -> tuple[Job, float]:
+        """A job that could not be looked up, and since when."""
+        return self.unresolved[job_id] if job_id in self.unresolved else (self.live[job_id], now)
+
     def _forget_counted(self, now: float) -> None:
         # An ending is told again as long as the window of the next poll reaches back to it, and while it is shown.
-        horizon = min(self.ends_known_until if self.ends_known_until is not None else now, now) - 3600.0
+        since = self.ends_unknown_since(now)
+        horizon = (now if since is None else since) - 3600.0
         self.counted = {
             job_id: ended
             for job_id, ended in self.counted.items()
-            if ended >= horizon or job_id in self.live or job_id in self.ended
+            if ended >= horizon or job_id in self.live or job_id in self.ended or job_id in self.unresolved
         }
 
 

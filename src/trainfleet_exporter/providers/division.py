@@ -139,7 +139,7 @@ class Division:
         missing = page.missing(found)
         if self.share.owns("workspace", page.workspace_id):
             return missing
-        return [job_id for job_id in missing if self.is_mine(page.live[job_id])]
+        return [job_id for job_id in missing if (job := page.last_known(job_id)) is not None and self.is_mine(job)]
 
     def _is_known(self, workspace_id: str) -> bool:
         return self._count is None or workspace_id in self._split

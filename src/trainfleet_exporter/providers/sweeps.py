@@ -6,6 +6,7 @@ the same everywhere.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.turns import Turns
 
 Read = Callable[[Part], Awaitable[None]]
+_FOR_ENDS = 0.8
+"""The part of the time that is left which may go into finding out how jobs ended."""
 
 
 def workspaces_sweep(
@@ -124,7 +127,7 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
             poll.keep_only([*workspace_ids, *unsized])
             book.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
             # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
-            ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).ends_known_until or 0.0)
+            ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).read_at)
             read_ids = await poll.read_each(ordered, read, at_once=at_once)
             count = ReadCount(len(read_ids), len(workspace_ids) + len(unsized))
             known, whole = bool(count.read) or not count.wanted, count.read == count.wanted
@@ -133,6 +136,17 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
             knowledge.jobs_polled.done(good=known, whole=whole)
 
     return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
+
+
+def deadline_for_ends(part: Part) -> float:
+    """The deadline (loop time) of calls that find out how jobs ended: it leaves time to show the live ones."""
+    now = asyncio.get_running_loop().time()
+    return now + _FOR_ENDS * (part.deadline - now)
+
+
+def ends_of(part: Part) -> str:
+    """What is reported as failed (`Part.failed`) where it could not be found out how jobs of a workspace ended."""
+    return f"ended jobs of {part.key}"
 
 
 def jobs_elsewhere_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job
+from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job, ms
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Pod
@@ -132,5 +134,46 @@ def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> No
         await fleet.runner("jobs").tick()
         counting.cancel()
         assert turns >= 20 + 2 * 1000 / 50  # a turn for each page, and for every fifty rows and jobs
+
+    run(check)
+
+
+@pytest.mark.parametrize("status", [400, 403, 500])
+def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int) -> None:
+    """What became of jobs that are not live any more is asked by their ids; live jobs do not depend on the answer."""
+    refused = httpx.Response(status, json={"error_code": "ModelArts.0104", "error_msg": "unknown filter"})
+
+    def answer(path: str, request: httpx.Request) -> httpx.Response | None:
+        if not path.endswith("/training-job-searches"):
+            return None
+        filters = json.loads(request.content)["filters"]
+        return refused if any(one["key"] == "id" and "job-0" in one["value"] for one in filters) else None
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job(f"job-{number}") for number in range(12)]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        cloud.answer = answer
+        for row in cloud.jobs[:11]:
+            row["status"] |= {"phase": "Completed", "end_time": ms(30)}
+        cloud.jobs.append(job("new"))
+        running = 'jobs{workspace_id="0",status="running",platform_status="Running"}'
+        succeeded = 'jobs_finished_total{workspace_id="0",status="succeeded"}'
+        for _ in range(6):
+            await asyncio.sleep(60)
+            await fleet.runner("jobs").tick()
+        shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_info")]
+        assert sorted(shown) == ["job-10", "job-11", "new"]  # ten ids go into one search
+        assert await fleet.value(running) == 2
+        assert await fleet.value(succeeded) == 1
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert fleet.own("collector_parts_failed", collector="jobs") == 1
+        assert len([line for line in fleet.log if line.startswith("poll failed")]) <= 2  # and of an open circuit
+        cloud.answer = lambda path, request: None
+        await asyncio.sleep(100)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(succeeded) == 11
+        assert await fleet.value('job_status{job_id="job-0",status="succeeded"}') == 1
+        assert fleet.own("collector_success", collector="jobs") == 1
 
     run(check)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Part, Poll, Sweep
 from trainfleet_exporter.providers.book import JobBook
@@ -14,7 +14,7 @@ from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.knowledge import Knowledge
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.sweeps import each_sweep, jobs_sweep, workspaces_sweep
+from trainfleet_exporter.providers.sweeps import deadline_for_ends, each_sweep, ends_of, jobs_sweep, workspaces_sweep
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_lantern import translate
 from trainfleet_lantern.api import LanternApi
@@ -87,17 +87,20 @@ class Lantern:
         listing = await self._api.list_jobs(part.key, part.deadline)
         part.dropped("malformed", listing.malformed)
         found = {key: translate.job(row, part.key) for key, row in listing.rows.items()}
+        unresolved, deadline = [], deadline_for_ends(part)
         for job_id in page.missing(found):
             try:
-                found[job_id] = translate.job(await self._api.get_job(job_id, part.deadline), part.key)
+                found[job_id] = translate.job(await self._api.get_job(job_id, deadline), part.key)
             except NotFound:
                 continue  # deleted: how it ended is known to nobody
+            except CloudError as error:  # live jobs are shown all the same
+                part.failed(ends_of(part), error)
+                unresolved.append(job_id)
         # From here to where they are entered nothing is waited for: a job has one workspace.
         for job_id in book.taken(found.keys(), part.key):
             del found[job_id]
             part.dropped("duplicate")
-        page.settle(found, now=now, began=self._began, retention=self._retention)
-        page.ends_known_until = now
+        page.settle(found, now=now, began=self._began, retention=self._retention, unresolved=unresolved)
         book.changed()
         shown = filter(book.wanted, page.jobs())
         await part.publish([*page.live_counts(translate.LIVE), *page.finished_counts(), *shown])

@@ -1,7 +1,8 @@
 """Live jobs and the ends of jobs (DLC ListJobs): a sweep of every live status in each workspace.
 
 Cost a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
-finished since the last poll, and a few for the jobs that are in neither.
+finished since the last poll, and a few for the jobs that are in neither. Live jobs are shown whatever becomes of the
+calls for finished ones.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import translate
@@ -17,7 +18,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRow
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import jobs_elsewhere_sweep, jobs_sweep
+from trainfleet_exporter.providers.sweeps import deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
@@ -49,9 +50,11 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
     async def read(part: Part) -> None:
         page = shared.book.workspace(part.key)
         now = time.time()
-        found = await _WorkspaceSweep(shared, part, page).read(since=now - max(retention, _OVERLAP))
-        page.settle(found, now=now, began=began, retention=retention)
-        page.ends_known_until = now
+        sweep = _WorkspaceSweep(shared, part, page)
+        found = await sweep.read(since=now - max(retention, _OVERLAP))
+        page.settle(found, now=now, began=began, retention=retention, unresolved=sweep.unresolved)
+        if sweep.knows_ends:
+            page.ends_known_until = now
         shared.book.changed()
         shown: list[Job] = []
         for place, job in enumerate(list(page.jobs()), start=1):
@@ -91,33 +94,53 @@ class _WorkspaceSweep:
         self._part = part
         self._page = page
         self._found: dict[str, Job] = {}
+        self.knows_ends = False
+        """Whether the list of finished jobs could be read."""
+        self.unresolved: list[str] = []
+        """The jobs that are not live any more, and whose look-up failed."""
 
     async def read(self, *, since: float) -> dict[str, Job]:
-        """All jobs by id. `since` is from when on endings are looked for at the first poll (Unix seconds)."""
+        """All live jobs by id, and those that ended, as far as these can be read. `since` is from when on endings are
+        looked for at the first poll (Unix seconds)."""
         await self.read_live(translate.LIVE_STATUSES)
-        known, now = self._page.ends_known_until, time.time()
-        # Where the clock was set back, no range may end before it begins.
-        start = since if known is None else min(known, now) - _OVERLAP
-        finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
-        rows = JobRows(self._shared, self._page)
-        await self._take(await self._list(finished, rows), rows, only_finished=True)
-        await self._look_up(self._shared.division.to_look_up(self._page, self._found))
+        deadline = deadline_for_ends(self._part)
+        await self._read_finished(since, deadline)
+        await self._look_up(self._shared.division.to_look_up(self._page, self._found), deadline)
         # Another workspace's sweep went on meanwhile; from here to where the page is settled nothing is waited for.
         for job_id in self._shared.book.taken(self._found.keys(), self._page.workspace_id):
             del self._found[job_id]
             self._part.dropped("duplicate")
         return self._found
 
+    async def _read_finished(self, since: float, deadline: float) -> None:
+        """The jobs that finished since the last list of them."""
+        now = time.time()
+        known = self._page.ends_unknown_since(now)
+        start = since if known is None else known - _OVERLAP
+        finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
+        rows = JobRows(self._shared, self._page)
+        try:
+            listing = await self._list(finished, rows, deadline)
+        except RequestRefused as error:  # the time range may not be served: the ids of missing jobs are
+            self._part.lacks(ends_of(self._part), error)
+            return
+        except CloudError as error:
+            self._part.failed(ends_of(self._part), error)
+            return
+        await self._take(listing, rows, only_finished=True)
+        self.knows_ends = True
+
     async def read_live(self, statuses: Sequence[str]) -> dict[str, Job]:
         """The live jobs by id that are of these statuses."""
         for status in statuses:
             rows = JobRows(self._shared, self._page, status)
-            await self._take(await self._list({"Status": status, "StartTime": EVER}, rows), rows)
+            listing = await self._list({"Status": status, "StartTime": EVER}, rows, self._part.deadline)
+            await self._take(listing, rows)
         return self._found
 
-    async def _list(self, query: dict[str, str], rows: JobRows) -> Listing:
+    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float) -> Listing:
         query = {"WorkspaceId": self._page.workspace_id, **query}
-        return await self._shared.api.list_jobs(query, deadline=self._part.deadline, keep=rows.keep, decode=rows.decode)
+        return await self._shared.api.list_jobs(query, deadline=deadline, keep=rows.keep, decode=rows.decode)
 
     async def _take(self, listing: Listing, rows: JobRows, *, only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
@@ -137,21 +160,34 @@ class _WorkspaceSweep:
                 continue
             self._found[job.job_id] = job
 
-    async def _look_up(self, missing: list[str]) -> None:
+    async def _look_up(self, missing: list[str], deadline: float) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
         rows = JobRows(self._shared, self._page)
         if len(missing) <= _BY_ID_ONE_BY_ONE:
             for job_id in missing:
                 try:
-                    row = await self._shared.api.get_job(job_id, deadline=self._part.deadline, priority=Priority.SWEEP)
+                    row = await self._shared.api.get_job(job_id, deadline=deadline, priority=Priority.SWEEP)
                 except NotFound:
                     continue
+                except CloudError as error:
+                    self._unresolved([job_id], error)
+                    continue
+                was = self._page.last_known(job_id)
                 # The detail of a job does not name its user, as the lists do.
-                kept = rows.keep({"Username": self._page.live[job_id].user_name} | row)
+                kept = rows.keep({"Username": "" if was is None else was.user_name} | row)
                 await self._take(Listing({job_id: kept}, 0), rows)
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
-            listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER}, rows)
+            try:
+                listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER}, rows, deadline)
+            except CloudError as error:
+                self._unresolved(asked, error)
+                continue
             found = {key: row for key, row in listing.rows.items() if key in asked}
             await self._take(Listing(found, listing.malformed), rows)
+
+    def _unresolved(self, job_ids: list[str], error: CloudError) -> None:
+        """Note jobs whose look-up failed."""
+        self._part.failed(ends_of(self._part), error)
+        self.unresolved += job_ids

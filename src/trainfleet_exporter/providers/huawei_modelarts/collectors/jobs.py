@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.book import WorkspaceJobs
@@ -15,7 +16,7 @@ from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import jobs_elsewhere_sweep, jobs_sweep
+from trainfleet_exporter.providers.sweeps import deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
 from trainfleet_exporter.slices import give_way
 
@@ -39,8 +40,7 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
         tasks = rows.tasks(sweep.found)
         await give_way()
         sweep.give_way()
-        page.settle(sweep.found, now=now, began=began, retention=retention)
-        page.ends_known_until = now
+        page.settle(sweep.found, now=now, began=began, retention=retention, unresolved=sweep.unresolved)
         shared.tasks[part.key] = tasks
         shared.book.changed()
         await give_way()
@@ -97,24 +97,32 @@ class _WorkspaceSweep:
         self._unplaced: list[str] = []
         """The jobs whose rows do not say which workspace they are in."""
         self.found: dict[str, Job] = {}
+        self.unresolved: list[str] = []
+        """The jobs that are not live any more, and whose look-up failed."""
 
     async def read(self) -> None:
-        """Every live job, and what became of those that were live at the last poll."""
+        """Every live job, and what became of those that were live at the last poll, as far as that can be read."""
         await self.read_live()
         missing = self._shared.division.to_look_up(self._page, self.found)
+        deadline = deadline_for_ends(self._part)
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
-            listing = await self._search("id", asked)
+            try:
+                listing = await self._search("id", asked, deadline)
+            except CloudError as error:
+                self._part.failed(ends_of(self._part), error)
+                self.unresolved += asked
+                continue
             rows = {key: row for key, row in listing.rows.items() if key in asked}
             await self._take(Listing(rows, listing.malformed))
 
     async def read_live(self) -> None:
         """Every live job."""
-        await self._take(await self._search("phase", translate.LIVE_PHASES))
+        await self._take(await self._search("phase", translate.LIVE_PHASES, self._part.deadline))
 
-    async def _search(self, key: str, values: tuple[str, ...] | list[str]) -> Listing:
+    async def _search(self, key: str, values: tuple[str, ...] | list[str], deadline: float) -> Listing:
         filters = [(key, "in", values)]
-        return await self._shared.api.search_jobs(self._page.workspace_id, filters, deadline=self._part.deadline)
+        return await self._shared.api.search_jobs(self._page.workspace_id, filters, deadline=deadline)
 
     async def _take(self, listing: Listing) -> None:
         self._part.dropped("malformed", listing.malformed)

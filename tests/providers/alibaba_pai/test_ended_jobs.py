@@ -1,0 +1,190 @@
+"""How PAI jobs ended, while the queries that find it out are refused or fail: live jobs never depend on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.support.clock import run_stepped
+from tests.support.fleet import Fleet
+
+Steps = Callable[[Cloud, Fleet], Awaitable[None]]
+RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
+SUCCEEDED = 'jobs_finished_total{workspace_id="1",status="succeeded"}'
+REFUSED = httpx.Response(400, json={"Code": "InvalidParameter", "Message": "TimeRangeField is not supported"})
+BROKEN = httpx.Response(500, json={"Code": "InternalError", "Message": "sorry"})
+DENIED = httpx.Response(403, json={"Code": "NoPermission", "Message": "paidlc:GetJob is missing"})
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[Steps], None]:
+    """Run a test's steps on a fleet of two jobs, of which the first has just been seen to run."""
+
+    def run_steps(steps: Steps) -> None:
+        async def main() -> None:
+            cloud = Cloud()
+            cloud.jobs = [job("a"), job("b")]
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
+                assert await fleet.exporter.poll_once()
+                cloud.calls.clear()
+                await steps(cloud, fleet)
+
+        with caplog.at_level(logging.INFO):
+            run_stepped(main)
+
+    return run_steps
+
+
+async def shown(fleet: Fleet, job_id: str) -> str | None:
+    """The status that a job is shown in."""
+    for status in ("running", "succeeded"):
+        if await fleet.value(f'job_status{{job_id="{job_id}",status="{status}"}}'):
+            return status
+    return None
+
+
+async def poll_jobs(fleet: Fleet) -> None:
+    await asyncio.sleep(60)
+    await fleet.runner("jobs").tick()
+
+
+def end(cloud: Cloud, number: int, moment: float = 30) -> None:
+    """A job ends so many seconds after the start of stepped time."""
+    cloud.jobs[number] |= {"Status": "Succeeded", "GmtFinishTime": at(moment)}
+
+
+def test_a_refused_time_range_loses_no_job(run: Callable[[Steps], None]) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
+        end(cloud, 0)
+        cloud.jobs.append(job("c"))
+        for _ in range(6):
+            await poll_jobs(fleet)
+        assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
+        assert await fleet.value(RUNNING) == 2
+        assert await fleet.value(SUCCEEDED) == 1
+        # The ends are found out another way, so that nothing fails; what the cloud refuses is counted.
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert fleet.own("collector_errors_total", collector="jobs", reason="client") == 6
+        told = [line for line in fleet.log if line.startswith("poll ")]
+        assert told == ["poll failed: ListJobs: HTTP 400 InvalidParameter TimeRangeField is not supported"]
+        assert [query["path"].rpartition("/")[2] for query in cloud.called("GetJob")] == ["a"]
+        cloud.answer = lambda operation, query: None
+        await poll_jobs(fleet)
+        assert await fleet.value(SUCCEEDED) == 1
+        assert fleet.log[-1] == "poll recovered from: client"
+
+    run(steps)
+
+
+def test_many_ends_behind_a_refusal_are_listed_by_id(run: Callable[[Steps], None]) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs += [job(f"more-{number}") for number in range(60)]
+        await poll_jobs(fleet)
+        cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
+        for number in range(1, len(cloud.jobs)):
+            end(cloud, number, 90)
+        await poll_jobs(fleet)
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value(SUCCEEDED) == 61
+        assert fleet.own("collector_success", collector="jobs") == 1
+
+    run(steps)
+
+
+@pytest.mark.parametrize("answer", [BROKEN, DENIED, httpx.Response(200, json={"TotalCount": 3})])
+def test_a_failing_query_for_ends_fails_alone(run: Callable[[Steps], None], answer: httpx.Response) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.answer = lambda operation, query: answer if "TimeRangeField" in query else None
+        end(cloud, 0)
+        cloud.jobs += [job("c"), job("short", "Succeeded", GmtFinishTime=at(40))]
+        for _ in range(6):
+            await poll_jobs(fleet)
+        assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
+        assert await fleet.value(RUNNING) == 2
+        assert await fleet.value(SUCCEEDED) == 1
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert fleet.own("collector_parts_failed", collector="jobs") == 1
+        cloud.answer = lambda operation, query: None
+        await poll_jobs(fleet)
+        # The job that nobody saw live ended while the query failed: it is looked for from then on.
+        assert await shown(fleet, "short") == "succeeded"
+        assert await fleet.value(SUCCEEDED) == 2
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert fleet.own("collector_parts_failed", collector="jobs") == 0
+
+    run(steps)
+
+
+def test_a_query_for_ends_that_hangs_leaves_time_for_live_jobs(
+    run: Callable[[Steps], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Cloud.__call__
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
+            if "TimeRangeField" in request.url.params:
+                await asyncio.sleep(1000)
+            return quick(self, request)
+
+        monkeypatch.setattr(Cloud, "__call__", answer)
+        end(cloud, 0)
+        cloud.jobs.append(job("c"))
+        await poll_jobs(fleet)
+        assert await shown(fleet, "c") == "running"
+        assert fleet.own("collector_success", collector="jobs") == 0
+
+    run(steps)
+
+
+@pytest.mark.parametrize("answer", [REFUSED, BROKEN, DENIED])
+def test_a_failing_look_up_is_made_again_and_loses_itself(run: Callable[[Steps], None], answer: httpx.Response) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        def refuse(operation: str, query: dict[str, str]) -> httpx.Response | None:
+            return answer if "TimeRangeField" in query or query["path"].endswith("/a") else None
+
+        cloud.answer = refuse
+        end(cloud, 0)
+        end(cloud, 1)
+        cloud.jobs.append(job("c"))
+        for _ in range(6):
+            await poll_jobs(fleet)
+        # Nothing is known of how `a` ended, and it is not live.
+        assert [await shown(fleet, job_id) for job_id in "abc"] == [None, "succeeded", "running"]
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value(SUCCEEDED) == 1
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert fleet.own("collector_parts_failed", collector="jobs") == 1
+        cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
+        await asyncio.sleep(40)  # what opened a circuit is over
+        await poll_jobs(fleet)
+        assert await shown(fleet, "a") == "succeeded"
+        assert await fleet.value(SUCCEEDED) == 2
+        assert fleet.own("collector_success", collector="jobs") == 1
+
+    run(steps)
+
+
+def test_a_look_up_that_always_fails_ends_with_the_retention(run: Callable[[Steps], None]) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.answer = lambda operation, query: DENIED if operation == "GetJob" else None
+        del cloud.jobs[0]
+        for _ in range(55):
+            await poll_jobs(fleet)
+        asked = len(cloud.called("GetJob"))
+        assert asked >= 50
+        assert await fleet.value(RUNNING) == 1
+        for _ in range(10):
+            await poll_jobs(fleet)
+        asked = len(cloud.called("GetJob"))
+        await poll_jobs(fleet)
+        assert len(cloud.called("GetJob")) == asked
+        assert fleet.own("collector_success", collector="jobs") == 1
+
+    run(steps)
