@@ -88,6 +88,7 @@ _LENIENT = """
                 return Page(0, [])
 """
 _WHOLE, _ODD = "test_fault_in_place_of_an_answer", "test_fault_of_values"
+_LIVE = "test_part_live_jobs_do_not_need_the_ended_ones"
 
 MISTAKES = (
     Mistake(
@@ -287,6 +288,22 @@ MISTAKES = (
         "for job_id in ():",
         "test_part_how_a_job_ends_is_shown_and_counted",
         "0 more jobs are counted as",
+    ),
+    Mistake(
+        "a refusal about a job that ended takes live jobs along",
+        "provider.py",
+        "                part.failed(ends_of(part), error)\n",
+        "                raise error\n",
+        _LIVE,
+        "is shown as nothing",
+    ),
+    Mistake(
+        "a job whose look-up was refused is forgotten",
+        "provider.py",
+        "retention=self._retention, unresolved=unresolved)",
+        "retention=self._retention)",
+        _LIVE,
+        "is shown as nothing afterwards",
     ),
     Mistake(
         "a job that two workspaces list is shown twice",

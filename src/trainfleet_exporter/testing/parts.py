@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +213,56 @@ class PartChecks(ProviderCase):
 
         self.play(main)
 
+    def test_part_live_jobs_do_not_need_the_ended_ones(self) -> None:
+        """What is asked about a job that ended is refused: live jobs are shown as they are, and its end is found later."""
+        word, status = next((word, status) for word, status in self.statuses.items() if status in FINISHED)
+        by_state = sorted(
+            self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item)
+        )
+        job_id = by_state[0][0]
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                await stage.polls(2)
+                before = await stage.scrape()
+                stage.cloud.end(job_id, word)
+                live = dict(stage.cloud.live_jobs())
+                stage.gateway.spoil = _refused(job_id, live)
+                await stage.polls(KEPT_POLLS + 2)
+                now = await stage.scrape()
+                if not stage.gateway.spoilt:
+                    pytest.skip("no answer is about jobs that ended, and not about live ones")
+                complaints = []
+                for one, state in live.items():
+                    shown = [labels["status"] for labels, value in now.of(_STATUS, job_id=one) if value]
+                    if shown != [str(self.statuses[state])]:
+                        complaints.append(f"live job {one} is {state!r}, and is shown as {shown or 'nothing'}")
+                for state in {*live.values(), self.good.truth[job_id]}:
+                    counted = now.total("trainfleet_jobs", platform_status=state)
+                    true = list(live.values()).count(state)
+                    if counted != true:
+                        complaints.append(f"{counted:.0f} jobs are counted as {state!r}, where the cloud has {true}")
+                if now.total(ERRORS) <= before.total(ERRORS):
+                    complaints.append("no error is counted")
+                stage.gateway.spoil = lambda arrival, answer: None
+                await stage.polls(max(self.recovery_polls, self.refusal_polls) + 1)
+                after = await stage.scrape()
+                found = [labels["status"] for labels, value in after.of(_STATUS, job_id=job_id) if value]
+                if found != [str(status)]:
+                    complaints.append(
+                        f"job {job_id} ended as {word!r}, and is shown as {found or 'nothing'} afterwards"
+                    )
+                ends = after.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
+                if ends != 1:
+                    complaints.append(f"{ends:.0f} more jobs are counted as {status}, where 1 ended so")
+                complaints += [f"{labels['collector']} fails" for labels, value in after.of(SUCCESS) if not value]
+                complain(
+                    complaints,
+                    "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
+                )
+
+        self.play(main)
+
     def test_part_a_job_of_two_lists_is_shown_once(self) -> None:
         """Another list has a job's row as well, as when it is moved: series may stand on a page only once."""
 
@@ -298,6 +348,18 @@ def _after_the_first(operation: str) -> Spoil:
 def _asked(arrival: Arrival) -> str:
     """What is asked, without what differs from attempt to attempt; of a query that is signed, all of it."""
     return arrival.target + arrival.body.decode("utf-8", "replace")
+
+
+def _refused(job_id: str, live: Collection[str]) -> Spoil:
+    """400 for whatever is answered about one job, and about no live one."""
+
+    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        if not holds(payload, job_id) or any(holds(payload, one) for one in live):
+            return None
+        return JSONResponse({"message": "made to fail"}, 400)
+
+    return spoil
 
 
 class _Half:
