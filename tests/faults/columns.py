@@ -34,6 +34,8 @@ class Column:
     group: str
     meaning: str
     kind: str = ""
+    status: int | None = None
+    """The HTTP status that a fault without a kind answers with."""
     ends: Sequence[str] = (KEPT,)
     outcomes: Sequence[str] = ("ok", "no_data", "bad_answer")
     judge: Judge = nothing_else
@@ -44,7 +46,7 @@ class Column:
     recovers: int = 1
     """After how many polls all is as before."""
     needs: str = ""
-    """What the row must say for this fault to be made: `second_page`, `one_workspace` or `used_by`."""
+    """What the row must say of its operation for this fault to be made: the name of one of its mappings."""
     on: Mapping[str, str] = field(default_factory=dict)
     """What else a call must be for the fault to happen to it."""
     times: int | None = None
@@ -57,7 +59,8 @@ class Column:
 
     def faults(self, match: Mapping[str, str], more: Mapping[str, str]) -> list[Fault]:
         """What the simulated clouds are given: calls that `match`, and where the fault `needs` it those with `more`."""
-        return [Fault(match={**match, **more, **self.on}, kind=self.kind, times=self.times)]
+        match = {**match, **more, **self.on}
+        return [Fault(match=match, kind=self.kind, status=self.status, times=self.times)]
 
 
 def _failing(group: str, kind: str, meaning: str, outcome: str, *, refuses: bool = False) -> Column:
@@ -159,6 +162,15 @@ COLUMNS: tuple[Column, ...] = (
         "the same in more than 16 KiB, with 200 where the API has such refusals",
         "client",
         refuses=True,
+    ),
+    Column(
+        name="finished jobs refused",
+        group=_REFUSAL,
+        status=400,
+        meaning="400 for the query for finished jobs alone; their ends are looked up by id",
+        ends=(TOLD,),
+        outcomes=("client", "ok", "no_data"),
+        needs="finished_jobs",
     ),
     _failing(_BODY, "no_content", "204", "bad_answer"),
     _failing(_BODY, "empty", "200 without a body", "bad_answer"),

@@ -69,6 +69,14 @@ def without_models(now: Page, before: Page) -> list[str]:
     return _told(now, [key for key in wrong(now, before) if ("accelerator_model", "") not in key[1]])
 
 
+def another_source(now: Page, before: Page) -> list[str]:
+    """Usage may come from another source, which `job_usage_info` names; a job has one source."""
+    sources = Counter(labels["job_id"] for labels, _ in now.of("trainfleet_job_usage_info", provider="affected"))
+    replaced = {labels["job_id"] for labels, _ in now.of("trainfleet_job_usage_info", source="task_metrics")}
+    others = [key for key in wrong(now, before) if dict(key[1]).get("job_id") not in replaced]
+    return _told(now, others) + [f"{count} sources of {job_id}" for job_id, count in sources.items() if count != 1]
+
+
 def told_totals(now: Page, before: Page) -> list[str]:
     """Counts that are nothing but the total of a list are what the cloud says."""
     return _told(now, [key for key in wrong(now, before) if key[0] not in _COUNTS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME, SHUT, VOID, Column
-from tests.faults.judges import unknown_states, without_models
+from tests.faults.judges import another_source, unknown_states, without_models
 from tests.faults.row import Row, Unlike
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
@@ -86,6 +86,7 @@ PAI = (
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
         second_page=_PAGE_TWO,
         one_workspace=_PAI_WORKSPACE,
+        finished_jobs={"TimeRangeField": "GmtFinishTime"},
     ),
     Row(
         api="dlc",
@@ -248,6 +249,8 @@ _V1: Mapping[str, Mapping[str, Unlike]] = {
         "duplicate rows": Unlike(OTHER, _NO_CARDS, ("while it lasts",)),
     },
 }
+_REFUSALS = ("denied", "not found")
+"""Those by which a source of usage is closed, so that another one takes over."""
 _MODELARTS_WORKSPACE = {"workspace_id": TEAM_WORKSPACE}
 MODELARTS = (
     Row(
@@ -382,6 +385,18 @@ MODELARTS = (
         recovery={"oversized": 62, "gzip bomb": 62},
         slow=_COARSE,
         unlike=dict.fromkeys(("oversized", "gzip bomb"), Unlike(KEPT, _COARSE, ("lines",))),
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListInstantQueryAomPromPost",
+        under="source: auto",
+        only=_REFUSALS,
+        collectors=("jobs", "usage:source: auto", "pools"),
+        fails=("usage",),
+        loses=_USAGE,
+        some=("job_*_per_second", "pod_*_per_second"),  # task metrics have no rates
+        judges=dict.fromkeys(_REFUSALS, another_source),
     ),
     Row(
         cloud="modelarts",

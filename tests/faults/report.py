@@ -134,11 +134,12 @@ def _slow() -> list[str]:
 
 def _exclusions() -> list[str]:
     reasons: dict[str, dict[str, list[str]]] = {}
+    alone = [f"- **all but {' and '.join(row.only)}**, which another row has: {row.title}" for row in ROWS if row.only]
     for column in COLUMNS:
         for row in ROWS:
-            if (reason := row.excludes(column)) is not None:
+            if not row.only and (reason := row.excludes(column)) is not None:
                 reasons.setdefault(column.name, {}).setdefault(reason, []).append(row.title)
-    return [
+    return alone + [
         f"- **{name}**, {reason}: {', '.join(titles)}"
         for name, found in reasons.items()
         for reason, titles in found.items()

@@ -98,6 +98,12 @@ class Row:
     """How a call about one workspace is told; empty where calls are about all of them."""
     used_by: Mapping[str, str] = field(default_factory=dict)
     """A call that carries the credentials which the operation issues; empty where it issues none."""
+    finished_jobs: Mapping[str, str] = field(default_factory=dict)
+    """How a call for finished jobs alone is known; empty where no poll makes one."""
+    under: str = ""
+    """What the config says, where another row is about the same operation."""
+    only: tuple[str, ...] = ()
+    """The faults that are made, where another row has all of them; empty for all."""
     told_by: tuple[str, ...] = ()
     """Other operations whose failing may tell of this one's."""
     copes: str = ""
@@ -125,12 +131,12 @@ class Row:
     @property
     def name(self) -> str:
         """Unlike any other row's."""
-        return f"{self.cloud} {self.api} {self.operation}"
+        return f"{self.cloud} {self.title}"
 
     @property
     def title(self) -> str:
         """For people: the operation, and the API where its name does not tell."""
-        return f"{self.api} {self.operation}"
+        return f"{self.api} {self.operation} ({self.under})" if self.under else f"{self.api} {self.operation}"
 
     @property
     def match(self) -> dict[str, str]:
@@ -138,13 +144,17 @@ class Row:
         return {"api": self.api, "operation": self.operation}
 
     def excludes(self, column: Column) -> str | None:
-        """Why a fault cannot be made for this operation; None where it can."""
+        """Why a fault is not made for this operation; None where it is."""
+        if self.only and column.name not in self.only:
+            return "the operation has another row"
         if column.needs == "second_page" and not self.second_page:
             return "there is no second page, of an API without pages or of a short queue"
         if column.needs == "one_workspace" and not self.one_workspace:
             return "no call is about one workspace"
         if column.needs == "used_by" and not self.used_by:
             return "it issues no credentials"
+        if column.needs == "finished_jobs" and not self.finished_jobs:
+            return "no poll asks for finished jobs alone"
         return None
 
     @property

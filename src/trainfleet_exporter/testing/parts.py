@@ -214,7 +214,7 @@ class PartChecks(ProviderCase):
         self.play(main)
 
     def test_part_live_jobs_do_not_need_the_ended_ones(self) -> None:
-        """What is asked about a job that ended is refused: live jobs are shown as they are, and its end is found later."""
+        """What is asked about a job that ended is refused: live jobs are shown as they are, its end is shown later."""
         word, status = next((word, status) for word, status in self.statuses.items() if status in FINISHED)
         by_state = sorted(
             self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item)
