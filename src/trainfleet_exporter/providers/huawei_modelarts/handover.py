@@ -4,11 +4,12 @@
     AOM's new answer lacks a job ► AOM's parts are published without it      ► release: task metrics may have it
 
 What AOM's parts show counts, not what was asked: a part that failed shows its last good answer for a while, and the
-jobs in it stay AOM's for as long. Where AOM refuses, task metrics have taken over once they have answered for its jobs.
+jobs in it stay AOM's for as long. Where AOM refuses, task metrics take over when these have expired.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -24,6 +25,8 @@ class Handover:
 
     def __init__(self, *, interval: float) -> None:
         self.polled = Groundwork()
+        self.left_out = 0
+        """How many jobs task metrics are not asked for, because there are more than `max_jobs`."""
         self._interval = interval
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs that it shows."""
@@ -34,6 +37,9 @@ class Handover:
         self._closed = False
         self._answered: dict[str, bool] = {}
         """The jobs that task metrics answered for, and whether with any usage."""
+        self._lost: set[str] = set()
+        """The jobs that AOM's parts have stopped showing, and that task metrics have not answered for since."""
+        self._news = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, callback: Callable[[], None]) -> None:
@@ -62,14 +68,28 @@ class Handover:
         """Task metrics answered for a job."""
         if not self.owns(job_id):
             self._answered[job_id] = with_usage
+            self._lost.discard(job_id)
+            self._news.set()
 
-    def taken_over(self, running: Mapping[str, Job]) -> bool:
-        """Whether task metrics serve the running jobs, but for those that began a moment ago."""
-        now = time.time()
-        return any(self._answered.get(job_id) for job_id in running) and all(
-            job_id in self._answered or (job.started is not None and now - job.started < _PATIENCE * self._interval)
-            for job_id, job in running.items()
-        )
+    async def wait_until_taken_over(self, running: Mapping[str, Job], *, with_usage: bool, deadline: float) -> None:
+        """Wait for task metrics to take over, until `deadline` (loop time), unless something stands in their way."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._is_free(running) and not self.taken_over(running, with_usage=with_usage):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def taken_over(self, running: Mapping[str, Job], *, with_usage: bool) -> bool:
+        """Whether task metrics serve the running jobs: they answered, `with_usage` if need be, and leave none out."""
+        answered = [self._answered[job_id] for job_id in running if job_id in self._answered]
+        has_begun = any(answered) if with_usage else bool(answered)
+        return has_begun and self._is_free(running) and self._lost.isdisjoint(running)
+
+    def _is_free(self, running: Mapping[str, Job]) -> bool:
+        """Whether AOM's parts show no running job any more, and task metrics are asked for all of them."""
+        return not self.left_out and not any(map(self.owns, running))
 
     def keep_only(self, parts: Collection[str]) -> None:
         """Other parts are on the page no more."""
@@ -101,11 +121,13 @@ class Handover:
             self._closed = closed
             self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in held}
             self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
+            self._lost.intersection_update(running)
         self._count()
         self.polled.done(good=True)
 
     def _count(self) -> None:
-        self._owned = all_of([self._claimed, *self._shown.values()])
+        before, self._owned = self._owned, all_of([self._claimed, *self._shown.values()])
+        self._lost = (self._lost | before) - self._owned
 
 
 def all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -56,6 +56,8 @@ def task_metrics_usage(
                 max_jobs,
             )
         left_out = beyond
+        if handover is not None:
+            handover.left_out = beyond
         return [job.job_id for job in running[:max_jobs]]
 
     async def read(part: Part) -> None:
@@ -74,8 +76,8 @@ def task_metrics_usage(
                 found[task] = values
         if missing is not None and not found:
             await part.not_found(missing)
-            return
-        await part.publish(usage(part.key, SOURCE, found))
+        else:
+            await part.publish(usage(part.key, SOURCE, found))
         if handover is not None:
             handover.answered(part.key, with_usage=bool(found))
 

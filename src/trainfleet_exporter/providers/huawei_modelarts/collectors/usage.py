@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from trainfleet_exporter.errors import CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
@@ -98,6 +98,22 @@ class AomUsage:
         return Sweep(name="usage", interval=interval, run=self._run, expired=self._handover.expired)
 
     async def _run(self, poll: Poll) -> None:
+        was_closed = self._closed
+        refused = await self._sweep(poll)
+        if refused is None:
+            return
+        running, error = refused
+        # An API that is not served here leaves usage to task metrics; one that denies it, to those that have some.
+        with_usage = isinstance(error, AccessDenied)
+        if not was_closed:
+            await self._handover.wait_until_taken_over(running, with_usage=with_usage, deadline=_read_by(poll))
+        if not self._handover.taken_over(running, with_usage=with_usage):
+            raise error
+        poll.lacks("AOM", error)
+        self._report_replaced(poll, error)
+
+    async def _sweep(self, poll: Poll) -> tuple[Mapping[str, Job], CloudError] | None:
+        """Read AOM and show its answer. If AOM as such refuses: the running jobs, and the error."""
         running: dict[str, Job] | None = None
         held: Collection[str] = ()
         closed = False
@@ -108,26 +124,27 @@ class AomUsage:
                 poll.keep_only(())
                 self._handover.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
-                return
+                return None
             parts = self._parts = await self._consist_of(running)
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + _READING * (poll.deadline - loop.time())
+            deadline = _read_by(poll)
             try:
                 wanted = await self._wanted(poll, deadline)
                 answers = await self._read(poll, wanted, parts, deadline)
             except TrainfleetError as error:
-                refused = isinstance(error, CloudError) and is_refusal(error)
-                self._closed = closed = refused or isinstance(error, NotReady)
-                if self._alone or not closed or (refused and not self._handover.taken_over(running)):
+                self._closed = closed = isinstance(error, NotReady) or (
+                    isinstance(error, CloudError) and is_refusal(error)
+                )
+                if self._alone or not closed:
                     raise
                 if isinstance(error, CloudError):
-                    poll.lacks("AOM", error)
-                self._tell_replaced(poll, error)
-                return
+                    return running, error
+                self._report_replaced(poll, error)
+                return None
             self._closed = False
-            self._tell_served()
+            self._report_served()
             withheld, held = self._sort_out(answers, running, parts)
             await self._show(poll, wanted, answers, withheld)
+            return None
         finally:
             self._handover.release(running, held, closed=closed)
 
@@ -284,12 +301,18 @@ class AomUsage:
         shown, _ = await still_listed(time.time())
         await part.publish(shown, rebuild=still_listed)
 
-    def _tell_replaced(self, poll: Poll, error: Exception) -> None:
+    def _report_replaced(self, poll: Poll, error: Exception) -> None:
         if not self._is_replaced:
             poll.warn("usage comes from task metrics: %s", error)
         self._is_replaced = True
 
-    def _tell_served(self) -> None:
+    def _report_served(self) -> None:
         if self._is_replaced:
             log.info("usage comes from AOM again")
         self._is_replaced = False
+
+
+def _read_by(poll: Poll) -> float:
+    """The loop time until which answers are read."""
+    now = asyncio.get_running_loop().time()
+    return now + _READING * (poll.deadline - now)
