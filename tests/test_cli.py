@@ -81,6 +81,8 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
         ["--config.file=x", "--total-shards=2", "--shard=-1x"],
         ["once", "--config.file=x", "--shard=1"],
         ["once"],
+        ["demo", "--seed=x"],
+        ["--config.file="],
         ["nonsense"],
     ],
 )
@@ -88,7 +90,7 @@ def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert re.match("trainfleet-exporter( once)?: error: .", capsys.readouterr().err)
+    assert re.match("trainfleet-exporter( once| demo)?: error: .", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3:80", "0.0.0.0:0", "nonsense", "127.0.0.1:x"])

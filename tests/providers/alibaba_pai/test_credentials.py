@@ -750,7 +750,7 @@ def test_a_profile_is_followed(stepped: Stepped, tmp_path: Path) -> None:
         write(sts.issue(ROLE, "cli", time.time(), HOUR), mode="AK")
         assert await account.poll(every=MINUTE)
         assert not await account.poll()
-        assert "profile 'prod' is of another mode now; restart for it" in account.log[-1]
+        assert 'profile "prod" is of another mode now; restart for it' in account.log[-1]
 
     files = _profile(mode="StsToken", sts_token="planted")
     stepped(Kind("profile prod of ~/.aliyun/config.json", environ={"HOME": "{home}"}, files=files), steps)

@@ -243,4 +243,4 @@ def test_the_path_of_a_profiles_token_stays_out_of_the_message(tmp_path: Path) -
     (tmp_path / "config.json").write_text(json.dumps({"profiles": [{"name": "p", "mode": "OIDC", **role}]}))
     with pytest.raises(AccessDenied) as caught:
         ProfileFile(tmp_path / "config.json", "shown", is_json=True).source("p", allow_v1=True)
-    assert str(caught.value) == "shown: oidc_token_file of profile 'p' cannot be used: No such file or directory"
+    assert str(caught.value) == 'shown: oidc_token_file of profile "p" cannot be used: No such file or directory'
