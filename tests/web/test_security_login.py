@@ -215,7 +215,52 @@ def test_addresses_take_turns_and_none_waits_for_a_whole_queue(counted: Counted)
         }
         return before
 
-    assert run_stepped(main) == [b"guess"] * 9 + [b"berts-secret"]  # the one under way, and one of each other address
+    assert run_stepped(main) == [b"guess"] * 8 + [b"berts-secret"]  # one of each address that came before
+
+
+def test_an_address_without_a_wrong_password_goes_first(counted: Counted) -> None:
+    async def main() -> None:
+        logins = Logins()
+        wrong = [
+            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 64}"))
+            for number in range(128)
+        ]
+        await asyncio.wait(wrong[:64])  # one of each address
+        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert len(counted.calls) <= 66  # one was under way
+        assert set(await asyncio.gather(*wrong)) == {Verdict.REFUSED}
+
+    run_stepped(main)
+
+
+def test_a_right_password_makes_up_for_a_wrong_one(counted: Counted) -> None:
+    async def main() -> None:
+        logins = Logins()
+        for user, password in ((b"anna", b"guess"), (b"anna", b"annas-secret")):
+            await logins.judge(USERS, header(user, password), HERE)
+        others = [f"192.0.2.{2 + number}" for number in range(64)]
+        for other in others:
+            await logins.judge(USERS, header(b"anna", b"guess"), other)
+        wrong = [asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), other)) for other in others]
+        await asyncio.sleep(0)
+        before = len(counted.calls)
+        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert len(counted.calls) <= before + 2
+        await asyncio.gather(*wrong)
+
+    run_stepped(main)
+
+
+def test_wrong_addresses_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bcrypt, "checkpw", lambda password, hashed: False)
+
+    async def main() -> None:
+        logins = Logins()
+        for number in range(1100):
+            await logins.judge(USERS, header(b"anna", b"guess"), f"2001:db8:0:{number}::/64")
+        assert len(logins._turns._wrong) == 1024
+
+    run_stepped(main)
 
 
 def test_a_known_user_does_not_wait_for_logins_of_others(counted: Counted) -> None:

@@ -1,9 +1,10 @@
 """Users and passwords: who may come in by HTTP's basic authentication.
 
 bcrypt is slow on purpose. It runs in a thread, for one login at a time, and only for passwords that were not verified
-before. Addresses take turns, so that many logins of one address delay those of another by one check at most. After a
-wrong password the next check waits for as long as that one used the processor: wrong passwords use half a core at most.
-How long a refusal takes does not tell whether the user exists.
+before. Addresses take turns, those without a wrong password first. So the first login of an address waits for the check
+under way and for other first ones, however many logins wait. After a wrong password the next check waits for as long as
+that one used the processor: wrong passwords use half a core at most. How long a refusal takes does not tell whether the
+user exists.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _LONGEST = 72
 """Bytes of a password that bcrypt looks at; with a longer one nobody logs in."""
 _WAITING = 32
 """Logins of one address that may wait for their turn."""
+_REMEMBERED = 1024
+"""Addresses with wrong passwords, at most."""
 _ALPHABET = (string.ascii_letters + string.digits).encode()
 
 
@@ -56,12 +59,23 @@ def credentials(headers: Sequence[bytes]) -> tuple[bytes, bytes] | None:
 
 
 class Turns:
-    """Lets in one login at a time. Addresses that wait take turns, each with its oldest login."""
+    """Lets in one login at a time. Addresses that wait take turns, each with its oldest login; those whose latest
+    password was wrong come after the others."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By address. The next turn is of the first one."""
+        """By address, in the order of their turns."""
+        self._wrong: dict[str, None] = {}
+        """Addresses whose latest password was wrong, the latest last."""
         self._is_free = True
+
+    def judged(self, address: str, *, is_right: bool) -> None:
+        """Note whether the latest password of an address was right."""
+        self._wrong.pop(address, None)
+        if not is_right:
+            self._wrong[address] = None
+            if len(self._wrong) > _REMEMBERED:
+                del self._wrong[next(iter(self._wrong))]
 
     async def take(self, address: str) -> bool:
         """Wait for a turn, which has to be given back. False, at once, if too many logins of the address wait."""
@@ -84,7 +98,7 @@ class Turns:
     def give_back(self) -> None:
         """End a turn: the next address has one."""
         while self._waiting:
-            address = next(iter(self._waiting))
+            address = next((one for one in self._waiting if one not in self._wrong), next(iter(self._waiting)))
             queue = self._waiting.pop(address)
             turn = queue.popleft()
             if queue:
@@ -128,7 +142,9 @@ class Logins:
                 fits, used = await loop.run_in_executor(Aside(), _fits, password, against)
             except RuntimeError:  # the system has no thread left
                 return Verdict.BUSY
-            if hashed is None or not fits:
+            is_right = hashed is not None and fits
+            self._turns.judged(address, is_right=is_right)
+            if not is_right:
                 self._next_check = loop.time() + used
                 return Verdict.REFUSED
         finally:
