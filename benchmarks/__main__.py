@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import (
     attacked,
+    bombs,
     busy,
     calls,
     churn,
@@ -47,6 +48,7 @@ _PARTS = (
     _Part("crowd", "Many scrapers, and slow ones", lambda short: crowd.run(short=short)),
     _Part("door", "Slow and idle clients", lambda short: door.run(short=short)),
     _Part("attacked", "Scrapes during attacks", lambda short: attacked.run(short=short)),
+    _Part("bombs", "Answers of many values", lambda short: bombs.run(short=short)),
     _Part("prometheus", "A real Prometheus", lambda short: prometheus.run(short=short)),
     _Part("decompressors", "Who can read it", lambda short: decompressors.run(short=short)),
     _Part("churn", "Memory", lambda short: churn.run(1_000, 20) if short else churn.run()),

@@ -45,7 +45,8 @@ UNSIGNED = {
 """No clock of the client's is in them."""
 WITHOUT_CREDENTIALS = {"pai PutToken", "pai GetCredentialsUri", "modelarts GetMetadataToken"}
 LOST_ROLES = {"pai ListRamRoles", "pai GetRamRoleCredentials", "modelarts GetSecurityKey"}
-HEAVY = {"oversized", "gzip_bomb"}
+MANY = ("many_lists", "many_objects", "many_nans", "many_surrogates")
+HEAVY = {"oversized", "gzip_bomb", "padded", *MANY}
 
 Check = Callable[[Heard, Heard], Any]
 
@@ -152,6 +153,30 @@ def test_a_gzip_bomb_is_a_megabyte_that_inflates_to_a_thousand(rig: Rig) -> None
     assert inflater.eof  # the checksum was right
     assert size > 2**30
     assert last.endswith(b"{}")
+
+
+@pytest.mark.parametrize("name", ["pai GetJob", "modelarts ListTrainingJobs", "pai PutToken"])
+def test_padding_leaves_a_true_answer(rig: Rig, name: str) -> None:
+    true, heard = rig.one(name, kind="padded")
+    assert heard.outcome == true.outcome
+    if name in TEXTS:
+        assert heard.fault is None
+        return
+    body = heard.body
+    assert 240_000 < sum(map(heard.raw.count, b",[{")) < 250_000
+    assert len(body.pop("padding")) == 160_001
+    assert body.keys() == true.body.keys()
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_fifty_kilobytes_that_inflate_to_millions_of_values(rig: Rig, kind: str) -> None:
+    _, heard = rig.one("pai GetJob", kind=kind)
+    assert heard.headers["content-encoding"] == "gzip"
+    assert len(heard.raw) < 100_000
+    body = gzip.decompress(heard.raw)
+    assert 0 <= 32 * 2**20 - len(body) < 10
+    assert sum(map(body.count, b",[{")) > 8_000_000
+    assert body.endswith({"many_surrogates": b'"\\ud83d"]}', "many_nans": b"NaN]}"}.get(kind, b"]}"))
 
 
 @pytest.mark.parametrize("name", ["pai ListJobs", "pai DescribeMetricLast", "modelarts ShowWorkloadStatistics"])

@@ -24,6 +24,16 @@ _CHUNK = b"x" * 65536
 _DEPTH = 100_000
 _BOMB_BLOCK = b" " * 2**20
 _BOMB_BLOCKS = 1024
+_MANY = 32 * 2**20  # bytes
+_HALF = b'"\\ud83d"'
+_UNITS = {
+    "many_lists": (b"[],", b"[]"),
+    "many_objects": (b'{"a":1},', b"{}"),
+    "many_nans": (b"NaN,", b"NaN"),
+    "many_surrogates": (b"[],", _HALF),
+}
+"""What is repeated, and what stands at the end."""
+_PADDING = b'{"padding":[%b%b%b%b],' % (b"[]," * 40_000, b'{"a":1},' * 40_000, b"NaN," * 80_000, _HALF)
 
 
 def break_body(kind: str, answer: Response) -> Response | None:
@@ -35,6 +45,8 @@ def break_body(kind: str, answer: Response) -> Response | None:
             return _oversized()
         case "gzip_bomb":
             return _gzipped(_bomb(), answer)
+        case "many_lists" | "many_objects" | "many_nans" | "many_surrogates":
+            return _gzipped(_many(kind), answer)
         case "gzip_broken":
             whole = gzip.compress(bytes(answer.body), mtime=0)
             return _gzipped(whole[: len(whole) // 2], answer)
@@ -51,6 +63,8 @@ def break_body(kind: str, answer: Response) -> Response | None:
 
 def _of_json(kind: str, body: Any, answer: Response) -> Response | None:
     match kind:
+        case "padded":
+            return with_content(_PADDING + bytes(answer.body)[1:], answer) if isinstance(body, dict) and body else None
         case "null":
             return with_content(b"null", answer)
         case "deep":
@@ -117,6 +131,14 @@ def _gzipped(content: bytes, answer: Response) -> Response:
     made = with_content(content, answer)
     made.headers["content-encoding"] = "gzip"
     return made
+
+
+@functools.cache
+def _many(kind: str) -> bytes:
+    unit, last = _UNITS[kind]
+    head, tail = b'{"padding":[', last + b"]}"
+    count = (_MANY - len(head) - len(tail)) // len(unit)
+    return gzip.compress(head + unit * count + tail, mtime=0)
 
 
 @functools.cache
