@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import httpx
 
@@ -14,8 +15,8 @@ from fuzz.loop import run
 from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai import dialect as pai
 from trainfleet_exporter.providers.huawei_modelarts import dialect as modelarts
-from trainfleet_exporter.transport import HttpAnswer
-from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
+from trainfleet_exporter.transport import BodyLimits, HttpAnswer
+from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 
 _LIMITS = BodyLimits(wire=4096, decoded=65536)
 _LONGEST = 600
@@ -55,4 +56,5 @@ async def _read(body: bytes, encoding: str) -> bytes:
         for at in range(0, len(body), 512):
             yield body[at : at + 512]
 
-    return await read_body(stream(), encoding, _LIMITS)
+    async with AsyncExitStack() as until_decoded:
+        return await unpack(await read_wire(stream(), _LIMITS), encoding, _LIMITS, until_decoded)

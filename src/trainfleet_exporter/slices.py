@@ -48,6 +48,8 @@ class _Line:
         self._counted_at = asyncio.get_running_loop().time()
         self._work_began: float | None = None
         """When the first work in this turn of the loop was begun."""
+        self.large = asyncio.Lock()
+        """See large_work."""
 
     async def wait(self) -> None:
         loop = asyncio.get_running_loop()
@@ -141,6 +143,14 @@ async def fit_in() -> None:
     line = _line()
     if not line.fits():
         await line.wait()
+
+
+def large_work() -> asyncio.Lock:
+    """Return the lock to hold during work that takes much memory, so that one piece of it is under way at a time.
+
+    Never wait for the network with it: who else holds a large answer would time out.
+    """
+    return _line().large
 
 
 def answer_comes() -> None:

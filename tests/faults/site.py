@@ -12,9 +12,9 @@ import random
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,7 +30,8 @@ from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator
-from trainfleet_exporter.transport.body import BodyLimits
+from trainfleet_exporter.transport import BodyLimits
+from trainfleet_exporter.transport.body import read_wire, unpack
 
 INTERVAL = 60.0
 QUIET = 57.0
@@ -59,9 +60,9 @@ _SELDOM = {
     "web.server._TICK_SECONDS": 30.0,
 }
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take."""
-_BODY_LIMITS = BodyLimits(wire=2 * 2**20, decoded=2 * 2**20)
-"""A sixteenth of what is read otherwise, and far more than any true answer here: most of the time that the two faults
-of too many bytes would take goes into the bytes before the limit."""
+_BYTES = 2 * 2**20
+"""The limit of each answer: less than what is read otherwise, and far more than any true answer here. Most of the time
+that the two faults of too many bytes would take goes into the bytes before the limit."""
 _KEPT_CONNECTIONS = 32
 """Both ends of connections that the two providers may keep open for another call. What is left behind cell by cell
 adds up to more: all are compared with the row's beginning."""
@@ -221,6 +222,8 @@ async def open_site(
     async with AsyncExitStack() as stack:
         for constant, seconds in _SELDOM.items():
             stack.enter_context(mock.patch(f"trainfleet_exporter.{constant}", seconds))
+        stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.read_wire", _read_less))
+        stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.unpack", _unpack_less))
         doors = await stack.enter_async_context(simulator.serve_doors([*APIS, "truth"]))
         path = folder / "config.yaml"
         path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
@@ -230,7 +233,6 @@ async def open_site(
         with (
             mock.patch("random.SystemRandom", return_value=random.Random(1)),  # the same jitter always
             mock.patch("trainfleet_exporter.transport.aiohttp_transport._tls_context", return_value=_AUTHORITIES),
-            mock.patch("trainfleet_exporter.transport.exchange.BodyLimits", return_value=_BODY_LIMITS),
         ):
             daemon = Daemon(loaded, platforms, WebSettings(addresses=("127.0.0.1:0",)))
         site = Site(simulator, doors, daemon, log)
@@ -246,6 +248,14 @@ async def open_site(
         gc.collect()  # what nobody holds any more was not left
     for left, most in zip(_tasks_and_files(), before, strict=True):
         assert left <= most, "tasks or open files are left"
+
+
+async def _read_less(stream: AsyncIterable[bytes], limits: BodyLimits) -> bytes:
+    return await read_wire(stream, replace(limits, wire=_BYTES))
+
+
+async def _unpack_less(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
+    return await unpack(wire, encoding, replace(limits, decoded=_BYTES), until_decoded)
 
 
 def _tasks_and_files() -> tuple[int, int]:

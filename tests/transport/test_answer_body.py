@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.transport.rig import Rig, http, raw_server
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, Unreachable
-from trainfleet_exporter.transport import NOT_JSON
-from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
+from trainfleet_exporter.transport import NOT_JSON, BodyLimits
+from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 
 GZIP = "Content-Encoding: gzip"
 SMALL = BodyLimits(wire=1000, decoded=2000)
@@ -24,7 +25,11 @@ def _read(data: bytes, encoding: str = "gzip", limits: BodyLimits = SMALL, step:
         for start in range(0, len(data), step):
             yield data[start : start + step]
 
-    return asyncio.run(read_body(chunks(), encoding, limits))
+    async def main() -> bytes:
+        async with AsyncExitStack() as until_decoded:
+            return await unpack(await read_wire(chunks(), limits), encoding, limits, until_decoded)
+
+    return asyncio.run(main())
 
 
 @given(st.binary(max_size=900), st.integers(min_value=1, max_value=200), st.sampled_from(["gzip", "X-GZIP", ""]))
@@ -65,8 +70,21 @@ def test_a_body_over_the_decoded_limit_needs_no_inflating() -> None:
 
 
 def test_the_default_limits_are_told_in_mebibytes() -> None:
-    with pytest.raises(BadAnswer, match="over the limit of 32 MiB when inflated"):
-        _read(gzip.compress(bytes(32 * 2**20 + 1)), limits=BodyLimits(), step=4096)
+    with pytest.raises(BadAnswer, match="over the limit of 8 MiB when inflated"):
+        _read(gzip.compress(bytes(8 * 2**20 + 1)), limits=BodyLimits(), step=4096)
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_values_are_counted_before_they_are_decoded(encoding: str) -> None:
+    limits = BodyLimits(values=250_000)
+    for values, fits in ((250_000, True), (250_001, False)):
+        body = b"[" + b"0," * (values - 1) + b"0]"
+        wire = gzip.compress(body, mtime=0) if encoding else body
+        if fits:
+            assert _read(wire, encoding, limits, step=4096) == body
+        else:
+            with pytest.raises(BadAnswer, match=r"over the limit of 250,000 values$"):
+                _read(wire, encoding, limits, step=4096)
 
 
 def test_no_body_at_all_needs_no_gzip_trailer() -> None:
@@ -138,6 +156,9 @@ ODD = st.sampled_from(
         *(
             b'"\\ud83d"',
             b'"\\ud83d\\ude00"',
+            b'"\\ud83d\\uD83D\\ude00\\udc00"',
+            b'"\\\\ud83d\\ude00"',
+            b'"\\\\\\ud83d\\\\"',
             b'{"\\udc00": 1}',
             b'"\xed\xa0\x80"',
             b'"\x01"',
@@ -190,7 +211,7 @@ def _failure(answer: bytes) -> CloudError:
         (http(b"<SECRET>"), "the answer is not JSON but 8 bytes of no stated type"),
         (http(b"SECRET", GZIP), "the answer says gzip and is not"),
         (http(gzip.compress(b"{}", mtime=0)[:-1], GZIP), "the gzip answer is cut off"),
-        (http(gzip.compress(bytes(33 * 2**20), mtime=0), GZIP), "the answer is over the limit of 32 MiB when inflated"),
+        (http(gzip.compress(bytes(9 * 2**20), mtime=0), GZIP), "the answer is over the limit of 8 MiB when inflated"),
     ],
 )
 def test_bad_answers_say_what_is_wrong_and_quote_nothing(answer: bytes, message: str) -> None:

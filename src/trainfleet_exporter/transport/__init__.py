@@ -8,9 +8,13 @@ from __future__ import annotations
 from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.budget import Budget
 from trainfleet_exporter.transport.calls import (
+    BULK,
     CALLER,
+    HISTORY,
     NOT_JSON,
+    USUAL,
     Attempt,
+    BodyLimits,
     Call,
     Caller,
     Decode,
@@ -27,12 +31,16 @@ from trainfleet_exporter.transport.ledger import KEPT_AFTER_MONTH, Holder, Ledge
 from trainfleet_exporter.transport.ownership import Ownership
 
 __all__ = [
+    "BULK",
     "CALLER",
+    "HISTORY",
     "KEPT_AFTER_MONTH",
     "NOT_JSON",
+    "USUAL",
     "Account",
     "ApiClient",
     "Attempt",
+    "BodyLimits",
     "Budget",
     "Call",
     "Caller",

@@ -57,6 +57,33 @@ class TextForm:
     form: re.Pattern[str]
 
 
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimits:
+    """How much of one answer is read and decoded at most.
+
+    A value takes up to 130 bytes and 0.1 µs to decode, so the default is 32 MiB and 25 ms of the event loop. The
+    largest answer about one job is that of GetJob: 5,000 pods, each replaced twice, have 200,000 values in 6 MB.
+    """
+
+    wire: int = 8 * _MIB
+    """Bytes as they come."""
+    decoded: int = 8 * _MIB
+    """Bytes when inflated."""
+    values: int = 250_000
+    """Commas and opening brackets: a list or an object has at most that many values. Those within texts count too."""
+
+
+USUAL: Final = BodyLimits()
+BULK: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=1_000_000)
+"""For pages of up to 1,000 rows, lists without pages and whole histories. A row has 50 to 300 values, so that 1,000
+nodes with their labels fit in, or 100 jobs with commands of 300 kB. A month of 20 metrics each minute is 864,000."""
+HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000)
+"""For backfill, which reads whole days in a process of its own: 32 MiB of points reach the limit of bytes first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Sealed):
     """One API call, before it is signed. Queries and bodies can hold secrets, so they stay out of the repr."""
@@ -83,6 +110,7 @@ class Call(Sealed):
     decode: Decode | None = field(default=None, repr=False)
     """Makes the payload of a body where decoding it in one go would hold up the loop; of any other body than what it is
     made for it has to make what transport.decode_json does. None for decode_json itself."""
+    limits: BodyLimits = USUAL
 
     def at(self, path: str) -> Call:
         """The same call at another path."""

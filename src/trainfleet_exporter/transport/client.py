@@ -197,7 +197,7 @@ class ApiClient:
         outcome = BadAnswer.outcome
         self._transport.told.note((*signed.secrets, *call.secrets))
         try:
-            answer = await self._exchange.send(signed, turn, deadline, decode=call.decode)
+            answer = await self._exchange.send(call, signed, turn, deadline)
             payload = self._accept(answer, call, signed)
             if call.receive_headers is not None:
                 call.receive_headers(answer.headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 
 import httpx
 
@@ -18,8 +19,8 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.slices import fit_in, give_way
 from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
-from trainfleet_exporter.transport.body import BodyLimits, decode_json, read_body
-from trainfleet_exporter.transport.calls import Decode, HttpAnswer, HttpSettings, SignedRequest
+from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
+from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
 from trainfleet_exporter.transport.wire_request import WireRequest
 
@@ -45,12 +46,9 @@ class Exchange:
         self._transport = send
         self._http = http
         self._timeout = {"connect": http.connect_timeout, "read": http.request_timeout}
-        self.body_limits = BodyLimits()
 
-    async def send(
-        self, signed: SignedRequest, turn: Turn, deadline: float, *, decode: Decode | None = None
-    ) -> HttpAnswer:
-        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection. `decode`: see Call.
+    async def send(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float) -> HttpAnswer:
+        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection.
 
         The time is the request timeout or what is left until `deadline` (loop time), whichever is shorter.
         """
@@ -65,7 +63,7 @@ class Exchange:
         try:
             request = self._request(signed, trace)
             async with asyncio.timeout_at(min(deadline, started + self._http.request_timeout)):
-                return await self._exchange(request, decode)
+                return await self._exchange(request, call)
         except TimeoutError:
             waited = asyncio.get_running_loop().time() - started
             limit = "the poll's time ended" if poll_ends_first else "the request timeout passed"
@@ -97,19 +95,22 @@ class Exchange:
             extensions={"timeout": self._timeout, "trace": trace},
         )
 
-    async def _exchange(self, request: httpx.Request, decode: Decode | None) -> HttpAnswer:
+    async def _exchange(self, request: httpx.Request, call: Call) -> HttpAnswer:
         response = await self._transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        try:
-            encoding = response.headers.get("content-encoding", "")
-            body = await read_body(response.stream, encoding, self.body_limits)
-        except BadAnswer as error:
-            raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-        finally:
-            await response.aclose()
-        await (give_way() if len(body) >= _LONG else fit_in())  # to put a long one together was a slice by itself
-        payload = decode_json(body) if decode is None else await decode(body)
-        return HttpAnswer(response.status_code, response.headers, body, payload)
+        async with AsyncExitStack() as until_decoded:
+            try:
+                try:
+                    wire = await read_wire(response.stream, call.limits)
+                finally:
+                    await response.aclose()
+                encoding = response.headers.get("content-encoding", "")
+                body = await unpack(wire, encoding, call.limits, until_decoded)
+            except BadAnswer as error:
+                raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
+            await (give_way() if len(body) >= _LONG else fit_in())  # to put a long one together was a slice by itself
+            payload = decode_json(body) if call.decode is None else await call.decode(body)
+            return HttpAnswer(response.status_code, response.headers, body, payload)
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
         what = f"{self._host}: {str(error) or type(error).__name__}"

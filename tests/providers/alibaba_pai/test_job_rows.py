@@ -72,6 +72,22 @@ def test_a_row_is_recognized_at_another_time() -> None:
     assert workspace.read(ROW.replace(":5", ":65"))[0][1] is later
 
 
+def test_a_page_with_too_many_rows_gives_others_their_turn() -> None:
+    workspace, turns = Workspace(), 0
+
+    async def main() -> None:
+        nonlocal turns
+        rows = JobRows(workspace.shared, workspace.page, "Running")
+        reading = asyncio.create_task(rows.decode(page(*[ROW] * 1_000)))
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len((await reading)["Jobs"]) == 1_000
+
+    asyncio.run(main())
+    assert turns > 4
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

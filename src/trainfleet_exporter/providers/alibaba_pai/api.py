@@ -14,7 +14,7 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, Row, as_it_is, read_whole_list
 from trainfleet_exporter.quantities import iso_time, text, whole
-from trainfleet_exporter.transport import ApiClient, Call, Decode, Priority
+from trainfleet_exporter.transport import BULK, ApiClient, BodyLimits, Call, Decode, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
@@ -50,6 +50,7 @@ class PaiApi:
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
             decode=decode,
+            limits=BULK,
         )
         return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
 
@@ -83,7 +84,14 @@ class PaiApi:
         return payload
 
     async def get_job_metrics(
-        self, job_id: str, metric_type: str, *, start: float, end: float, deadline: float
+        self,
+        job_id: str,
+        metric_type: str,
+        *,
+        start: float,
+        end: float,
+        deadline: float,
+        limits: BodyLimits = BULK,
     ) -> dict[str, Any]:
         """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
         call = Call(
@@ -97,6 +105,7 @@ class PaiApi:
             },
             priority=Priority.DETAIL,
             no_data=lambda payload: isinstance(payload, dict) and not payload.get("PodMetrics"),
+            limits=limits,
         )
         return _object(await self._dlc.call(call, deadline=deadline), call)
 

@@ -50,6 +50,7 @@ from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time, text
+from trainfleet_exporter.transport import HISTORY
 
 log = logging.getLogger(__name__)
 
@@ -398,12 +399,13 @@ class PaiHistory:
         for each in asked.metrics:
             try:
                 payload = await self._api.get_job_metrics(
-                    job_id, each.name, start=within.start, end=within.end, deadline=deadline
+                    job_id, each.name, start=within.start, end=within.end, deadline=deadline, limits=HISTORY
                 )
             except NotFound:
                 sink.gone(job_id)
                 return
             pods, lost, spoiled = dated_readings(payload, each, job_id=job_id, within=within)
+            del payload  # before the next call
             dropped.update(lost)
             if not pods and each is METRIC_TYPES[0] and not lost:
                 dropped["no_data"] += 1

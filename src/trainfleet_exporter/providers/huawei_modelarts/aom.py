@@ -17,13 +17,15 @@ from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Vector, d
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.quantities import mapping, printable, text
-from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, Priority
+from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer, Priority
 
 QUERY = "ListInstantQueryAomPromPost"
 RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
 DEFAULT_INSTANCE = "0"
 """Stands for Prometheus_AOM_Default, which paths need not name."""
+_VECTOR = BodyLimits(wire=32 * 2**20, decoded=32 * 2**20, values=3_000_000)
+"""80,000 cards are 20 MB and 1.2 million values, which are decoded some hundred samples at a time."""
 _PASSING = ("timeout", "unavailable", "internal", "canceled")
 """Kinds of errors that are the service's own trouble."""
 
@@ -78,6 +80,7 @@ class AomApi:
             query={"query": promql},
             no_data=_is_empty,
             decode=decode_answer,
+            limits=_VECTOR,
         )
         data = mapping(await self._call(call, "query", deadline), "data")
         samples = data.get("result", "")
@@ -92,7 +95,15 @@ class AomApi:
         https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
         """
         query = {"query": promql, "start": str(start), "end": str(end), "step": str(step)}
-        call = Call(operation=RANGE, path="", method="POST", query=query, priority=Priority.DETAIL, no_data=_is_empty)
+        call = Call(
+            operation=RANGE,
+            path="",
+            method="POST",
+            query=query,
+            priority=Priority.DETAIL,
+            no_data=_is_empty,
+            limits=HISTORY,
+        )
         data = mapping(await self._call(call, "query_range", deadline), "data")
         series = data.get("result", "")
         if data.get("resultType") != "matrix" or not isinstance(series, list | None):

@@ -15,8 +15,8 @@ import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.slices import give_way
-from trainfleet_exporter.transport.body import decode_json
-from trainfleet_exporter.transport.calls import NOT_JSON
+from trainfleet_exporter.transport.body import decode_json, values_of
+from trainfleet_exporter.transport.calls import BULK, NOT_JSON
 
 _FIRST = b'[{"metric":{'
 _NEXT = b'},{"metric":{'
@@ -109,7 +109,10 @@ class Vector:
 
 
 async def decode_answer(body: bytes) -> Any:
-    """The payload of an answer (Call.decode), in which the samples of a vector are a Vector."""
+    """The payload of an answer (Call.decode), in which the samples of a vector are a Vector.
+
+    BadAnswer for a long answer that would have to be decoded in one go.
+    """
     await give_way()  # it has just been put together
     start, end = body.find(_FIRST) + 1, body.rfind(_LAST) + len(_LAST) - 1
     if 0 < start < end and _is_plain(body[:start]) and _is_plain(body[end:]):
@@ -119,6 +122,8 @@ async def decode_answer(body: bytes) -> Any:
         if isinstance(data, dict) and data.get("result") == [_MARK] and await vector.is_sound():
             data["result"] = vector
             return payload
+    if values_of(body) > BULK.values:
+        raise BadAnswer(f"the answer is over the limit of {BULK.values:,} values that cannot be cut")
     return decode_json(body)
 
 

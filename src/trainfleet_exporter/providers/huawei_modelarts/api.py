@@ -14,7 +14,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import iso_time, mapping, text, whole
-from trainfleet_exporter.transport import ApiClient, Call, Priority
+from trainfleet_exporter.transport import BULK, USUAL, ApiClient, BodyLimits, Call, Priority
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
@@ -70,16 +70,18 @@ class ModelArtsApi:
     async def task_metrics(self, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
         """GET .../training-jobs/{id}/metrics/{task}: the whole history of one task. Empty before it runs (204)."""
         path = f"training-jobs/{_segment(job_id)}/metrics/{_segment(task)}"
-        return await self._get("ShowTrainingJobMetrics", 2, path, deadline, priority=Priority.DETAIL, may_be_empty=True)
+        return await self._get(
+            "ShowTrainingJobMetrics", 2, path, deadline, priority=Priority.DETAIL, may_be_empty=True, limits=BULK
+        )
 
     async def list_pools(self, workspace_id: str, *, deadline: float) -> list[Any]:
         """GET /v2/{project}/pools?status=created: no paging."""
         query = {"workspaceId": workspace_id, "status": "created"}
-        return _items(await self._get("ListPools", 2, "pools", deadline, query=query), "ListPools")
+        return _items(await self._get("ListPools", 2, "pools", deadline, query=query, limits=BULK), "ListPools")
 
     async def pool_runtime_metrics(self, *, deadline: float) -> list[Any]:
         """GET /v2/{project}/metrics/runtime/pools: what every pool of the project has and has given out."""
-        payload = await self._get("ShowPoolRuntimeMetrics", 2, "metrics/runtime/pools", deadline)
+        payload = await self._get("ShowPoolRuntimeMetrics", 2, "metrics/runtime/pools", deadline, limits=BULK)
         return _items(payload, "ShowPoolRuntimeMetrics")
 
     async def workload_statistics(self, pool_id: str, *, deadline: float) -> dict[str, Any]:
@@ -98,7 +100,7 @@ class ModelArtsApi:
             offset = number * _POOL_PAGE
             query = {"status": "Queue", "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(_POOL_PAGE)}
-            payload = await self._get("ListWorkloads", 2, path, deadline, query=query)
+            payload = await self._get("ListWorkloads", 2, path, deadline, query=query, limits=BULK)
             rows = _items(payload, "ListWorkloads")
             total = whole(payload, "total")
             known = offset + len(rows) + (len(rows) >= _POOL_PAGE)
@@ -123,9 +125,10 @@ class ModelArtsApi:
         token, seen = "", {""}
         for _ in range(_MAX_NODE_PAGES):
             query = {"limit": str(_POOL_PAGE), **({"continue": token} if token else {})}
-            payload = await self._get("ListPoolNodes", 2, path, deadline, query=query)
+            payload = await self._get("ListPoolNodes", 2, path, deadline, query=query, limits=BULK)
             rows += _items(payload, "ListPoolNodes")
             token = text(mapping(payload, "metadata"), "continue")
+            del payload  # before the next call
             if not token:
                 return rows
             if token in seen:
@@ -143,7 +146,7 @@ class ModelArtsApi:
 
         async def read_page(number: int) -> Page:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            payload = await self._get("ListTrainingJobsV1", 1, "training-jobs", deadline, query=query)
+            payload = await self._get("ListTrainingJobsV1", 1, "training-jobs", deadline, query=query, limits=BULK)
             return Page(whole(payload, "job_total_count"), payload.get("jobs"))
 
         return await read_whole_list(read_page, id_of=lambda row: text(row, "job_id"), operation="ListTrainingJobsV1")
@@ -179,7 +182,7 @@ class ModelArtsApi:
             "workspace_id": workspace_id,
             "filters": [{"key": key, "operator": how, "value": list(values)} for key, how, values in filters],
         }
-        call = Call(operation="ListTrainingJobs", path="", method="POST", body=json.dumps(body).encode())
+        call = Call(operation="ListTrainingJobs", path="", method="POST", body=json.dumps(body).encode(), limits=BULK)
         return await self._call(call, 2, "training-job-searches", deadline)
 
     async def _get(
@@ -192,8 +195,16 @@ class ModelArtsApi:
         query: Mapping[str, str] | None = None,
         priority: Priority = Priority.SWEEP,
         may_be_empty: bool = False,
+        limits: BodyLimits = USUAL,
     ) -> dict[str, Any]:
-        call = Call(operation=operation, path="", query=query or {}, priority=priority, may_be_empty=may_be_empty)
+        call = Call(
+            operation=operation,
+            path="",
+            query=query or {},
+            priority=priority,
+            may_be_empty=may_be_empty,
+            limits=limits,
+        )
         return await self._call(call, version, path, deadline)
 
     async def _call(self, call: Call, version: int, path: str, deadline: float) -> dict[str, Any]:

@@ -25,11 +25,14 @@ from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Row, Taken, packed, unpacked
 from trainfleet_exporter.providers.translated import DurationField
 from trainfleet_exporter.quantities import counting_unusable, number, text
+from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport.body import decode_json
 
 _DURATION = DurationField((("Duration",),), lambda row: number(row, "Duration"))
 _NAME = b'"Duration"'
 _SECONDS = re.compile(rb'"Duration":\s*(0|[1-9][0-9]{0,14})(?=[,}\s])')
+_ROWS = 250
+"""Rows that are looked at before the loop has its turn: no page that was asked for has as many."""
 _DIGEST = 16
 """Bytes; two different rows are never met with the same."""
 
@@ -72,7 +75,9 @@ class JobRows:
         if not isinstance(payload, dict) or payload.get("Jobs") != []:
             return decode_json(body)  # there is more amiss, which concerns the whole of the answer
         items: list[object] = []
-        for data in rows:
+        for place, data in enumerate(rows, 1):
+            if place % _ROWS == 0:
+                await give_way()
             item: object = self._recognized(data)
             if item is None:
                 try:

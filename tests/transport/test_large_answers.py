@@ -1,0 +1,139 @@
+"""Answers that hold too much: refused before they are decoded, decoded once, and one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.clock import run_stepped
+from tests.transport.rig import Rig
+from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.providers.huawei_modelarts.aom import is_too_large
+from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import decode_answer
+from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits
+from trainfleet_exporter.transport.body import decode_json
+
+_MIB = 2**20
+_LARGE = b'{"padding":"%b"}' % (b"x" * _MIB)
+
+
+def _answer(content: bytes, _: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=content)
+
+
+def _many(unit: bytes, last: bytes, size: int = 7 * _MIB) -> bytes:
+    return b'{"padding":[' + unit * ((size - 100) // len(unit)) + last + b"]}"
+
+
+@pytest.mark.parametrize(
+    ("unit", "last"),
+    [(b"[],", b"1"), (b'{"a":1},', b"1"), (b"NaN,", b"1"), (b"[],", b'"\\ud83d"'), (b"[[],{}],", b"1")],
+    ids=["lists", "objects", "NaN", "surrogate", "nested"],
+)
+@pytest.mark.parametrize("limits", [BodyLimits(), BULK], ids=["usual", "bulk"])
+def test_many_values_are_refused_undecoded(unit: bytes, last: bytes, limits: BodyLimits) -> None:
+    decoded = []
+
+    async def decode(body: bytes) -> Any:
+        decoded.append(len(body))
+        return {}
+
+    answer = httpx.Response(200, content=gzip.compress(_many(unit, last), 1), headers={"content-encoding": "gzip"})
+
+    async def main() -> CloudError:
+        async with Rig(lambda _: answer) as rig:
+            return await rig.failure(decode=decode, limits=limits)
+
+    error = asyncio.run(main())
+    assert isinstance(error, BadAnswer)
+    assert str(error).endswith(f"the answer is over the limit of {limits.values:,} values")
+    assert is_too_large(error)
+    assert decoded == []
+
+
+def test_a_call_has_its_own_limits() -> None:
+    async def main() -> None:
+        async with Rig(lambda _: httpx.Response(200, content=b'{"a":[1,2,3]}')) as rig:
+            assert await rig.call(limits=BodyLimits(values=4)) == {"a": [1, 2, 3]}
+            assert "limit of 3 values" in str(await rig.failure(limits=BodyLimits(values=3)))
+            assert "limit of 12 bytes" in str(await rig.failure(limits=BodyLimits(decoded=12)))
+
+    asyncio.run(main())
+
+
+def test_one_large_answer_is_decoded_at_a_time() -> None:
+    under_way, most = 0, 0
+
+    async def decode(body: bytes) -> Any:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return {}
+
+    async def calls(content: bytes) -> int:
+        nonlocal most
+        most = 0
+        async with Rig(partial(_answer, content)) as one, Rig(partial(_answer, content)) as other:
+            await asyncio.gather(*(rig.call(decode=decode) for rig in (one, other) for _ in range(4)))
+        return most
+
+    assert asyncio.run(calls(_LARGE)) == 1
+    assert asyncio.run(calls(b"{}")) > 1
+
+
+def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield _LARGE
+            await asyncio.sleep(15)
+
+    async def main() -> None:
+        async with (
+            Rig(lambda _: httpx.Response(200, stream=Slow())) as slow,
+            Rig(lambda _: httpx.Response(200, content=_LARGE)) as quick,
+        ):
+            waiting = asyncio.create_task(slow.call())
+            await asyncio.sleep(1)
+            began = asyncio.get_running_loop().time()
+            await quick.call()
+            assert asyncio.get_running_loop().time() - began < 1
+            assert not waiting.done()
+            await waiting
+
+    run_stepped(main)
+
+
+def test_half_a_surrogate_pair_costs_no_second_payload() -> None:
+    def peak(last: bytes) -> int:
+        body = _many(b"[],", last, 100_000)
+        tracemalloc.start()
+        try:
+            assert decode_json(body) is not NOT_JSON
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(b'"\\ud83d"') < 1.3 * peak(b"NaN")
+
+
+@pytest.mark.parametrize("escape", [b"\\ud83d", rb"\\"], ids=["surrogates", "backslashes"])
+def test_too_many_escapes_are_not_looked_through(escape: bytes) -> None:
+    assert decode_json(b'["' + escape * 199_999 + b'\\ud83d"]') is not NOT_JSON
+    assert decode_json(b'["' + escape * 200_001 + b'\\ud83d"]') is NOT_JSON
+
+
+def test_a_vector_that_cannot_be_cut_is_bounded_too() -> None:
+    body = b'{"status":"success","data":{"resultType":"vector","result":[%b0]}}' % (b"[]," * 500_000)
+    with pytest.raises(BadAnswer, match="over the limit") as caught:
+        asyncio.run(decode_answer(body))
+    assert is_too_large(caught.value)
