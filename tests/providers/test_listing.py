@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,41 @@ def test_a_list_that_stays_is_read_once(count: int, pages: int) -> None:
     service = Service([f"row {number}" for number in range(count)])
     assert list(read(service).rows) == service.rows
     assert service.answered == pages
+
+
+def test_a_long_page_gives_others_their_turn() -> None:
+    async def read_page(_: int) -> Page:
+        return Page(2_000, [{"id": str(number)} for number in range(2_000)])
+
+    async def main() -> int:
+        turns = 0
+        reading = asyncio.create_task(
+            read_whole_list(read_page, id_of=lambda row: str(row["id"]), operation="ListThings")
+        )
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len((await reading).rows) == 2_000
+        return turns
+
+    assert asyncio.run(main()) > 4
+
+
+def test_a_page_is_let_go_before_the_next_is_asked_for() -> None:
+    class Rows(list[Any]):
+        """A list that can be referred to weakly."""
+
+    class Watched(Service):
+        last: ReferenceType[Rows] | None = None
+
+        async def page(self, number: int) -> Page:
+            assert self.last is None or self.last() is None
+            page = await super().page(number)
+            rows = Rows(page.rows)  # type: ignore[call-overload]
+            self.last = ref(rows)
+            return Page(page.total, rows)
+
+    assert len(read(Watched("abcdefghi")).rows) == 9
 
 
 def test_what_moved_while_it_was_read_is_found_by_reading_once_more() -> None:

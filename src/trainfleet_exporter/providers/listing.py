@@ -10,11 +10,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.slices import give_way
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 _MAX_PAGES = 2_000
 """Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
+_ROWS = 500
+"""Rows that are taken over before the loop has its turn."""
 _MORE_PAGES = 10
 """By how many pages a list may grow while it is read."""
 
@@ -118,7 +121,11 @@ class _Reading:
             if number == 0:
                 most = self._pages_to_come(page.total, len(items)) + _MORE_PAGES
             smallest = page.total if smallest is None else min(smallest, page.total)
-            for item in items:
+            read += len(items)
+            is_last = not items or read >= page.total
+            for place, item in enumerate(items, 1):
+                if place % _ROWS == 0:
+                    await give_way()
                 if isinstance(item, tuple):
                     self.rows[item[0]] = item[1]
                     continue
@@ -127,9 +134,9 @@ class _Reading:
                     self.rows[row_id] = self._keep(item)
                 else:
                     self.malformed += 1
-            read += len(items)
-            if not items or read >= page.total:
+            if is_last:
                 break
+            del page, items, item  # before the next call
         return max(0, (smallest or 0) - len(self.rows) - self.malformed)
 
     def _pages_to_come(self, total: int, rows: int) -> int:

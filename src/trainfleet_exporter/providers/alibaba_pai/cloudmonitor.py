@@ -129,7 +129,9 @@ async def point_pages(
         async for points in batches(payload, key, plain, taken_over):
             told = told or bool(points)
             yield points
+            del points
         token = text(payload, "NextToken")
+        del payload  # before the next call
         if not token:
             return
         empty = 0 if told else empty + 1

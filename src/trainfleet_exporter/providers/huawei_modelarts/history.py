@@ -299,6 +299,7 @@ class ModelArtsHistory:
                 continue
             for track in arrays.add(task, payload):
                 sink.track(track)
+            del payload  # before the next call
         if missing == len(life.tasks):
             sink.gone(job_id)
         for track in arrays.whole():

@@ -52,6 +52,7 @@ def job_metrics(
                 await part.not_found(error)  # the next sweep says what became of the job
                 return
             found, dropped = readings(payload, metric, job_id=part.key, now=now, max_age=max_age)
+            del payload  # before the next call
             _tell(part, dropped)
             if dropped["malformed"]:
                 lacking.add(metric.field)

@@ -49,6 +49,7 @@ async def read_pods(api: PaiApi, part: Part) -> int | None:
         row = answer.row()
     with counting_unusable() as lost:
         detail, found, dropped = translate.pods(row)
+    del row  # before publishing, during which other jobs are read
     for reason, count in dropped.items():
         part.dropped(reason, count)
     # What cannot be used is counted at each poll: that takes the row.

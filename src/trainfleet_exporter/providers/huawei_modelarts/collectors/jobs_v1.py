@@ -58,7 +58,7 @@ class JobsV1:
                 listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
             except CloudError as error:
                 lists[key] = self._lists.get(key, [])  # what the last list held is asked about all the same
-                self._unread[key] = error
+                self._unread[key] = error.with_traceback(None)  # which holds the answer
             else:
                 poll.dropped("malformed", listing.malformed)
                 lists[key] = list(listing.rows.values())
@@ -82,6 +82,7 @@ class JobsV1:
         try:
             versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
             newest = v1.newest_version(versions, version)
+            del versions  # before the next call
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest, workspace_id=workspace_id)
             if not self._shared.book.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
@@ -95,6 +96,7 @@ class JobsV1:
         api = self._shared.api
         names = await api.log_file_names_v1(job, version, deadline=part.deadline)
         pods, dropped = v1.pods(shown.job_id, names)
+        del names
         _tell(part, dropped)
         malformed = dropped["malformed"]
         if shown.status is not Status.RUNNING:
@@ -106,12 +108,14 @@ class JobsV1:
             try:
                 payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
                 values, dropped = pod_values(payload)
+                del payload
                 _tell(part, dropped)
                 if values is not None:
                     used[pod.pod_id] = values
                 if with_cards:
                     payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
                     cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
+                    del payload
                     _tell(part, dropped)
                     devices += cards
             except NotFound as error:

@@ -28,6 +28,7 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
             return
         now, max_age = time.time(), max(max_data_age, 2 * part.interval)
         found = pool_readings(payload, now=now, max_age=max_age)
+        del payload  # before publishing, during which other pools are read
         if found is None:
             raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
         readings, dropped = found

@@ -70,6 +70,7 @@ def task_metrics_usage(
                 missing = error  # the task, or the whole job, went away meanwhile
                 continue
             values, dropped = pod_values(payload)
+            del payload  # before the next call
             for reason, count in dropped.items():
                 part.dropped(reason, count)
             if values is not None:

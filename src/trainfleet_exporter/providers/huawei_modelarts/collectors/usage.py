@@ -203,7 +203,7 @@ class AomUsage:
                     collected.job_ids = same.setdefault(collected.job_ids, collected.job_ids)
                     answers[plan.key] = collected
                 except CloudError as error:
-                    answers[plan.key] = error
+                    answers[plan.key] = error.with_traceback(None)  # which holds the answer
 
         by_key = {plan.key: plan for plan in wanted}
         ordered = [by_key[key] for key in self._turns.order(by_key)]
