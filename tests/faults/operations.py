@@ -227,6 +227,7 @@ _NO_CARDS = "cards have no names there: their place among equal metrics is all t
 _NUMBERS = ("negative", "nan", "infinite")
 _LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
 _STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
+_TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
 _HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
 _V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
@@ -382,9 +383,9 @@ MODELARTS = (
         collectors=("jobs", "usage:source: aom", "pools"),
         fails=("usage",),
         loses=_USAGE,
-        recovery={"oversized": 62, "gzip bomb": 62},
+        recovery=dict.fromkeys(_TOO_LARGE, 62),
         slow=_COARSE,
-        unlike=dict.fromkeys(("oversized", "gzip bomb"), Unlike(KEPT, _COARSE, ("lines",))),
+        unlike=dict.fromkeys(_TOO_LARGE, Unlike(KEPT, _COARSE, ("lines",))),
     ),
     Row(
         cloud="modelarts",
