@@ -162,8 +162,12 @@ def test_padding_leaves_a_true_answer(rig: Rig, name: str) -> None:
     if name in TEXTS:
         assert heard.fault is None
         return
-    body = heard.body
-    assert 240_000 < sum(map(heard.raw.count, b",[{")) < 250_000
+    assert (
+        len(heard.raw) < 100_000
+    )  # a large plain answer may wait for the kernel's buffers, which stepped time does not see
+    plain = gzip.decompress(heard.raw)
+    body = json.loads(plain)
+    assert 240_000 < sum(map(plain.count, b",[{")) < 250_000
     assert len(body.pop("padding")) == 160_001
     assert body.keys() == true.body.keys()
 

@@ -64,7 +64,9 @@ def break_body(kind: str, answer: Response) -> Response | None:
 def _of_json(kind: str, body: Any, answer: Response) -> Response | None:
     match kind:
         case "padded":
-            return with_content(_PADDING + bytes(answer.body)[1:], answer) if isinstance(body, dict) and body else None
+            if not isinstance(body, dict) or not body:
+                return None
+            return _gzipped(gzip.compress(_PADDING + bytes(answer.body)[1:], 1, mtime=0), answer)
         case "null":
             return with_content(b"null", answer)
         case "deep":

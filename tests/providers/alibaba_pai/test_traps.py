@@ -162,6 +162,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
             pod(2, [failed, evicted | {"PodId": "a-worker-2-earlier", "SubStatus": "Preempted"}], SubStatus=""),
             pod(3, [failed], SubStatus=""),
             pod(4, [failed], Status="Failed", SubStatus="Evicted"),
+            pod(5, [], SubStatus="Rebalanced"),
+            pod(6, [failed | {"SubStatus": "Rebalanced"}]),
         ]
     }
     await fleet.exporter.poll_once()
@@ -170,8 +172,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-2"}') == 1
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-3"}') is None  # of the present one it is not said
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-4"}') == 1
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-5"}') is None  # an unknown word does not say
+    assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-6"}') is None
     assert len(await fleet.lines("pod_evicted")) == 4
-    assert await fleet.value('job_replaced_pods{job_id="a",role="Worker"}') == 7
+    assert await fleet.value('job_replaced_pods{job_id="a",role="Worker"}') == 8
     cloud.details["a"]["Pods"][0]["HistoryPods"] = []  # no longer reported
     await asyncio.sleep(300)
     await fleet.runner("pods").tick()

@@ -87,7 +87,8 @@ POD_STATUS = {
     "Stopped": Status.STOPPED,
 }
 _POD_STATUSES = (*POD_STATUS.values(), Status.UNKNOWN)
-_EVICTED = frozenset({"Evicted", "Preempted"})
+_EVICTED = {"Normal": False, "Evicted": True, "Preempted": True}
+"""Whether a pod with this SubStatus was evicted; any other word does not say."""
 
 
 def workspace(row: Row) -> Workspace | None:
@@ -332,6 +333,6 @@ def _pod(job_id: str, item: Row) -> Pod:
 
 def _evicted(item: Row) -> bool | None:
     """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
-    if any(text(each, "SubStatus") in _EVICTED for each in (item, *mappings(item, "HistoryPods"))):
-        return True
-    return False if text(item, "SubStatus") else None
+    words = (text(each, "SubStatus") for each in mappings(item, "HistoryPods"))
+    found = [_EVICTED.get(text(item, "SubStatus")), *(_EVICTED.get(word) for word in words if word)]
+    return True if True in found else None if None in found else False
