@@ -73,8 +73,8 @@ class Account:
 
     @property
     def log(self) -> list[str]:
-        """Every message so far, by anybody."""
-        return [record.getMessage() for record in self._caplog.records]
+        """Every message so far, but for the debug log's."""
+        return [record.getMessage() for record in self._caplog.records if record.levelno > logging.DEBUG]
 
     def gauge(self) -> float | None:
         """When the credentials end, as the exporter shows it."""
