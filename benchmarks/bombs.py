@@ -20,8 +20,15 @@ from benchmarks.report import Check, Found, Table
 
 _BOMBS = ("many_lists", "many_objects", "many_nans", "many_surrogates", "padded")
 """The simulator's names for them. The last is just below the limit of values, and so is decoded."""
-_CASES: Mapping[str, Mapping[str, str]] = {"GetJob": {"operation": "GetJob"}, "all operations": {}}
+_A_LIST = "ListTrainingJobs"
+_CASES: Mapping[str, Mapping[str, str]] = {
+    "GetJob": {"operation": "GetJob"},
+    "all operations": {},
+    _A_LIST: {"operation": _A_LIST},
+}
 """Which calls are answered so."""
+_ROWS = 124_900
+"""Rows of a page that is just below the limit of values: each has two."""
 _SECONDS, _SHORT = 60.0, 10.0
 _SETTLE = 12.0
 """Seconds after which all has been polled once."""
@@ -59,9 +66,9 @@ def run(*, short: bool = False) -> Iterator[Found]:
         config = Path(folder, "config.yaml")
         with processes.ordered("benchmarks.bombs_cloud", str(config)) as cloud:
             for name, match in _CASES.items():
-                for kind in _BOMBS:
+                for kind, fault in _faults(name):
                     _set_faults(cloud.url, [])
-                    one = _measure(cloud.url, config, {"match": match, "kind": kind}, _SHORT if short else _SECONDS)
+                    one = _measure(cloud.url, config, {"match": match, **fault}, _SHORT if short else _SECONDS)
                     found.append(one)
                     figures = map(number, (one.idle, one.above, one.slowest))
                     table.rows.append((kind.replace("_", " "), name, str(one.count), *figures))
@@ -69,6 +76,16 @@ def run(*, short: bool = False) -> Iterator[Found]:
     most, slowest = max(one.above for one in found), max(one.slowest for one in found)
     yield Check(f"answers of many values take at most {_MEMORY:.0f} MiB", f"{number(most)} MiB", most <= _MEMORY)
     yield Check("`/-/healthy` next to them takes at most 1 s", f"{number(slowest)} s", slowest <= _HEALTHY)
+
+
+def _faults(case: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """What the calls of a case are answered with, one after the other."""
+    if case == _A_LIST:
+        rows = ",".join(['{"a":1}'] * _ROWS)
+        yield "rows, just below the limit", {"status": 200, "body": f'{{"total":{_ROWS},"items":[{rows}]}}'}
+        return
+    for kind in _BOMBS:
+        yield kind, {"kind": kind}
 
 
 def _measure(url: str, config: Path, fault: Mapping[str, object], seconds: float) -> _Measured:

@@ -29,6 +29,8 @@ _SHORTEST = 0.01
 """Less than this is not worth holding them up."""
 _SLOW = 2.0
 """Seconds from which on an answer is thought to wait for whoever reads it."""
+_LARGE_BODIES = 4
+"""Of 32 MiB each at most; several, so that a slow one does not stop all the others."""
 _TURN = 0.0005
 """Seconds of a turn of the loop after which no more short work is begun in it."""
 
@@ -50,6 +52,7 @@ class _Line:
         """When the first work in this turn of the loop was begun."""
         self.large = asyncio.Lock()
         """See large_work."""
+        self.large_bodies = asyncio.Semaphore(_LARGE_BODIES)
 
     async def wait(self) -> None:
         loop = asyncio.get_running_loop()
@@ -151,6 +154,14 @@ def large_work() -> asyncio.Lock:
     Never wait for the network with it: who else holds a large answer would time out.
     """
     return _line().large
+
+
+def large_bodies() -> asyncio.Semaphore:
+    """Return the semaphore to hold while a large body is received and until it is decoded.
+
+    Who holds large_work must not wait for it.
+    """
+    return _line().large_bodies
 
 
 def answer_comes() -> None:

@@ -160,6 +160,8 @@ class Site:
         if column.name == SHUT:
             self.doors[row.api].shut()
             return
+        if column.kind.startswith("many_"):  # the limit of values is reached first, where that of bytes is the true one
+            self._patches.enter_context(mock.patch("trainfleet_exporter.transport.exchange.unpack", unpack))
         if column.small_pages:
             for constant, size in _SMALL_PAGES.items():
                 self._patches.enter_context(mock.patch(f"trainfleet_exporter.providers.{constant}", size))
@@ -250,8 +252,8 @@ async def open_site(
         assert left <= most, "tasks or open files are left"
 
 
-async def _read_less(stream: AsyncIterable[bytes], limits: BodyLimits) -> bytes:
-    return await read_wire(stream, replace(limits, wire=_BYTES))
+async def _read_less(stream: AsyncIterable[bytes], limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
+    return await read_wire(stream, replace(limits, wire=_BYTES), until_decoded)
 
 
 async def _unpack_less(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:

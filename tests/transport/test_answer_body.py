@@ -27,7 +27,8 @@ def _read(data: bytes, encoding: str = "gzip", limits: BodyLimits = SMALL, step:
 
     async def main() -> bytes:
         async with AsyncExitStack() as until_decoded:
-            return await unpack(await read_wire(chunks(), limits), encoding, limits, until_decoded)
+            wire = await read_wire(chunks(), limits, until_decoded)
+            return await unpack(wire, encoding, limits, until_decoded)
 
     return asyncio.run(main())
 

@@ -7,7 +7,9 @@ import gzip
 import tracemalloc
 from collections.abc import AsyncIterator
 from functools import partial
+from time import process_time
 from typing import Any
+from weakref import WeakSet
 
 import httpx
 import pytest
@@ -17,6 +19,8 @@ from tests.transport.rig import Rig
 from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.aom import is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import decode_answer
+from trainfleet_exporter.providers.listing import Page, read_whole_list
+from trainfleet_exporter.quantities import text
 from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits
 from trainfleet_exporter.transport.body import decode_json
 
@@ -111,6 +115,85 @@ def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:
             await waiting
 
     run_stepped(main)
+
+
+def test_one_large_payload_is_there_at_a_time() -> None:
+    class Payload(dict[str, Any]):
+        """A payload that can be referred to weakly."""
+
+        __hash__ = object.__hash__  # type: ignore[assignment]
+
+    content = b'{"total":60000,"items":[%b0]}' % (b'{"a":1},' * 60_000)
+    payloads: WeakSet[Payload] = WeakSet()
+    most = 0
+
+    async def decode(body: bytes) -> Any:
+        nonlocal most
+        payload = Payload(decode_json(body))
+        payloads.add(payload)
+        most = max(most, len(payloads))
+        return payload
+
+    async def read(rig: Rig) -> int:
+        async def read_page(_: int) -> Page:
+            payload = await rig.call(decode=decode)
+            # The listing has the rows alone, so they hold on to what they came in.
+            return Page(payload["total"], Rows(payload))
+
+        listing = await read_whole_list(read_page, id_of=lambda row: text(row, "id"), operation="ListThings")
+        return listing.malformed
+
+    class Rows(list[Any]):
+        """Rows that know their payload."""
+
+        def __init__(self, payload: Payload) -> None:
+            super().__init__(payload["items"])
+            self.payload = payload
+
+    async def main() -> list[int]:
+        async with Rig(partial(_answer, content)) as one, Rig(partial(_answer, content)) as other:
+            return await asyncio.gather(*(read(rig) for rig in (one, other) for _ in range(4)))
+
+    assert asyncio.run(main()) == [60_001] * 8
+    assert most == 1
+
+
+def test_few_large_bodies_are_received_at_a_time() -> None:
+    under_way, most, done = 0, 0, asyncio.Event()
+
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            nonlocal under_way, most
+            yield _LARGE[:-1]
+            under_way += 1
+            most = max(most, under_way)
+            await done.wait()
+            yield _LARGE[-1:]
+            under_way -= 1
+
+    async def main() -> None:
+        async with Rig(lambda _: httpx.Response(200, stream=Slow())) as rig:
+            calls = [asyncio.create_task(rig.call()) for _ in range(8)]
+            await asyncio.sleep(1)
+            assert under_way == 4
+            done.set()
+            assert [len(payload["padding"]) for payload in await asyncio.gather(*calls)] == [_MIB] * 8
+
+    run_stepped(main)
+    assert most == 4
+
+
+def test_half_a_surrogate_pair_in_a_long_text_is_found_soon() -> None:
+    def seconds(last: bytes) -> float:
+        body = b'{"a":"%b","b":%b}' % (b"a" * 4 * _MIB, last)
+        took = []
+        for _ in range(3):
+            began = process_time()
+            assert decode_json(body) is not NOT_JSON
+            took.append(process_time() - began)
+        return min(took)
+
+    assert seconds(b'"\\ud800"') < 8 * seconds(b"NaN")
 
 
 def test_half_a_surrogate_pair_costs_no_second_payload() -> None:

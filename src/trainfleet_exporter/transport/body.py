@@ -4,7 +4,8 @@
                                            └──whole──► decoded, once
 
 A few bytes can inflate to millions of values, and each takes some hundred bytes when decoded. So values are counted
-before they are made, and of the answers that are longer than one piece only one at a time is inflated and decoded.
+before they are made, and of the answers that are longer than one piece only one at a time is inflated and decoded. The
+payload is then the caller's: it must be let go before the caller waits for anything, or the next answer comes on top.
 """
 
 from __future__ import annotations
@@ -13,36 +14,43 @@ import json
 import re
 import zlib
 from collections.abc import AsyncIterable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.slices import give_way, large_work
+from trainfleet_exporter.slices import give_way, large_bodies, large_work
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
 _PIECE = 256 * 1024
 """Bytes that are inflated or counted at a time: about a millisecond's work."""
+_SHORT = _MIB
+"""Bytes of a body, as they come, that every call may hold at the same time."""
 _GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
 _decode = msgspec.json.Decoder().decode
-_HALF = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-"""Half a surrogate pair, where each backslash begins an escape."""
+_SURROGATES = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
+"""A surrogate pair or half of one, where each backslash begins an escape. It begins with `\\u` and nothing else: so
+the search is 20 times faster than one for halves alone."""
+_PAIR = len(rb"\ud83d\ude00")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode() * 3  # as many as half a pair would have bytes
 _MOST_ESCAPES = 200_000
 """Of surrogates, or of backslashes, that are looked through for halves of pairs: some 40 ms of the event loop."""
 
 
-async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits) -> bytes:
-    """The whole body as it comes. BadAnswer if it is over the limit. Errors of the stream pass."""
+async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
+    """The whole body as it comes. BadAnswer if it is over the limit. Errors of the stream pass.
+
+    A long one waits for a place in `slices.large_bodies`, which `until_decoded` holds on to.
+    """
     wire = bytearray()
     try:
         async for chunk in stream:
+            was_short = len(wire) <= _SHORT
             wire += chunk
+            if was_short and len(wire) > _SHORT:
+                await until_decoded.enter_async_context(large_bodies())
             if len(wire) > limits.wire:
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
         return bytes(wire)
@@ -67,13 +75,14 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
     body: list[bytes] = []
     values = 0
     try:
-        for piece in pieces:
-            if len(body) == 1:
+        for number, piece in enumerate(pieces):
+            if number == 1:
                 await until_decoded.enter_async_context(large_work())
             values += values_of(piece)
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
-            body.append(piece)
+            if inflates:
+                body.append(piece)
             if len(piece) == _PIECE:
                 await give_way()  # a bomb must not hold up the loop
         return b"".join(body) if inflates else wire
@@ -144,12 +153,19 @@ def _decode_leniently(body: bytes) -> Any:
         if max(surrogates, body.count(rb"\\")) > _MOST_ESCAPES or b"\0" in body:
             return NOT_JSON
         # An escaped backslash begins no escape. JSON has no zero bytes, so that they can stand for those meanwhile.
-        body = _HALF.sub(_REPLACEMENT, body.replace(rb"\\", b"\0")).replace(b"\0", rb"\\")
+        body = _SURROGATES.sub(_whole, body.replace(rb"\\", b"\0")).replace(b"\0", rb"\\")
+        with suppress(ValueError, RecursionError):  # it takes a tenth of the time of what follows
+            return _decode(body)
     try:
         # Decoded here: given bytes, json.loads lets encoded surrogates pass.
         return json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return NOT_JSON
+
+
+def _whole(found: re.Match[bytes]) -> bytes:
+    """What stands for a surrogate pair, or for half of one."""
+    return found[0] if len(found[0]) == _PAIR else _REPLACEMENT
 
 
 def _size(limit: int) -> str:

@@ -77,9 +77,11 @@ class BodyLimits:
 
 
 USUAL: Final = BodyLimits()
+PAGE: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB)
+"""For pages of a list, and for lists without pages. A row has 50 to 300 values: 100 jobs with commands of 300 kB fit,
+and 500 nodes with their labels."""
 BULK: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=1_000_000)
-"""For pages of up to 1,000 rows, lists without pages and whole histories. A row has 50 to 300 values, so that 1,000
-nodes with their labels fit in, or 100 jobs with commands of 300 kB. A month of 20 metrics each minute is 864,000."""
+"""For whole histories. A month of 20 metrics each minute is 864,000 values."""
 HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000)
 """For backfill, which reads whole days in a process of its own: 32 MiB of points reach the limit of bytes first."""
 

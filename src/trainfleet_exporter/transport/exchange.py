@@ -101,7 +101,7 @@ class Exchange:
         async with AsyncExitStack() as until_decoded:
             try:
                 try:
-                    wire = await read_wire(response.stream, call.limits)
+                    wire = await read_wire(response.stream, call.limits, until_decoded)
                 finally:
                     await response.aclose()
                 encoding = response.headers.get("content-encoding", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import Accelerators, Job, Status
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
 from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Labels, Sample, Vector, decode_answer, slices
+from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import (
+    Labels,
+    Packed,
+    Sample,
+    Vector,
+    decode_answer,
+    slices,
+)
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import CARD_LABELS, JOB_LABEL, POD_LABELS, plans
 from trainfleet_exporter.transport import NOT_JSON
 from trainfleet_exporter.transport.body import decode_json
@@ -88,6 +96,26 @@ def test_samples_come_some_hundred_at_a_time_and_others_have_their_turn() -> Non
         given_row["metric"]["service_id"] for given_row in rows
     ]
     assert [len(part) for part in slices(rows[:600])] == [250, 250, 100]
+
+
+def test_a_long_vector_that_cannot_be_cut_waits_as_bytes() -> None:
+    rows = [row("50", service_id=f"job-{number:040}", pod_name="worker-0") for number in range(10_000)]
+    odd = {"metric": {"service_id": 2**64}, "value": [1.0, "1"]}
+    payload = decoded(answer([*rows[:300], odd, *rows[300:]], spaces=True))
+    packed = payload["data"]["result"]
+    assert isinstance(packed, Packed)
+    assert [one for part in packed.slices() for one in part] == [*rows[:300], None, *rows[300:]]
+
+
+def test_a_long_vector_of_another_form_takes_little_memory() -> None:
+    body = b'{"status":"success","data":{"resultType":"vector","result":[%b0]}}' % (b'{"a":1},' * 200_000)
+    tracemalloc.start()
+    try:
+        payload = decoded(body)
+        assert tracemalloc.get_traced_memory()[0] < 2 * len(body)
+    finally:
+        tracemalloc.stop()
+    assert sum(map(len, payload["data"]["result"].slices())) == 200_001
 
 
 def test_what_stands_around_the_samples_is_kept() -> None:

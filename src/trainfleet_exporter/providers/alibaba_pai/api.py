@@ -14,7 +14,7 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, Row, as_it_is, read_whole_list
 from trainfleet_exporter.quantities import iso_time, text, whole
-from trainfleet_exporter.transport import BULK, ApiClient, BodyLimits, Call, Decode, Priority
+from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Decode, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
@@ -50,7 +50,7 @@ class PaiApi:
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
             decode=decode,
-            limits=BULK,
+            limits=PAGE,
         )
         return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, ServerTrouble
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Vector, decode_answer, slices
+from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Packed, Vector, decode_answer, slices
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.quantities import mapping, printable, text
@@ -84,9 +84,9 @@ class AomApi:
         )
         data = mapping(await self._call(call, "query", deadline), "data")
         samples = data.get("result", "")
-        if data.get("resultType") != "vector" or not isinstance(samples, Vector | list | None):
+        if data.get("resultType") != "vector" or not isinstance(samples, Vector | Packed | list | None):
             raise BadAnswer("the answer is no vector", operation=QUERY)
-        return samples.slices() if isinstance(samples, Vector) else slices(samples or [])
+        return samples.slices() if isinstance(samples, Vector | Packed) else slices(samples or [])
 
     async def query_range(self, promql: str, *, start: int, end: int, step: int, deadline: float) -> list[Any]:
         """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both

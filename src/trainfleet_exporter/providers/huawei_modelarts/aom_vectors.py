@@ -64,6 +64,8 @@ class Sample(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(list[Sample]).decode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
 _skim = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -108,8 +110,26 @@ class Vector:
             start = end + 1
 
 
+class Packed:
+    """Samples that were decoded in one go, as bytes: a tenth of their size, for they wait while others are decoded."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._pieces = [_packed(some) for some in slices(rows)]
+
+    def slices(self) -> Iterator[list[Any]]:
+        """The samples, some hundred at a time; None for one with a number of more than 64 bits."""
+        return map(_unpack, self._pieces)
+
+
+def _packed(rows: list[Any]) -> bytes:
+    try:
+        return _pack(rows)
+    except (OverflowError, ValueError, RecursionError):
+        return _pack([_unpack(_packed([row]))[0] for row in rows] if len(rows) > 1 else [None])
+
+
 async def decode_answer(body: bytes) -> Any:
-    """The payload of an answer (Call.decode), in which the samples of a vector are a Vector.
+    """The payload of an answer (Call.decode), in which the samples of a vector are a Vector, or Packed if it is long.
 
     BadAnswer for a long answer that would have to be decoded in one go.
     """
@@ -124,7 +144,11 @@ async def decode_answer(body: bytes) -> Any:
             return payload
     if values_of(body) > BULK.values:
         raise BadAnswer(f"the answer is over the limit of {BULK.values:,} values that cannot be cut")
-    return decode_json(body)
+    payload = decode_json(body)
+    data = payload.get("data") if isinstance(payload, dict) and len(body) > _SKIMMED else None
+    if isinstance(data, dict) and isinstance(rows := data.get("result"), list):
+        data["result"] = Packed(rows)
+    return payload
 
 
 def _is_plain(part: bytes) -> bool:

@@ -14,7 +14,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.quantities import iso_time, mapping, text, whole
-from trainfleet_exporter.transport import BULK, USUAL, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
@@ -77,11 +77,11 @@ class ModelArtsApi:
     async def list_pools(self, workspace_id: str, *, deadline: float) -> list[Any]:
         """GET /v2/{project}/pools?status=created: no paging."""
         query = {"workspaceId": workspace_id, "status": "created"}
-        return _items(await self._get("ListPools", 2, "pools", deadline, query=query, limits=BULK), "ListPools")
+        return _items(await self._get("ListPools", 2, "pools", deadline, query=query, limits=PAGE), "ListPools")
 
     async def pool_runtime_metrics(self, *, deadline: float) -> list[Any]:
         """GET /v2/{project}/metrics/runtime/pools: what every pool of the project has and has given out."""
-        payload = await self._get("ShowPoolRuntimeMetrics", 2, "metrics/runtime/pools", deadline, limits=BULK)
+        payload = await self._get("ShowPoolRuntimeMetrics", 2, "metrics/runtime/pools", deadline, limits=PAGE)
         return _items(payload, "ShowPoolRuntimeMetrics")
 
     async def workload_statistics(self, pool_id: str, *, deadline: float) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class ModelArtsApi:
             offset = number * _POOL_PAGE
             query = {"status": "Queue", "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(_POOL_PAGE)}
-            payload = await self._get("ListWorkloads", 2, path, deadline, query=query, limits=BULK)
+            payload = await self._get("ListWorkloads", 2, path, deadline, query=query, limits=PAGE)
             rows = _items(payload, "ListWorkloads")
             total = whole(payload, "total")
             known = offset + len(rows) + (len(rows) >= _POOL_PAGE)
@@ -125,7 +125,7 @@ class ModelArtsApi:
         token, seen = "", {""}
         for _ in range(_MAX_NODE_PAGES):
             query = {"limit": str(_POOL_PAGE), **({"continue": token} if token else {})}
-            payload = await self._get("ListPoolNodes", 2, path, deadline, query=query, limits=BULK)
+            payload = await self._get("ListPoolNodes", 2, path, deadline, query=query, limits=PAGE)
             rows += _items(payload, "ListPoolNodes")
             token = text(mapping(payload, "metadata"), "continue")
             del payload  # before the next call
@@ -146,7 +146,7 @@ class ModelArtsApi:
 
         async def read_page(number: int) -> Page:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            payload = await self._get("ListTrainingJobsV1", 1, "training-jobs", deadline, query=query, limits=BULK)
+            payload = await self._get("ListTrainingJobsV1", 1, "training-jobs", deadline, query=query, limits=PAGE)
             return Page(whole(payload, "job_total_count"), payload.get("jobs"))
 
         return await read_whole_list(read_page, id_of=lambda row: text(row, "job_id"), operation="ListTrainingJobsV1")
@@ -154,7 +154,7 @@ class ModelArtsApi:
     async def list_versions_v1(self, job_id: str, *, deadline: float) -> dict[str, Any]:
         """GET /v1/{project}/training-jobs/{id}/versions; without a page, all of them."""
         path = f"training-jobs/{_segment(job_id)}/versions"
-        return await self._get("ListTrainingJobVersions", 1, path, deadline, priority=Priority.DETAIL)
+        return await self._get("ListTrainingJobVersions", 1, path, deadline, priority=Priority.DETAIL, limits=BULK)
 
     async def log_file_names_v1(self, job_id: str, version_id: str, *, deadline: float) -> dict[str, Any]:
         """GET .../versions/{version}/log/file-names: the names of a version's pods."""
@@ -168,7 +168,14 @@ class ModelArtsApi:
         path = f"training-jobs/{_segment(job_id)}/versions/{_segment(version_id)}/pod/{_segment(pod)}/metric-statistic"
         query = {"statistic_type": "each" if each else "all"}
         return await self._get(
-            "ShowPodMetricStatistic", 1, path, deadline, query=query, priority=Priority.DETAIL, may_be_empty=True
+            "ShowPodMetricStatistic",
+            1,
+            path,
+            deadline,
+            query=query,
+            priority=Priority.DETAIL,
+            may_be_empty=True,
+            limits=BULK,
         )
 
     async def _search(
@@ -182,7 +189,7 @@ class ModelArtsApi:
             "workspace_id": workspace_id,
             "filters": [{"key": key, "operator": how, "value": list(values)} for key, how, values in filters],
         }
-        call = Call(operation="ListTrainingJobs", path="", method="POST", body=json.dumps(body).encode(), limits=BULK)
+        call = Call(operation="ListTrainingJobs", path="", method="POST", body=json.dumps(body).encode(), limits=PAGE)
         return await self._call(call, 2, "training-job-searches", deadline)
 
     async def _get(

@@ -175,6 +175,7 @@ class _WorkspaceSweep:
                 was = self._page.last_known(job_id)
                 # The detail of a job does not name its user, as the lists do.
                 kept = rows.keep({"Username": "" if was is None else was.user_name} | row)
+                del row  # before anything is waited for
                 await self._take(Listing({job_id: kept}, 0), rows)
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):

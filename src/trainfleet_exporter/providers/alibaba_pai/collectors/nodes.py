@@ -15,6 +15,7 @@ def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         listing = await shared.api.list_nodes(part.key, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
         found = [translate.node(row, part.key) for row in listing.rows.values()]
+        del listing  # before publishing, during which other lists are read
         await part.publish([node for node in found if node is not None])
 
     return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_quotas, read=read)

@@ -33,6 +33,7 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: b
         listing = await shared.api.list_queue(part.key, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
         queue = translate.queue(listing.rows.values(), part.key, unreadable=listing.malformed)
+        del listing  # before the next call
         found: list[object] = []
         for workload_type in dict.fromkeys((*known.workload_types, *sorted(queue.by_type))):
             waiting = queue.by_type.get(workload_type, 0)

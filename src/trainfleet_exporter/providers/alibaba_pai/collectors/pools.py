@@ -27,6 +27,7 @@ def pools(shared: Shared, *, interval: float) -> Sweep:
             pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
             amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
             take(listing)
+            del listing  # before publishing, during which other lists are read
             known = True
             await part.publish([*pools, *amounts])
         return known

@@ -82,9 +82,9 @@ class JobsV1:
         try:
             versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
             newest = v1.newest_version(versions, version)
-            del versions  # before the next call
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest, workspace_id=workspace_id)
+            del versions, newest  # before the next call
             if not self._shared.book.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
                 await part.publish([])
                 return

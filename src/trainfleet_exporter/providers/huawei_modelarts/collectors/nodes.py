@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Node
 from trainfleet_exporter.polling import Part, Sweep
@@ -19,15 +21,21 @@ def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         except NotFound as error:
             await part.not_found(error)
             return
-        found: dict[str, Node] = {}
-        for row in rows:
-            one = node(part.key, row) if isinstance(row, dict) else None
-            if one is None:
-                part.dropped("malformed")
-            elif one.node_name in found:
-                part.dropped("duplicate")
-            else:
-                found[one.node_name] = one
+        found = _nodes(part, rows)
+        del rows  # before publishing, during which other lists are read
         await part.publish(list(found.values()))
 
     return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)
+
+
+def _nodes(part: Part, rows: Sequence[object]) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for row in rows:
+        one = node(part.key, row) if isinstance(row, dict) else None
+        if one is None:
+            part.dropped("malformed")
+        elif one.node_name in found:
+            part.dropped("duplicate")
+        else:
+            found[one.node_name] = one
+    return found

@@ -42,6 +42,7 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: b
             await part.not_found(error)
             return
         translated = translate.pool_workloads(part.key, payload)
+        del payload  # before publishing, during which other answers are read
         if translated is None:
             raise BadAnswer("the answer has no statistics", operation="ShowWorkloadStatistics")
         rows, dropped = translated
@@ -65,7 +66,9 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: b
         part.dropped("malformed", listing.malformed)
         rows = list(listing.rows.values())
         queue = pool_queue(pool_id, rows, kinds, unreadable=listing.malformed)
-        await part.publish([queue, *queue_places(rows, jobs_of(pool_id))])
+        places = queue_places(rows, jobs_of(pool_id))
+        del listing, rows  # before publishing, during which other lists are read
+        await part.publish([queue, *places])
 
     def jobs_of(pool_id: str) -> Collection[str]:
         # A logical pool's workloads may be listed by the physical one, too: each job's place is shown by its own.

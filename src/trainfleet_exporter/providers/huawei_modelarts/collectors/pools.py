@@ -57,6 +57,7 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
         others = by_workspace.keys() - {part.key} - stale
         elsewhere = {pool_id for other in others for pool_id in by_workspace[other]}
         found, dropped = _pools(rows, elsewhere)
+        del rows  # before publishing, during which other lists are read
         for reason, count in dropped.items():
             part.dropped(reason, count)
         stale.discard(part.key)
@@ -65,23 +66,32 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
 
     async def amounts(part: Part) -> None:
         listed = {pool_id for ids in by_workspace.values() for pool_id in ids}
-        found: dict[str, PoolAmounts] = {}
-        for row in await shared.api.pool_runtime_metrics(deadline=part.deadline):
-            amount = translate.pool_amounts(row) if isinstance(row, dict) else None
-            if amount is None:
-                part.dropped("malformed")
-            elif amount.pool_id not in listed:
-                part.dropped("unlisted")
-            elif amount.pool_id in found:
-                part.dropped("duplicate")
-            else:
-                found[amount.pool_id] = amount
+        found, dropped = _amounts(await shared.api.pool_runtime_metrics(deadline=part.deadline), listed)
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
         shared.accelerators = {
             pool_id: frozenset(item.kind for item in amount.capacity_accelerators) for pool_id, amount in found.items()
         }
         await part.publish(list(found.values()))
 
     return Sweep(name="pools", interval=interval, run=run, expired=stale.add)
+
+
+def _amounts(rows: Sequence[object], listed: Collection[str]) -> tuple[dict[str, PoolAmounts], Counter[str]]:
+    """The amounts of the pools that are `listed` by pool, and what was dropped."""
+    found: dict[str, PoolAmounts] = {}
+    dropped: Counter[str] = Counter()
+    for row in rows:
+        amount = translate.pool_amounts(row) if isinstance(row, dict) else None
+        if amount is None:
+            dropped["malformed"] += 1
+        elif amount.pool_id not in listed:
+            dropped["unlisted"] += 1
+        elif amount.pool_id in found:
+            dropped["duplicate"] += 1
+        else:
+            found[amount.pool_id] = amount
+    return found, dropped
 
 
 def _pools(rows: Sequence[object], elsewhere: Collection[str]) -> tuple[dict[str, Pool], Counter[str]]:
