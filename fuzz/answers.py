@@ -57,4 +57,5 @@ async def _read(body: bytes, encoding: str) -> bytes:
             yield body[at : at + 512]
 
     async with AsyncExitStack() as until_decoded:
-        return await unpack(await read_wire(stream(), _LIMITS), encoding, _LIMITS, until_decoded)
+        wire = await read_wire(stream(), _LIMITS, until_decoded)
+        return await unpack(wire, encoding, _LIMITS, until_decoded)
