@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import html
 import json
 import re
 import time
@@ -20,6 +21,7 @@ from urllib.parse import quote, quote_plus
 import httpx
 import pytest
 
+from tests.secrets.reach import reachable, shown
 from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import Rig, TopJitter
@@ -149,6 +151,28 @@ CLOUDS = {
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},
     ),
 }
+
+
+def unicode(char: str) -> str:
+    return f"\\u{ord(char):04x}"
+
+
+def decimal(char: str) -> str:
+    return f"&#{ord(char)};"
+
+
+def hexadecimal(char: str) -> str:
+    return f"&#x{ord(char):X};"
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    return re.sub("[^A-Za-z0-9]", lambda found: escape(found[0]), text)
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(text[at : at + width] for at in range(0, len(text), width))
+
+
 QUOTES: dict[str, Callable[[Sent], str]] = {
     "the Authorization value": lambda sent: f"bad header Authorization: {sent.authorization}",
     "the signature": lambda sent: f"got '{sent.signature}', which is wrong",
@@ -176,6 +200,22 @@ QUOTES: dict[str, Callable[[Sent], str]] = {
     "a short beginning of a token that the cloud cut": lambda sent: f"token '{TOKEN[:12]}…' is wrong",
     "a signature that the cloud cut": lambda sent: f"signature {sent.signature[:12]}",
     "a percent-encoded token that the cloud cut": lambda sent: f"token {quote(TOKEN, safe='')[:50]}...",
+    "a token with escapes of Unicode": lambda sent: f"token {_escaped(TOKEN, unicode)}",
+    "a token with escapes of Unicode, twice": lambda sent: json.dumps(_escaped(TOKEN, unicode)),
+    "a token with HTML entities": lambda sent: f"token {_escaped(TOKEN, decimal)} is wrong",
+    "a token with HTML entities in hex": lambda sent: f"token {_escaped(TOKEN, hexadecimal)} is wrong",
+    "a token with HTML entities, twice": lambda sent: html.escape(_escaped(TOKEN, decimal)),
+    "a token percent-encoded twice": lambda sent: quote(quote(TOKEN, safe=""), safe=""),
+    "a wrapped token": lambda sent: f"token {_wrapped(TOKEN, 64)}",
+    "a wrapped token as JSON": lambda sent: json.dumps(_wrapped(TOKEN, 20)),
+    "a token with spaces for +": lambda sent: f"token {TOKEN.replace('+', ' ')}",
+    "the end of a token": lambda sent: f"token ...{TOKEN[-100:]} is wrong",
+    "a token without its middle": lambda sent: f"token {TOKEN[:100]}...{TOKEN[-60:]} is wrong",
+    "the middle of a token": lambda sent: f"token {TOKEN[150:250]} is wrong",
+    "the beginning of a token in quotes": lambda sent: f"token '{TOKEN[:8]}' is wrong",
+    "the beginning of a token in escaped quotes": lambda sent: json.dumps(f'token "{TOKEN[:8]}" is wrong'),
+    "the beginning of a token in brackets": lambda sent: f"token ({TOKEN[:14]}) is wrong",
+    "the beginning of a token as a word": lambda sent: f"token {TOKEN[:10]} is wrong",
     "a token where a dialect cuts": lambda sent: f"{'y' * 270}{TOKEN}",
     "a signature where a dialect cuts": lambda sent: f"{'y' * 280}{sent.signature}",
     "a token where the search ends": lambda sent: f"{'y' * (16 * 1024 - 30)}{TOKEN}",
@@ -287,6 +327,50 @@ def test_a_huge_refusal_is_searched_in_no_time() -> None:
     assert len(json.dumps(answer.payload)) < 200_000
 
 
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("A" * 4000, ("A" * 3999 + "B") * 4),
+        ("ab" * 2000, ("ab" * 1999 + "!") * 4),
+        ("A" * 4000, ("A" * 15 + "B") * 1024),
+    ],
+)
+def test_a_secret_that_repeats_itself_is_found_in_no_time(secret: str, text: str) -> None:
+    mask = Mask([secret])
+    began = time.process_time()
+    shown = mask.text(text)
+    assert time.process_time() - began < 0.2
+    assert "A" * 16 not in shown
+    assert "ab" * 8 not in shown
+
+
+def test_each_piece_of_each_form_is_redacted() -> None:
+    secret = TOKEN[:60] + '"&= \\' + TOKEN[60:90]
+    mask = Mask([secret])
+    forms = {
+        "as it is": secret,
+        "JSON": json.dumps(secret)[1:-1].replace("/", "\\/"),
+        "URL": quote(secret, safe=""),
+        "base64": base64.b64encode(secret.encode()).decode().rstrip("="),
+    }
+    for form in forms.values():
+        for at in range(len(form) - 17):
+            assert mask.text(f"-{form[at : at + 16]}-") == "-<secret>-"
+
+
+def test_wrapped_base64_is_redacted_in_all_its_lines() -> None:
+    wrapped = _wrapped(base64.b64encode(b"user:" + TOKEN[:-1].encode() + b":more").decode(), 76)
+    assert re.fullmatch("dXNlcj.?<secret>.{0,8}", Mask([TOKEN[:-1]]).text(wrapped))
+
+
+def test_remembered_secrets_show_in_no_repr() -> None:
+    told = Told([KEY_ID])
+    told.note([TOKEN])
+    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(told))}
+    assert PLANTED.hits(outputs) == []
+    assert not any(text[:8].lower() in output.lower() for text in (KEY_ID, TOKEN) for output in outputs.values())
+
+
 def _answer(payload: Any) -> HttpAnswer:
     return HttpAnswer(400, httpx.Headers({}), json.dumps(payload).encode(), payload)
 
@@ -310,6 +394,12 @@ def test_a_payload_is_copied_and_not_changed() -> None:
         ("planted-... and planted-s… or planted-", "<secret>... and <secret>… or <secret>"),
         ("planted-s is a word here", "planted-s is a word here"),
         ("planted", "planted"),
+        (
+            "'planted-' (planted-se) [planted-] planted-se is wrong",
+            "'<secret>' (<secret>) [<secret>] <secret> is wrong",
+        ),
+        ("planted-secret-\\u0031 planted%252dsecret%252D1", "<secret> <secret>"),
+        ("planted-&#115;ecret-1 &amp; more\nlines", "<secret> &amp; more\nlines"),
         ("short", "<secret>"),
     ],
 )
