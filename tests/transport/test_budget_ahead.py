@@ -164,6 +164,21 @@ def test_what_is_assumed_of_a_month_stays_while_only_the_steady_clock_has_reache
     assert budget.remaining == 0
 
 
+@pytest.mark.parametrize("age", [100, 2 * DAY])
+def test_a_short_visit_to_an_earlier_month_changes_nothing(age: float) -> None:
+    clock = Clock(FEBRUARY.starts + 7 * DAY)
+    budget = Budget("dlc", 100, calendar=clock.calendar())
+    clock.pass_(age)
+    assert spend(budget, 5) == 5
+    clock.wall -= 32 * DAY
+    clock.pass_(25)
+    budget.check()
+    clock.wall += 32 * DAY
+    clock.pass_(100)
+    assert budget.remaining == 100 - 25 - 5
+    assert budget.spent[FEBRUARY] == 30
+
+
 def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_along() -> None:
     clock = Clock(JANUARY.ends + 10)
     budget = Budget("dlc", 100, calendar=clock.calendar(), known={JANUARY: 30, FEBRUARY: 0})

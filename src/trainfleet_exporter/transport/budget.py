@@ -200,7 +200,8 @@ class Budget:
         for moment in moments:
             if moment.month not in self._lines:
                 self._lines[moment.month] = self._line(moment)
-        if self._last is not None and self._last.month < steady.month and len(moments) == 1:
+        is_later = self._last is not None and self._last.month < steady.month
+        if is_later and len(moments) == 1 and self._calendar.saw_begin(current):
             # The month began while we counted, so that nothing of it was spent without our knowing.
             line = self._lines[current.month]
             line.before, line.assumed = self._known.get(current.month, 0), 0

@@ -120,8 +120,16 @@ class Calendar:
         """Whether the steady clock has been watched for less than a day: it was started from a wall clock that may
         have been wrong.
         """
+        return self._age() < _DOUBT
+
+    def saw_begin(self, moment: Moment) -> bool:
+        """Whether the moment's month began after the steady clock was first watched."""
+        return self._began is None or moment.time - self._age() <= moment.month.starts
+
+    def _age(self) -> float:
+        """Seconds since the steady clock was first watched; 0 where there is none."""
         steady = self._steady()
-        return steady is None or self._began is None or steady - self._began < _DOUBT
+        return 0.0 if steady is None or self._began is None else steady - self._began
 
     def _believe(self, wall: float, steady: float) -> float:
         """The Unix time by the steady clock, which follows the wall clock in small steps and after a day of doubt."""
