@@ -300,8 +300,8 @@ MISTAKES = (
     Mistake(
         "a job whose look-up was refused is forgotten",
         "provider.py",
-        "retention=self._retention, unresolved=unresolved)",
-        "retention=self._retention)",
+        "retention=self._retention, unresolved=unresolved,",
+        "retention=self._retention,",
         _LIVE,
         "is shown as nothing afterwards",
     ),

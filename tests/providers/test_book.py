@@ -221,3 +221,33 @@ def test_ends_are_looked_for_since_the_last_list_of_them() -> None:
     assert page.ends_unknown_since(5000) == 2000
     assert page.ends_unknown_since(1000) == 1000  # the clock was set back
     assert page.ends_unknown_since(2000 + 30 * 86400) == 2000 + 23 * 86400  # not for ever
+
+
+def test_a_failed_look_up_is_repeated_without_retention() -> None:
+    page = WorkspaceJobs("w")
+    for now, unresolved, missing in ((2000.0, [], ["a"]), (2060.0, ["a"], ["a"]), (2120.0, ["a"], [])):
+        found = {} if unresolved else {"a": RUNNING}
+        page.settle(found, now=now, began=BEGAN, retention=0, unresolved=unresolved)
+        assert page.missing({}) == missing
+
+
+def test_a_pending_job_is_shown_as_it_was_for_one_poll() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    page.settle({}, now=2060, began=BEGAN, retention=0, pending=["a"])
+    assert list(page.jobs()) == [RUNNING]
+    page.settle({}, now=2120, began=BEGAN, retention=0, pending=["a"])  # nothing was learnt in between
+    assert list(page.jobs()) == []
+    assert page.missing({}) == ["a"]
+    _settle(page, _job("a", Status.FAILED), now=2121)
+    assert _counts(page)["failed"] == 1
+
+
+def test_an_expired_job_is_not_shown_while_it_is_pending() -> None:
+    book = JobBook(lambda job: True)
+    page = book.workspace("w")
+    _settle(page, RUNNING, now=2000)
+    book.expire("w")
+    page.settle({}, now=9000, began=BEGAN, retention=HOUR, pending=["a"])
+    assert list(page.jobs()) == []
+    assert page.missing({}) == ["a"]

@@ -32,6 +32,8 @@ class WorkspaceJobs:
     counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(sorted(FINISHED), 0))
     unresolved: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """Jobs that left the live ones and could not be looked up, each as it was last, with the time since when."""
+    held: frozenset[str] = frozenset()
+    """Ids of live jobs that the latest list lacks. Until it is known how they ended, they are shown as they were."""
     read_at: float = 0.0
     """When the live jobs were read last."""
     ends_known_until: float | None = None
@@ -71,18 +73,24 @@ class WorkspaceJobs:
         began: float,
         retention: float,
         unresolved: Collection[str] = (),
+        pending: Collection[str] = (),
     ) -> None:
         """Take over a complete poll: every live job, and every one that ended since the last poll.
 
         `began` is when the exporter started: what ended before was not seen to finish, and is not counted.
         Previously live jobs that are in neither are dropped: nothing true can be said of them any more.
 
-        `unresolved` are jobs whose look-up failed. They are not shown. They are missing again at the next poll, for
-        `retention` seconds at most.
+        `unresolved` are jobs whose look-up failed. They are not shown. They are missing again at the next poll, and
+        after that for `retention` seconds at most.
+
+        `pending` are missing jobs that are looked up next, before another call for the same poll. They are kept as they
+        are. One that was pending in the last poll too, and was not settled, is no longer shown.
         """
         live: dict[str, Job] = {}
+        may_hold = [] if self.expired else pending  # what expired is not shown again as it was
         self.expired = self.elsewhere = False
         unknown = [job_id for job_id, job in found.items() if job.status is _UNKNOWN]
+        unknown += [job_id for job_id in pending if job_id in self.unknown]
         self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
         for job_id, job in found.items():
             if self.unknown and now - self.unknown.get(job_id, now) > retention:
@@ -100,12 +108,16 @@ class WorkspaceJobs:
                 # A job that was seen to hold resources held them until now, whenever its work ended.
                 seen_live = was is not None or job.finished is None
                 self.ended[job_id] = (job, now if seen_live else min(job.finished or now, now))
-        missing = {job_id: self._left_at(job_id, now) for job_id in unresolved if job_id not in found}
-        self.unresolved = {job_id: left for job_id, left in missing.items() if now - left[1] < retention}
+        held = frozenset(job_id for job_id in may_hold if job_id in self.live and job_id not in self.held)
+        failed = {job_id: self._left_at(job_id, now) for job_id in unresolved if job_id not in found}
+        failed = {key: left for key, left in failed.items() if key in self.live or now - left[1] < retention}
+        waiting = {job_id: self._left_at(job_id, now) for job_id in pending if job_id not in held}
+        live |= {job_id: self.live[job_id] for job_id in held}
+        self.unresolved, self.held = failed | waiting, held
         self.live, self.read_at = live, now
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
-        self.translated.keep_only(found.keys())
+        self.translated.keep_only({*found, *pending, *self.ended})
 
     def enter(self, found: Mapping[str, Job]) -> None:
         """Take over the live jobs of a workspace that is `elsewhere`; how they end is that one's to tell."""

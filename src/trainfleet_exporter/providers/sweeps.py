@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.division import Look
@@ -18,6 +19,11 @@ from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.turns import Turns
 
 Read = Callable[[Part], Awaitable[None]]
+ReadEnds = Callable[[], Awaitable[None]]
+"""Finds out how jobs of one workspace ended, and publishes its part again."""
+ReadJobs = Callable[[Part], Awaitable[ReadEnds | None]]
+_FOR_LIVE = 0.8
+"""The part of a poll's time in which workspaces have their turn; after that the ends of jobs have theirs."""
 _FOR_ENDS = 0.8
 """The part of the time that is left which may go into finding out how jobs ended."""
 
@@ -112,11 +118,28 @@ def with_unread(
     return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
 
 
-def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Read) -> Sweep:
-    """The collector of jobs; `read` takes over one workspace's jobs into its page of the book, and publishes them."""
+def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: ReadJobs) -> Sweep:
+    """The collector of jobs; `read` takes over one workspace's live jobs into its page of the book, and publishes them.
+
+    It returns what asks how jobs ended, if there is anything to ask. That is called when all workspaces have been read,
+    so no live job waits for it.
+    """
     book = knowledge.book
 
     async def run(poll: Poll) -> None:
+        ends: dict[str, ReadEnds] = {}
+        now = asyncio.get_running_loop().time()
+        until = now + _FOR_LIVE * (poll.deadline - now)
+
+        async def read_live(part: Part) -> None:
+            if asyncio.get_running_loop().time() > until:
+                raise DeadlineExceeded("not read within the time of a poll")
+            if (asks := await read(part)) is not None:
+                ends[ends_of(part)] = asks
+
+        async def read_ends(part: Part) -> None:
+            await ends[part.key]()
+
         knowledge.jobs_polled.begin()
         known = whole = False
         count = NONE_READ
@@ -128,18 +151,19 @@ def jobs_sweep(knowledge: Knowledge, *, interval: float, at_once: int, read: Rea
             book.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
             # Those that were not read for longest come first: where not all fit into a poll, all have their turn.
             ordered = sorted(workspace_ids, key=lambda key: book.workspace(key).read_at)
-            read_ids = await poll.read_each(ordered, read, at_once=at_once)
+            read_ids = await poll.read_each(ordered, read_live, at_once=at_once)
             count = ReadCount(len(read_ids), len(workspace_ids) + len(unsized))
             known, whole = bool(count.read) or not count.wanted, count.read == count.wanted
         finally:
             knowledge.jobs_known, knowledge.jobs_read = known, count
             knowledge.jobs_polled.done(good=known, whole=whole)
+        await poll.read_each(ends, read_ends, at_once=at_once)
 
     return Sweep(name="jobs", interval=interval, run=run, expired=book.expire)
 
 
 def deadline_for_ends(part: Part) -> float:
-    """The deadline (loop time) of calls that find out how jobs ended: it leaves time to show the live ones."""
+    """The deadline (loop time) of calls that find out how jobs ended: it leaves time to show what was found."""
     now = asyncio.get_running_loop().time()
     return now + _FOR_ENDS * (part.deadline - now)
 

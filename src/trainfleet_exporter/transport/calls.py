@@ -113,6 +113,8 @@ class Call(Sealed):
     """Makes the payload of a body where decoding it in one go would hold up the loop; of any other body than what it is
     made for it has to make what transport.decode_json does. None for decode_json itself."""
     limits: BodyLimits = USUAL
+    breaker: str = ""
+    """Which calls of the operation share a circuit breaker, where one kind of them may fail and others not."""
 
     def at(self, path: str) -> Call:
         """The same call at another path."""

@@ -136,7 +136,7 @@ class ApiClient:
             for number in range(1, MAX_ATTEMPTS + 1):
                 await fit_in()  # before the turn: between that and the wire nothing is waited for
                 try:
-                    turn = await self._guard.enter(call.operation, call.priority, deadline)
+                    turn = await self._guard.enter(call.operation + call.breaker, call.priority, deadline)
                 except CloudError as refusal:
                     raise failure or refusal from None
                 with turn:
@@ -182,7 +182,7 @@ class ApiClient:
             error.transient
             and number < MAX_ATTEMPTS
             and resume < deadline
-            and not self._guard.will_refuse(call.operation, resume)
+            and not self._guard.will_refuse(call.operation + call.breaker, resume)
             and (_is_lapse(error, number) or self._guard.retries.spend())
         )
 

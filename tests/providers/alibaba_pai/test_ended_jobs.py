@@ -188,3 +188,97 @@ def test_a_look_up_that_always_fails_ends_with_the_retention(run: Callable[[Step
         assert fleet.own("collector_success", collector="jobs") == 1
 
     run(steps)
+
+
+@pytest.mark.parametrize("workspaces", [6, 20])
+def test_hanging_ends_take_no_live_job_of_any_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, workspaces: int
+) -> None:
+    ids = [str(number) for number in range(workspaces)]
+    quick = Cloud.__call__
+
+    async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
+        if "TimeRangeField" in request.url.params:
+            await asyncio.sleep(1000)
+        return quick(self, request)
+
+    async def main() -> None:
+        cloud = Cloud()
+        cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
+        cloud.jobs = [job("first-" + one, WorkspaceId=one) for one in ids]
+        config = CONFIG.replace("concurrency: 8", "concurrency: 5")
+        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+            assert await fleet.exporter.poll_once()
+            monkeypatch.setattr(Cloud, "__call__", answer)
+            for poll in range(4):
+                cloud.jobs += [job(f"{poll}-{one}", WorkspaceId=one) for one in ids]
+                await poll_jobs(fleet)
+                assert [await shown(fleet, f"{poll}-{one}") for one in ids] == ["running"] * workspaces
+                assert fleet.own("collector_success", collector="jobs") == 0
+
+    run_stepped(main)
+
+
+def test_a_job_that_ends_between_the_lists_is_shown_once(run: Callable[[Steps], None]) -> None:
+    """It is in the list of live jobs, and then in that of finished ones."""
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        def answer(operation: str, query: dict[str, str]) -> None:
+            if "TimeRangeField" in query:
+                end(cloud, 0, 60)
+
+        cloud.answer = answer
+        await poll_jobs(fleet)
+        assert [line.rpartition(" ")[2] for line in await fleet.lines("job_info") if 'job_id="a"' in line] == ["1"]
+        assert [await shown(fleet, job_id) for job_id in "ab"] == ["succeeded", "running"]
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value(SUCCEEDED) == 1
+
+    run(steps)
+
+
+def test_an_ended_job_is_shown_until_its_end_is_known(
+    run: Callable[[Steps], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Cloud.__call__
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
+            if "TimeRangeField" in request.url.params:
+                await asyncio.sleep(5)
+            return quick(self, request)
+
+        monkeypatch.setattr(Cloud, "__call__", answer)
+        end(cloud, 0)
+        cloud.jobs.append(job("c"))
+        await asyncio.sleep(60)
+        polling = asyncio.create_task(fleet.runner("jobs").tick())
+        await asyncio.sleep(3)
+        assert [await shown(fleet, job_id) for job_id in "abc"] == ["running"] * 3
+        assert await fleet.value(RUNNING) == 3
+        assert await fleet.value(SUCCEEDED) == 0
+        await polling
+        assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
+        assert await fleet.value(RUNNING) == 2
+        assert await fleet.value(SUCCEEDED) == 1
+
+    run(steps)
+
+
+def test_failing_finished_queries_open_no_other_circuit(run: Callable[[Steps], None]) -> None:
+    """How many jobs ended is asked by lists of ids, which are another query of the same operation."""
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        ids = [str(number) for number in range(6)]
+        cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
+        cloud.jobs = [job(f"{one}-{number}", WorkspaceId=one) for one in ids for number in range(20)]
+        await fleet.runner("workspaces").tick()
+        await poll_jobs(fleet)
+        cloud.answer = lambda operation, query: BROKEN if "TimeRangeField" in query else None
+        for number in range(len(cloud.jobs)):
+            end(cloud, number, 90)
+        await poll_jobs(fleet)
+        counted = [f'jobs_finished_total{{workspace_id="{one}",status="succeeded"}}' for one in ids]
+        assert [await fleet.value(series) for series in counted] == [20] * 6
+
+    run(steps)

@@ -177,3 +177,36 @@ def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int
         assert fleet.own("collector_success", collector="jobs") == 1
 
     run(check)
+
+
+def test_hanging_look_ups_take_no_live_job_of_any_workspace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [str(number) for number in range(20)]
+    quick = Cloud.__call__
+
+    def of(workspace_id: str, job_id: str, phase: str = "Running") -> dict[str, Any]:
+        row = job(job_id, phase)
+        row["metadata"]["workspace_id"] = workspace_id
+        return row
+
+    async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/training-job-searches"):
+            filters = json.loads(request.content)["filters"]
+            if any(one["key"] == "id" for one in filters):
+                await asyncio.sleep(1000)
+        return await quick(self, request)
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workspaces = [{"id": one, "name": one} for one in ids]
+        cloud.jobs = [of(one, "old-" + one) for one in ids]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        monkeypatch.setattr(Cloud, "__call__", answer)
+        for poll in range(3):
+            cloud.jobs = [of(one, f"{poll}-{one}") for one in ids]
+            await asyncio.sleep(60)
+            await fleet.runner("jobs").tick()
+            shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_info")]
+            assert sorted(shown) == sorted(f"{poll}-{one}" for one in ids)
+            assert fleet.own("collector_success", collector="jobs") == 0
+
+    run(check)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CloudError, NotFound
-from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.model import Job, ProviderFacts
 from trainfleet_exporter.polling import Collector, Part, Poll, Sweep
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.knowledge import Knowledge
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.sweeps import deadline_for_ends, each_sweep, ends_of, jobs_sweep, workspaces_sweep
+from trainfleet_exporter.providers.sweeps import (
+    ReadEnds,
+    deadline_for_ends,
+    each_sweep,
+    ends_of,
+    jobs_sweep,
+    workspaces_sweep,
+)
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_lantern import translate
 from trainfleet_lantern.api import LanternApi
@@ -80,13 +87,17 @@ class Lantern:
             found.append(Sweep(name="pools", interval=chosen.pools.effective_interval(every), run=self._read_pools))
         return found
 
-    async def _read_jobs(self, part: Part) -> None:
-        """The live jobs of one workspace, and how those ended that are no longer among them."""
-        book, now = self._knowledge.book, time.time()
-        page = book.workspace(part.key)
+    async def _read_jobs(self, part: Part) -> ReadEnds:
+        """The live jobs of one workspace; what asks how those ended that are no longer among them."""
+        now = time.time()
         listing = await self._api.list_jobs(part.key, part.deadline)
         part.dropped("malformed", listing.malformed)
         found = {key: translate.job(row, part.key) for key, row in listing.rows.items()}
+        await self._show_jobs(part, found, now, pending=self._knowledge.book.workspace(part.key).missing(found))
+        return lambda: self._read_ends(part, found)
+
+    async def _read_ends(self, part: Part, found: dict[str, Job]) -> None:
+        page, now = self._knowledge.book.workspace(part.key), time.time()
         unresolved, deadline = [], deadline_for_ends(part)
         for job_id in page.missing(found):
             try:
@@ -96,11 +107,26 @@ class Lantern:
             except CloudError as error:  # live jobs are shown all the same
                 part.failed(ends_of(part), error)
                 unresolved.append(job_id)
+        await self._show_jobs(part, found, now, unresolved=unresolved)
+
+    async def _show_jobs(
+        self,
+        part: Part,
+        found: dict[str, Job],
+        now: float,
+        *,
+        unresolved: Collection[str] = (),
+        pending: Collection[str] = (),
+    ) -> None:
+        book = self._knowledge.book
+        page = book.workspace(part.key)
         # From here to where they are entered nothing is waited for: a job has one workspace.
         for job_id in book.taken(found.keys(), part.key):
             del found[job_id]
             part.dropped("duplicate")
-        page.settle(found, now=now, began=self._began, retention=self._retention, unresolved=unresolved)
+        page.settle(
+            found, now=now, began=self._began, retention=self._retention, unresolved=unresolved, pending=pending
+        )
         book.changed()
         shown = filter(book.wanted, page.jobs())
         await part.publish([*page.live_counts(translate.LIVE), *page.finished_counts(), *shown])

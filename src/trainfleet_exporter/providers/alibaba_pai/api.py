@@ -40,10 +40,13 @@ class PaiApi:
         deadline: float,
         keep: Callable[[Row], object] = as_it_is,
         decode: Decode | None = None,
+        breaker: str = "",
     ) -> Listing:
         """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
 
         `keep` makes of each row what the listing has of it; `decode` (Call.decode) may have taken some already.
+
+        `breaker` as in Call.
         """
         call = Call(
             operation="ListJobs",
@@ -51,6 +54,7 @@ class PaiApi:
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
             decode=decode,
             limits=PAGE,
+            breaker=breaker,
         )
         return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
 

@@ -1,14 +1,14 @@
 """Live jobs and the ends of jobs (DLC ListJobs): a sweep of every live status in each workspace.
 
 Cost a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
-finished since the last poll, and a few for the jobs that are in neither. Live jobs are shown whatever becomes of the
-calls for finished ones.
+finished since the last poll, and a few for the jobs that are in neither. Live jobs of all workspaces are shown before
+the calls for finished ones, and whatever becomes of these.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
@@ -18,7 +18,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRow
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
+from trainfleet_exporter.providers.sweeps import ReadEnds, deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
@@ -47,14 +47,25 @@ _TOLD_OF = ("Queuing", "Running", "Restarting", "Stopping")
 def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_once: int) -> Sweep:
     """The collector. `retention` is how long a finished job is shown; `began` the Unix time of the start."""
 
-    async def read(part: Part) -> None:
+    async def read(part: Part) -> ReadEnds:
         page = shared.book.workspace(part.key)
-        now = time.time()
         sweep = _WorkspaceSweep(shared, part, page)
-        found = await sweep.read(since=now - max(retention, _OVERLAP))
-        page.settle(found, now=now, began=began, retention=retention, unresolved=sweep.unresolved)
-        if sweep.knows_ends:
-            page.ends_known_until = now
+        pending = await sweep.read()
+        page.settle(sweep.found, now=time.time(), began=began, retention=retention, pending=pending)
+        await show(part, page)
+
+        async def read_ends() -> None:
+            now = time.time()
+            is_new = await sweep.read_ends(pending, since=now - max(retention, _OVERLAP))
+            if sweep.knows_ends:
+                page.ends_known_until = now
+            if is_new:
+                page.settle(sweep.found, now=now, began=began, retention=retention, unresolved=sweep.unresolved)
+                await show(part, page)
+
+        return read_ends
+
+    async def show(part: Part, page: WorkspaceJobs) -> None:
         shared.book.changed()
         shown: list[Job] = []
         for place, job in enumerate(list(page.jobs()), start=1):
@@ -93,24 +104,38 @@ class _WorkspaceSweep:
         self._shared = shared
         self._part = part
         self._page = page
-        self._found: dict[str, Job] = {}
+        self.found: dict[str, Job] = {}
+        """All live jobs by id; after `read_ends` those that ended too, as far as these could be read."""
         self.knows_ends = False
         """Whether the list of finished jobs could be read."""
         self.unresolved: list[str] = []
         """The jobs that are not live any more, and whose look-up failed."""
 
-    async def read(self, *, since: float) -> dict[str, Job]:
-        """All live jobs by id, and those that ended, as far as these can be read. `since` is from when on endings are
-        looked for at the first poll (Unix seconds)."""
+    async def read(self) -> list[str]:
+        """Read the live jobs; the ids of those that were live, and whose ends are to be asked for."""
         await self.read_live(translate.LIVE_STATUSES)
+        pending = self._shared.division.to_look_up(self._page, self.found)
+        self._leave_taken()
+        return pending
+
+    async def read_ends(self, pending: Collection[str], *, since: float) -> bool:
+        """Find out how jobs ended; whether anything is new. `since` is from when on endings are looked for at the first
+        poll (Unix seconds)."""
         deadline = deadline_for_ends(self._part)
+        live = dict(self.found)
         await self._read_finished(since, deadline)
-        await self._look_up(self._shared.division.to_look_up(self._page, self._found), deadline)
-        # Another workspace's sweep went on meanwhile; from here to where the page is settled nothing is waited for.
-        for job_id in self._shared.book.taken(self._found.keys(), self._page.workspace_id):
-            del self._found[job_id]
+        await self._look_up([job_id for job_id in pending if job_id not in self.found], deadline)
+        self._leave_taken()
+        ended = self._page.ended
+        new = [job for job_id, job in self.found.items() if live.get(job_id) is not job]
+        return bool(pending) or any(job.job_id not in ended or ended[job.job_id][0] != job for job in new)
+
+    def _leave_taken(self) -> None:
+        """Leave out what another workspace's sweep has taken meanwhile; nothing is waited for before the page is
+        settled."""
+        for job_id in self._shared.book.taken(self.found.keys(), self._page.workspace_id):
+            del self.found[job_id]
             self._part.dropped("duplicate")
-        return self._found
 
     async def _read_finished(self, since: float, deadline: float) -> None:
         """The jobs that finished since the last list of them."""
@@ -120,7 +145,7 @@ class _WorkspaceSweep:
         finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
         rows = JobRows(self._shared, self._page)
         try:
-            listing = await self._list(finished, rows, deadline)
+            listing = await self._list(finished, rows, deadline, breaker=" finished")
         except RequestRefused as error:  # the time range may not be served: the ids of missing jobs are
             self._part.lacks(ends_of(self._part), error)
             return
@@ -136,11 +161,13 @@ class _WorkspaceSweep:
             rows = JobRows(self._shared, self._page, status)
             listing = await self._list({"Status": status, "StartTime": EVER}, rows, self._part.deadline)
             await self._take(listing, rows)
-        return self._found
+        return self.found
 
-    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float) -> Listing:
+    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float, *, breaker: str = "") -> Listing:
         query = {"WorkspaceId": self._page.workspace_id, **query}
-        return await self._shared.api.list_jobs(query, deadline=deadline, keep=rows.keep, decode=rows.decode)
+        return await self._shared.api.list_jobs(
+            query, deadline=deadline, keep=rows.keep, decode=rows.decode, breaker=breaker
+        )
 
     async def _take(self, listing: Listing, rows: JobRows, *, only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
@@ -158,7 +185,7 @@ class _WorkspaceSweep:
             if job.workspace_id != here or not (is_ours or book.owner(job.job_id) in (None, here)):
                 self._part.dropped("duplicate")  # another workspace's part shows it
                 continue
-            self._found[job.job_id] = job
+            self.found[job.job_id] = job
 
     async def _look_up(self, missing: list[str], deadline: float) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""

@@ -7,6 +7,7 @@ an end. A job that began and ended between two polls is therefore seen in the co
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Job
@@ -16,7 +17,7 @@ from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
 from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
+from trainfleet_exporter.providers.sweeps import ReadEnds, deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import mapping, text
 from trainfleet_exporter.slices import give_way
 
@@ -32,19 +33,34 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
 
     known: dict[str, KnownRows] = {}
 
-    async def read(part: Part) -> None:
+    async def read(part: Part) -> ReadEnds | None:
         page, rows = shared.book.workspace(part.key), known.setdefault(part.key, KnownRows(part.key))
         sweep = _WorkspaceSweep(shared, part, page, rows)
         now = time.time()
-        await sweep.read()
-        tasks = rows.tasks(sweep.found)
+        await sweep.read_live()
+        pending = shared.division.to_look_up(page, sweep.found)
+        await settle(sweep, now, pending)
+
+        async def read_ends() -> None:
+            now = time.time()
+            await sweep.read_ends(pending)
+            await settle(sweep, now)
+
+        return read_ends if pending else None
+
+    async def settle(sweep: _WorkspaceSweep, now: float, pending: Collection[str] = ()) -> None:
+        part, page, rows = sweep.part, sweep.page, sweep.rows
+        kept = {*sweep.found, *pending}
+        tasks = rows.tasks(kept)
         await give_way()
         sweep.give_way()
-        page.settle(sweep.found, now=now, began=began, retention=retention, unresolved=sweep.unresolved)
+        page.settle(
+            sweep.found, now=now, began=began, retention=retention, unresolved=sweep.unresolved, pending=pending
+        )
         shared.tasks[part.key] = tasks
         shared.book.changed()
         await give_way()
-        rows.keep_only(sweep.found)
+        rows.keep_only(kept)
         for workspace_id in known.keys() - shared.workspace_ids:
             del known[workspace_id]
         await give_way()
@@ -91,26 +107,24 @@ class _WorkspaceSweep:
 
     def __init__(self, shared: Shared, part: Part, page: WorkspaceJobs, rows: KnownRows) -> None:
         self._shared = shared
-        self._part = part
-        self._page = page
-        self._rows = rows
+        self.part = part
+        self.page = page
+        self.rows = rows
         self._unplaced: list[str] = []
         """The jobs whose rows do not say which workspace they are in."""
         self.found: dict[str, Job] = {}
         self.unresolved: list[str] = []
         """The jobs that are not live any more, and whose look-up failed."""
 
-    async def read(self) -> None:
-        """Every live job, and what became of those that were live at the last poll, as far as that can be read."""
-        await self.read_live()
-        missing = self._shared.division.to_look_up(self._page, self.found)
-        deadline = deadline_for_ends(self._part)
+    async def read_ends(self, missing: Sequence[str]) -> None:
+        """What became of jobs that are not live any more, as far as that can be read."""
+        deadline = deadline_for_ends(self.part)
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             try:
                 listing = await self._search("id", asked, deadline)
             except CloudError as error:
-                self._part.failed(ends_of(self._part), error)
+                self.part.failed(ends_of(self.part), error)
                 self.unresolved += asked
                 continue
             rows = {key: row for key, row in listing.rows.items() if key in asked}
@@ -118,17 +132,17 @@ class _WorkspaceSweep:
 
     async def read_live(self) -> None:
         """Every live job."""
-        await self._take(await self._search("phase", translate.LIVE_PHASES, self._part.deadline))
+        await self._take(await self._search("phase", translate.LIVE_PHASES, self.part.deadline))
 
-    async def _search(self, key: str, values: tuple[str, ...] | list[str], deadline: float) -> Listing:
+    async def _search(self, key: str, values: Sequence[str], deadline: float) -> Listing:
         filters = [(key, "in", values)]
-        return await self._shared.api.search_jobs(self._page.workspace_id, filters, deadline=deadline)
+        return await self._shared.api.search_jobs(self.page.workspace_id, filters, deadline=deadline)
 
     async def _take(self, listing: Listing) -> None:
-        self._part.dropped("malformed", listing.malformed)
-        here = self._page.workspace_id
+        self.part.dropped("malformed", listing.malformed)
+        here = self.page.workspace_id
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
-            job = self._rows.job(job_id, row)
+            job = self.rows.job(job_id, row)
             if job is not None:
                 workspace_id = text(mapping(row, "metadata"), "workspace_id")
                 if workspace_id in ("", here) and self._is_free(job_id):
@@ -136,18 +150,18 @@ class _WorkspaceSweep:
                     if not workspace_id:
                         self._unplaced.append(job_id)
                 else:
-                    self._part.dropped("duplicate")  # another workspace's part shows it
+                    self.part.dropped("duplicate")  # another workspace's part shows it
             if number % _AT_A_TIME == 0:
                 await give_way()
 
     def give_way(self) -> None:
         """Leave out what another workspace's sweep, which went on beside this one, has taken meanwhile."""
         unplaced = self.found.keys() & self._unplaced
-        for job_id in self._shared.book.taken(unplaced, self._page.workspace_id):
+        for job_id in self._shared.book.taken(unplaced, self.page.workspace_id):
             del self.found[job_id]
-            self._part.dropped("duplicate")
+            self.part.dropped("duplicate")
 
     def _is_free(self, job_id: str) -> bool:
-        if job_id in self._page.live and not self._page.expired:
+        if job_id in self.page.live and not self.page.expired:
             return True
-        return self._shared.book.owner(job_id) in (None, self._page.workspace_id)
+        return self._shared.book.owner(job_id) in (None, self.page.workspace_id)
