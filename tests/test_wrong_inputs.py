@@ -157,3 +157,11 @@ def test_a_misspelt_key_hides_no_other_fault(capsys: pytest.CaptureFixture[str])
         "providers[0].regoin",
         "providers[0].collectors.jobs_v1",
     ]
+
+
+@pytest.mark.parametrize("region", ["LTAI5tQnKxYz1234567890ab", "cn-ltai5tqnkxyz1234567890ab-b"])
+def test_no_suggestion_is_made_from_a_hidden_value(region: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _answer(Wrong("", "", config=PAI.replace("cn-hangzhou", region)), capsys)
+    assert "a text that is not shown" in said
+    assert "1234567890" not in said
+    assert "did you mean" not in said

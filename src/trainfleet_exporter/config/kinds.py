@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
 from trainfleet_exporter.config.plain import NOT_SHOWN
-from trainfleet_exporter.config.scalars import Surroundings, near_word, refuse, show, text_of
+from trainfleet_exporter.config.scalars import Surroundings, may_hint, near_word, refuse, show, text_of
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable
 from trainfleet_exporter.config.tree import Scalar, shape
 from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
@@ -72,9 +72,8 @@ def _kind(
         except ValueError as error:
             found = show(value, quantity=quantity)
             # A reason quotes as well.
-            reason = "no more is told" if found.startswith(NOT_SHOWN) else error
-            from_environment = isinstance(value, Scalar) and value.expansion.used
-            hint = "" if from_environment else meant(text)
+            reason = "the reason is not shown either" if found.startswith(NOT_SHOWN) else error
+            hint = meant(text) if may_hint(value, quantity=quantity) else ""
             refuse(rule, hint, **{**facts, "found": found, "reason": reason})
 
     return PlainValidator(validate)
@@ -100,7 +99,7 @@ def region(foreign: str, cloud: str, example: str) -> WrapValidator:
         if of_another.fullmatch(text):
             refuse(Rule.REGION_OF_ANOTHER, found=show(value), cloud=cloud, example=example)
         if zone := _ZONE.fullmatch(text):
-            hint = "" if isinstance(value, Scalar) and value.expansion.used else zone[1] or zone[2]
+            hint = (zone[1] or zone[2]) if may_hint(value) else ""
             refuse(Rule.ZONE, hint, found=show(value), example=example)
         return text
 

@@ -44,14 +44,20 @@ def refuse(rule: Wording, hint: str = "", /, **facts: object) -> NoReturn:
 
 def near_word(value: object, words: Iterable[str]) -> str:
     """The word that a found value probably means; empty if none is near, or a variable holds the value."""
-    text = value.expansion.text if isinstance(value, Scalar) and not value.expansion.used else value
-    if not isinstance(text, str):
+    text = value.expansion.text if isinstance(value, Scalar) else value
+    if not isinstance(text, str) or not may_hint(value):
         return ""
     given = text.casefold()
     by_case = {word.casefold(): word for word in words}
     containing = [word for word in by_case if len(given) >= _PART and given in word]
     near = containing if len(containing) == 1 else difflib.get_close_matches(given, by_case, n=1)
     return by_case[near[0]] if near else ""
+
+
+def may_hint(value: object, *, quantity: bool = False) -> bool:
+    """Whether a message may suggest a text that is made from this value: only if it shows the value itself."""
+    from_environment = isinstance(value, Scalar) and value.expansion.used
+    return not from_environment and not show(value, quantity=quantity).startswith(NOT_SHOWN)
 
 
 def show(value: object, *, quantity: bool = False) -> str:
