@@ -84,6 +84,10 @@ WRONG = (
         '"cn-shanghai", which is a region of Alibaba', "such as cn-north-4", "cn-north-4", "cn-shanghai", MODELARTS
     ),
     _config('"cn-north-4a", which is a zone', 'did you mean "cn-north-4"?', "cn-north-4", "cn-north-4a", MODELARTS),
+    _config('"cn-hangzou", which is no known region', 'did you mean "cn-hangzhou"?', "cn-hangzhou", "cn-hangzou"),
+    _config('found "cn-north4"', 'did you mean "cn-north-4"?', "cn-north-4", "cn-north4", MODELARTS),
+    _config('"us-west-1", which is a region of Alibaba', "such as cn-north-4", "cn-north-4", "us-west-1", MODELARTS),
+    _config('placeholder "your-region"', "allowed: your own value", "cn-hangzhou", "your-region"),
     _config(
         'project_id: found "cn-north-4"',
         "allowed: a project ID",

@@ -29,6 +29,7 @@ ENVIRON = {
     "EMPTY": "",
     "OTHER_REGION": "cn-north-4",
     "ZONE": "cn-north-4a",
+    "MISSPELT_REGION": "cn-hangzou",
     "YOURS": "YOUR_ACCOUNT",
     "SECRET_OF_TWO_LINES": "hunter2\nhunter2",
     "HOME": str(BAD / "files" / "home"),

@@ -339,3 +339,13 @@ def test_no_value_of_a_secret_is_ever_told(tmp_path_factory: pytest.TempPathFact
         provider = {"name": "a", "platform": "alibaba_pai", "region": "cn-x", "credentials": credentials}
         told = faults(folder, yaml.safe_dump({"providers": [provider]}))
         assert not any("hunter2" in line for line in told)
+
+
+@pytest.mark.parametrize("region", ["cn-suzhou", "cn-shanghai-finance-1", "us-southeast-2", "ap-southeast-9", "moon"])
+def test_new_and_private_regions_pass(tmp_path: Path, region: str) -> None:
+    assert load(tmp_path, MINIMAL.replace("cn-hangzhou", region)).providers[0].region == region
+
+
+def test_any_region_passes_with_endpoints(tmp_path: Path) -> None:
+    text = MINIMAL.replace("cn-hangzhou", "cn-hangzou") + "    endpoints: {dlc: https://pai.example}\n"
+    assert load(tmp_path, text).providers[0].region == "cn-hangzou"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainfleet_exporter.config.durations import format_duration
-from trainfleet_exporter.config.scalars import broken_reference, show
+from trainfleet_exporter.config.scalars import broken_reference, may_hint, near_region, show
 from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, unknown_key
 from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, show_path
@@ -36,6 +36,7 @@ class Draft:
 def check(draft: Draft) -> Iterator[Problem]:
     """Every fault between values that are sound by themselves."""
     yield from _names(draft.document)
+    yield from _misspelt_regions(draft)
     yield from _timeouts(draft)
     yield from _missing_collectors(draft)
     yield from _plain_http(draft)
@@ -86,6 +87,17 @@ def _names(document: Document) -> Iterator[Problem]:
         if text in first:
             yield Problem(loc, Rule.REPEATED_NAME.format(found=show(name), first=first[text]))
         first.setdefault(text, document.line(loc))
+
+
+def _misspelt_regions(draft: Draft) -> Iterator[Problem]:
+    for index, provider in draft.providers.items():
+        loc: Loc = ("providers", index, "region")
+        if not draft.sound(*loc) or provider.given_endpoints():
+            continue
+        if near := near_region(provider.region, provider.known_regions):
+            value = draft.document.find(loc)
+            hint = near if may_hint(value) else ""
+            yield Problem(loc, Rule.MISSPELT_REGION.hinted(hint, found=show(value)))
 
 
 def _timeouts(draft: Draft) -> Iterator[Problem]:

@@ -91,11 +91,13 @@ def _matching(pattern: str) -> Callable[[str], str]:
 
 
 def region(foreign: str, cloud: str, example: str) -> WrapValidator:
-    """Beside `Region`: refuses a zone, and regions that only another cloud has, which `foreign` matches."""
+    """Goes with `Region`: refuses a zone, and regions that only another cloud has, which `foreign` matches."""
     of_another = re.compile(foreign)
 
     def validate(value: object, handler: ValidatorFunctionWrapHandler) -> str:
         text: str = handler(value)
+        if placeholder := re.fullmatch("your-region(-id)?", text):
+            refuse(Rule.PLACEHOLDER, found=placeholder[0])
         if of_another.fullmatch(text):
             refuse(Rule.REGION_OF_ANOTHER, found=show(value), cloud=cloud, example=example)
         if zone := _ZONE.fullmatch(text):
@@ -107,7 +109,9 @@ def region(foreign: str, cloud: str, example: str) -> WrapValidator:
 
 
 def _lower_case(text: str) -> str:
-    return text.lower() if re.fullmatch(_REGION, text.lower()) else ""
+    meant = text.lower().replace("_", "-")
+    # Every region's name has a hyphen: one without it would be suggested in vain.
+    return meant if "-" in meant and re.fullmatch(_REGION, meant) else ""
 
 
 def _project_id(text: str) -> str:

@@ -21,6 +21,9 @@ from trainfleet_exporter.config.wording import Rule, Wording
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _PART = 3  # letters of a word that may stand for all of it, such as "pai"
+_FORM = re.compile("[0-9]+|north|south|east|west|central")
+"""What the names of new regions are made of: `cn-north-12` is none of `cn-north-1` misspelt."""
+_MISSPELT = 0.9  # of difflib: one letter or two of a region's name
 _SHOWN = 80  # characters of a found text
 
 
@@ -52,6 +55,16 @@ def near_word(value: object, words: Iterable[str]) -> str:
     containing = [word for word in by_case if len(given) >= _PART and given in word]
     near = containing if len(containing) == 1 else difflib.get_close_matches(given, by_case, n=1)
     return by_case[near[0]] if near else ""
+
+
+def near_region(region: str, known: Iterable[str]) -> str:
+    """The known region of which this one is a misspelling; empty for any other, which may be a new or private one."""
+    known = tuple(known)
+    if _FORM.sub("*", region) in {_FORM.sub("*", word) for word in known}:
+        return ""
+    near = [word for word in known if word.partition("-")[2] == region]
+    near = near or difflib.get_close_matches(region, known, n=1, cutoff=_MISSPELT)
+    return near[0] if near else ""
 
 
 def may_hint(value: object, *, quantity: bool = False) -> bool:

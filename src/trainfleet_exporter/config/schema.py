@@ -197,6 +197,9 @@ class ProviderConfig(Section):
 
     apis: ClassVar[tuple[str, ...]] = ()
     """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
+    known_regions: ClassVar[tuple[str, ...]] = ()
+    """The regions that the cloud's documentation lists: near misses of them are refused, other unknown regions are not.
+    """
     splits_workspaces: ClassVar[bool] = False
     """Whether the platform's providers can divide a workspace job by job: `sharding.split_workspaces_above` is refused
     for all others."""

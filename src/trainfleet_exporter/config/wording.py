@@ -79,6 +79,10 @@ class Rule(Wording):
         "found {found}, which is a region of {cloud}; allowed: a region of this cloud, such as {example}"
     )
     ZONE = "found {found}, which is a zone; allowed: a region, such as {example}"
+    MISSPELT_REGION = (
+        "found {found}, which is no known region; allowed: a region of this cloud, "
+        "or endpoints for one that is not public"
+    )
     FLAG = "found {found}; allowed: true or false"
     COUNT_FROM_0 = "found {found}; allowed: a whole number, 0 or more"
     COUNT_FROM_1 = "found {found}; allowed: a whole number, 1 or more"

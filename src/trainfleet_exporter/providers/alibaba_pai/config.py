@@ -21,9 +21,17 @@ _HOSTS = {
     "sts": "sts.{}.aliyuncs.com",
 }
 _REGION = region(
-    r"(cn-(north|south|east|west)(east|west)?|(af|la)-(north|south)|sa-brazil|tr-west)-[0-9]+",
+    r"((cn-(north|south|east|west)(east|west)?|(af|la)-(north|south)|sa-brazil|tr-west|na-mexico|my-kualalumpur"
+    r"|ru-northwest)-[0-9]+)|eu-west-(0|101)",
     "Huawei Cloud",
     "cn-hangzhou",
+)
+_REGIONS = (
+    *("cn-hangzhou", "cn-shanghai", "cn-beijing", "cn-shenzhen", "cn-zhangjiakou", "cn-wulanchabu", "cn-hongkong"),
+    *("cn-guangzhou", "cn-chengdu", "cn-qingdao", "cn-huhehaote", "cn-heyuan", "cn-nanjing", "cn-fuzhou"),
+    *(f"ap-southeast-{number}" for number in (1, 2, 3, 5, 6, 7)),
+    *("ap-northeast-1", "ap-northeast-2", "ap-south-1", "us-west-1", "us-east-1", "us-southeast-1", "na-south-1"),
+    *("eu-central-1", "eu-west-1", "me-east-1", "me-central-1"),
 )
 _METADATA = "http://100.100.100.200"
 
@@ -109,6 +117,7 @@ class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
+    known_regions = _REGIONS
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]

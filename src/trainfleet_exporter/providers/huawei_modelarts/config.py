@@ -27,10 +27,19 @@ _HOSTS = {
     "aom": "aom.{}.myhuaweicloud.com",
 }
 _REGION = region(
-    "cn-(beijing|chengdu|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen|wulanchabu"
-    "|zhangjiakou)(-.+)?",
+    "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
+    "|wulanchabu|zhangjiakou)(-.+)?|us-(west|east|southeast)-1|na-south-1|ap-northeast-[12]|ap-south-1|eu-central-1"
+    "|eu-west-1|me-central-1",
     "Alibaba Cloud",
     "cn-north-4",
+)
+_REGIONS = (
+    *(f"cn-north-{number}" for number in (1, 2, 4, 9, 11, 12)),
+    *(f"cn-east-{number}" for number in (2, 3, 4, 5)),
+    *("cn-south-1", "cn-south-2", "cn-south-4", "cn-southwest-2", "cn-southwest-3"),
+    *(f"ap-southeast-{number}" for number in (1, 2, 3, 4, 5)),
+    *("af-south-1", "af-north-1", "la-south-2", "la-north-2", "na-mexico-1", "sa-brazil-1", "tr-west-1", "me-east-1"),
+    *("my-kualalumpur-1", "ru-northwest-2", "eu-west-0", "eu-west-101"),
 )
 _FIXED = {"metadata": "http://169.254.169.254"}
 """The same on every cloud server, and reached within it only."""
@@ -89,6 +98,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
     """One project of Huawei Cloud ModelArts."""
 
     apis = ("modelarts", "iam", "aom")
+    known_regions = _REGIONS
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]
