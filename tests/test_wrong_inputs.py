@@ -96,6 +96,13 @@ WRONG = (
         MODELARTS,
     ),
     _config("poll_interval: found 60", 'did you mean "60s"?', "providers", "global: {poll_interval: 60}\nproviders"),
+    _config("job_window: found 30", 'did you mean "30d"?', "    cred", "    job_window: 30\n    cred"),
+    _config(
+        'poll_interval: found "1.5 min"',
+        'did you mean "1m30s"?',
+        "providers",
+        "global: {poll_interval: 1.5 min}\nproviders",
+    ),
     _config("region: required, but missing", "such as cn-hangzhou", "    region: cn-hangzhou\n", ""),
     _config(
         'found "https://pai.example/v1"',

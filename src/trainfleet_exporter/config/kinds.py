@@ -40,6 +40,10 @@ _REGION = "[a-z][a-z0-9-]{0,61}[a-z0-9]"
 _ZONE = re.compile("(?:([a-z]+-.+)-|([a-z]+-.+-[0-9]+))[a-z]")
 """`cn-hangzhou-b` and `cn-north-4a`: a region and a single letter."""
 
+_NUMBER_AND_UNIT = re.compile(
+    "([0-9]{1,8})(?:(\\.[0-9]{1,3}))? ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)?", re.ASCII
+)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretFile:
@@ -168,9 +172,24 @@ def _above_zero(text: str) -> float:
     return seconds
 
 
-def _seconds(text: str) -> str:
-    """A bare number was probably meant as seconds."""
-    return f"{text}s" if re.fullmatch("[1-9][0-9]{0,7}", text, re.ASCII) else ""
+def _duration_meant(unit: str) -> Callable[[str], str]:
+    """Find what a badly written duration means. A bare number has this unit; an empty one allows none."""
+
+    def meant(text: str) -> str:
+        match = _NUMBER_AND_UNIT.fullmatch(text.lower())
+        if not match or not (short := (match[3] or unit)[:1]):
+            return ""
+        try:
+            plain = parse_duration(f"{match[1]}{short}")
+            # Tenths of a unit in the next smaller ones.
+            seconds = plain + parse_duration(f"1{short}") * float(f"0{match[2] or ''}")
+            if seconds == plain:
+                return f"{match[1]}{short}" if plain else ""
+            return format_duration(seconds)
+        except ValueError:
+            return ""
+
+    return meant
 
 
 def _regex(text: str) -> str:
@@ -277,12 +296,20 @@ CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int, 
 Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float, quantity=True)]
 
 Duration: TypeAlias = Annotated[
-    float, _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_seconds), PlainSerializer(_show_seconds)
+    float,
+    _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_duration_meant("s")),
+    PlainSerializer(_show_seconds),
 ]
 """Seconds above 0."""
+LongDuration: TypeAlias = Annotated[
+    float,
+    _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_duration_meant("d")),
+    PlainSerializer(_show_seconds),
+]
+"""Seconds above 0, usually days."""
 DurationOrZero: TypeAlias = Annotated[
     float,
-    _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True, meant=_seconds),
+    _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True, meant=_duration_meant("")),
     PlainSerializer(_show_seconds),
 ]
 

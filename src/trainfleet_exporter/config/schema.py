@@ -17,6 +17,7 @@ from trainfleet_exporter.config.kinds import (
     DurationOrZero,
     Flag,
     Glob,
+    LongDuration,
     MonthlyCalls,
     Name,
     Proxy,
@@ -219,7 +220,7 @@ class ProviderConfig(Section):
     """The workspaces that are polled: all that the credentials can see, or those with these ids."""
     jobs: JobsScope = JobsScope()
     """Which jobs have series of their own. Counts are taken before this."""
-    job_window: Duration = 2592000.0
+    job_window: LongDuration = 2592000.0
     """Finished jobs are counted in `trainfleet_jobs` if they were created within it."""
     limits: Limits = Limits()
     """How much may be asked of the cloud."""
