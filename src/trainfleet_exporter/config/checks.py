@@ -168,9 +168,11 @@ def _repeated_items(draft: Draft) -> Iterator[Problem]:
 
 def _monthly_calls(draft: Draft) -> Iterator[Problem]:
     for index, provider in draft.providers.items():
-        for api in provider.limits.monthly_calls:
+        loc: Loc = ("providers", index, "limits", "monthly_calls")
+        calls = draft.document.find(loc)  # not what validation left of it: a key may be wrong and its value as well
+        for api in calls if isinstance(calls, Table) and type(provider) is not ProviderConfig else ():
             if api not in provider.apis:
-                yield Problem(("providers", index, "limits", "monthly_calls", api), unknown_key(api, provider.apis))
+                yield Problem((*loc, api), unknown_key(api, provider.apis))
 
 
 def _undivided_workspaces(draft: Draft) -> Iterator[Problem]:

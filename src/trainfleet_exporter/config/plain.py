@@ -18,7 +18,9 @@ _PIECE = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VOWEL = re.compile("[aeiouyAEIOUY]")
 _WORDS_AT_LEAST = 0.7
 _OF_PASSWORDS = re.compile(r"[!#%&;~`]")
-_QUANTITY = re.compile(r"[-+]?[0-9.,_]{0,12} ?(?:[a-z]{0,10}|[A-Z]{0,6})(?:[0-9]{1,6}[a-z]{1,3}){0,4}")
+_QUANTITY = re.compile(
+    r"[-+]?[0-9.,_]{0,12} ?(?:[a-z]{0,10}|[A-Z]{0,6})(?:[0-9]{1,6}[a-z]{1,3}){0,4}|[0-9]{1,9}[eE][0-9]{1,2}"
+)
 
 
 def is_plain(text: str) -> bool:
