@@ -110,6 +110,15 @@ WRONG = (
         "    cred",
         "    endpoints: {dlc: https://pai.example/v1}\n    cred",
     ),
+    _config(
+        "found a $ and a name without braces",
+        "allowed: ${NAME}",
+        "access_key_secret: hunter2",
+        "access_key_secret: $KEY",
+    ),
+    _config("config.yaml:4: found what is not YAML", "a colon and a space after it", "region: cn", "region:cn"),
+    _config("config.yaml:5: found what is not YAML", "quote is closed", "hunter2}", '"hunter2}'),
+    _config("config.yaml:4: found a tab", "allowed: spaces", "region: cn", "region: \tcn"),
     _config("the key again", "each key once", "    cred", "    region: cn-beijing\n    cred"),
     Wrong("credentials: required, but missing", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
 )

@@ -349,3 +349,9 @@ def test_new_and_private_regions_pass(tmp_path: Path, region: str) -> None:
 def test_any_region_passes_with_endpoints(tmp_path: Path) -> None:
     text = MINIMAL.replace("cn-hangzhou", "cn-hangzou") + "    endpoints: {dlc: https://pai.example}\n"
     assert load(tmp_path, text).providers[0].region == "cn-hangzou"
+
+
+def test_a_doubled_dollar_before_a_name_is_a_dollar(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL.replace("name: pai", "name: $$NAME"))
+    assert config.providers[0].name == "$NAME"
+    assert "name: $$NAME" in redacted(config)

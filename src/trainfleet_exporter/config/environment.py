@@ -13,6 +13,9 @@ _TOKENS = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\$
 REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 """A well-formed reference."""
 
+BARE_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
+"""A whole text that some shells and tools would take for a reference."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Expansion:

@@ -119,10 +119,11 @@ def _lower_case(text: str) -> str:
 
 
 def _project_id(text: str) -> str:
-    # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits; a
-    # project's name begins with its region.
-    cut = re.fullmatch("[0-9a-f]{20,}", text) and len(text) != 32
-    if cut or re.fullmatch("[a-z]{2}-[a-z]+-[0-9]+.*", text) or not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
+    # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits: with
+    # more or less of them, or with hyphens in between, it is none. A project's name begins with its region.
+    hexadecimal = re.fullmatch("[0-9A-Fa-f-]+", text) and not re.fullmatch("[0-9A-Fa-f]{32}", text)
+    named = re.fullmatch("[a-z]{2}-[a-z]+-[0-9]+.*|[^0-9]*", text)
+    if hexadecimal or named or not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
         raise ValueError("no project ID")
     return text
 

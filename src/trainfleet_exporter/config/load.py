@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
+from trainfleet_exporter.config.environment import BARE_VARIABLE
 from trainfleet_exporter.config.parse import read_document
 from trainfleet_exporter.config.scalars import Surroundings, broken_reference, near_word, show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
@@ -106,7 +107,7 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_escaped(item) for item in value]
-    doubled = isinstance(value, str) and ("${" in value or "$$" in value)
+    doubled = isinstance(value, str) and ("${" in value or "$$" in value or BARE_VARIABLE.fullmatch(value))
     return value.replace("$", "$$") if doubled else value
 
 

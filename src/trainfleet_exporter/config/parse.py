@@ -21,6 +21,18 @@ _SCALAR_TAGS = frozenset(_STANDARD + tag for tag in ("str", "int", "float", "boo
 _MERGE_TAG = _STANDARD + "merge"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_ANY_FIX = "YAML 1.1"
+_FIXES = {
+    "while scanning a quoted scalar": (True, "a text whose quote is closed on its line"),
+    "while scanning a simple key": (True, "a key with a colon and a space after it"),
+    "while parsing a flow mapping": (True, "a closing }, and a comma between two keys"),
+    "while parsing a flow sequence": (True, "a closing ], and a comma between two items"),
+    "while parsing a block mapping": (False, "keys that are aligned with each other"),
+    "while parsing a block collection": (False, "items that are aligned with each other"),
+    "mapping values are not allowed here": (False, "aligned keys, and quotes around a text that holds a colon"),
+}
+"""By what the parser did, or by its problem: whether the line to fix is where that began, and what is allowed."""
+
 
 class _Builder:
     """Turns PyYAML's nodes into ours. A node that several aliases name is built once."""
@@ -130,9 +142,13 @@ def read_document(path: Path, environ: Mapping[str, str], *, keys: str) -> Docum
         node = _parse(text)
         root = None if node is None else builder.build(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
         rule = _syntax_rule(error, text)
-        raise refuse(rule, mark.line + 1 if mark else None, problem=error.problem or error.context) from None
+        begins, fix = _FIXES.get(error.context or error.problem or "", (False, _ANY_FIX))
+        # The problem of what has no end is found at the end of the file, or on the line below.
+        first, last = error.context_mark, error.problem_mark
+        mark = first if first and (last is None or (begins and rule is Rule.SYNTAX)) else last
+        problem = error.problem or error.context
+        raise refuse(rule, mark.line + 1 if mark else None, problem=problem, fix=fix) from None
     except yaml.reader.ReaderError as error:
         raise refuse(Rule.CONTROL_CHARACTER, text.count("\n", 0, error.position) + 1) from None
     except RecursionError:

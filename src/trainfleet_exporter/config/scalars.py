@@ -13,7 +13,7 @@ from typing import NoReturn
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from trainfleet_exporter.config.environment import REFERENCE
+from trainfleet_exporter.config.environment import BARE_VARIABLE, REFERENCE
 from trainfleet_exporter.config.plain import NOT_SHOWN, is_like_quantity, is_plain
 from trainfleet_exporter.config.secrets import hide_userinfo
 from trainfleet_exporter.config.tree import Scalar, shape
@@ -106,6 +106,8 @@ def text_of(value: object, rule: Wording, **facts: object) -> str:
 
 def broken_reference(value: Scalar) -> str:
     """What is wrong with the `${NAME}` of a scalar; empty if nothing is."""
+    if BARE_VARIABLE.fullmatch(value.expansion.written):
+        return Rule.VARIABLE_WITHOUT_BRACES.format()
     if value.expansion.malformed:
         return Rule.MALFORMED_VARIABLE.format()
     # Who writes ${the secret itself} must not find it in a log.

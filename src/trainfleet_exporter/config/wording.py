@@ -36,8 +36,8 @@ class Rule(Wording):
     UNREADABLE_FILE = "found a file that cannot be read ({reason}); allowed: a readable YAML file"
     NOT_UTF8 = "found a byte that is not UTF-8; allowed: a YAML file in UTF-8"
     CONTROL_CHARACTER = "found a control character; allowed: printable characters"
-    TAB = "found a tab where a token must begin; allowed: spaces"
-    SYNTAX = "found what is not YAML: {problem}; allowed: YAML 1.1"
+    TAB = "found a tab; allowed: spaces"
+    SYNTAX = "found what is not YAML: {problem}; allowed: {fix}"
     BARE_VARIABLE = "found a ${{ without quotes between {{ }} or [ ]; allowed: quotes around the text"
     SECOND_DOCUMENT = "found a second YAML document; allowed: one"
     UNDEFINED_ALIAS = (
@@ -65,6 +65,9 @@ class Rule(Wording):
     MALFORMED_VARIABLE = (
         "found a ${{ that no variable name and }} follow; allowed: ${{NAME}} of letters, digits and _, "
         "or $$ for a dollar"
+    )
+    VARIABLE_WITHOUT_BRACES = (
+        "found a $ and a name without braces; allowed: ${{NAME}}, or $$NAME for a text with a dollar"
     )
     TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
     FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file that holds one line"

@@ -215,7 +215,7 @@ def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
 def _literal(node: Node) -> Node:
     """The tree with its texts as they are written: `${NAME}` means nothing in this file."""
     if isinstance(node, Scalar):
-        return Scalar(node.line, Expansion(node.expansion.written, written=node.expansion.written))
+        return Scalar(node.line, Expansion(node.expansion.written))
     if isinstance(node, Row):
         row = Row()
         row.extend(map(_literal, node))
