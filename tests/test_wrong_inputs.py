@@ -74,6 +74,7 @@ WRONG = (
     _config('unknown key "platfrom"', 'did you mean "platform"?', "platform:", "platfrom:"),
     _config('unknown key "regoin"', 'did you mean "region"?', "region: cn-hangzhou", "regoin: cn-hangzhou-b"),
     _config('found "alibaba"', 'did you mean "alibaba_pai"?', "alibaba_pai", "alibaba"),
+    _config('found "aliyun"', 'did you mean "alibaba_pai"?', "alibaba_pai", "aliyun"),
     _config('unknown key "accessKeyId"', 'did you mean "access_key_id"?', "access_key_id", "accessKeyId"),
     _config('unknown key "secret_key"', 'did you mean "access_key_secret"?', "access_key_secret", "secret_key"),
     _config('unknown key "access_key_id"', 'did you mean "access_key"?', "access_key:", "access_key_id:", MODELARTS),

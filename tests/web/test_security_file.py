@@ -98,6 +98,8 @@ def test_a_file_that_says_nothing_is_good(folder: Path, text: str) -> None:
 def test_a_dollar_stands_for_itself(folder: Path) -> None:
     config = _good(folder, "http_server_config: {headers: {Content-Security-Policy: '$$ ${HOME}'}}\n")
     assert config.headers == {"Content-Security-Policy": "$$ ${HOME}"}
+    config = _good(folder, "http_server_config: {headers: {Content-Security-Policy: $HOME}}\n")
+    assert config.headers == {"Content-Security-Policy": "$HOME"}
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,9 @@ def _undivided_workspaces(draft: Draft) -> Iterator[Problem]:
         loc: Loc = ("providers", index, "sharding", "split_workspaces_above")
         above = provider.sharding.split_workspaces_above
         # Of a platform that nobody knows it is not known either.
-        if above is None or provider.splits_workspaces or type(provider) is ProviderConfig or not draft.sound(*loc):
+        if above is None or provider.splits_workspaces or type(provider) is ProviderConfig:
+            continue
+        if not draft.sound(*loc) or not draft.sound("providers", index, "platform"):
             continue
         found = {"found": str(above), "platform": show(provider.platform)}
         yield Problem(loc, Rule.UNDIVIDED_WORKSPACES.format(**found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ import yaml
 from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
 from trainfleet_exporter.config.environment import BARE_VARIABLE
 from trainfleet_exporter.config.parse import read_document
-from trainfleet_exporter.config.scalars import Surroundings, broken_reference, near_word, show
+from trainfleet_exporter.config.scalars import Surroundings, broken_reference, may_hint, near_word, show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
-from trainfleet_exporter.config.translate import Problem, meant_key, unknown_key, validate
+from trainfleet_exporter.config.translate import Problem, meant_key, model_at, unknown_key, validate
 from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape, show_path
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import ConfigError, Fault
@@ -56,7 +57,9 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
                 fault = document.fault((*at, wanted), unknown_key(key, keys))
                 misspelt.append(replace(fault, path=show_path((*at, key))))
             provider = validate(model or ProviderConfig, _common(node) if model is None else node, at, surroundings)
-            problems += [problem for problem in provider.problems if model or problem.loc != (*at, "platform")]
+            problems += [
+                problem for problem in provider.problems if not platform_problems or problem.loc != (*at, "platform")
+            ]
             if provider.section is not None:
                 providers[index] = provider.section
 
@@ -163,12 +166,30 @@ def _platform(
     elif isinstance(value, Scalar):
         return None, [Problem((*at, "platform"), broken_reference(value))]
     words = ", ".join(sorted(platforms))
+    guessed = _guess(node, platforms)
     if value is None:
-        return None, [Problem((*at, "platform"), Rule.CHOICE.missing(choices=words))]
+        return platforms.get(guessed), [Problem((*at, "platform"), Rule.CHOICE.missing(choices=words))]
     rule = Rule.PLATFORM if isinstance(value, Scalar) else Rule.CHOICE
-    near = near_word(value, platforms)
+    names = {name: platform for platform, model in platforms.items() for name in model.other_platform_names}
+    called = re.sub("[^a-z]", "", value.expansion.text.lower()) if isinstance(value, Scalar) and may_hint(value) else ""
+    near = names.get(called) or near_word(value, platforms)
     message = rule.hinted(near, found=show(value), platforms=words, choices=words)
-    return platforms.get(near), [Problem((*at, "platform"), message)]
+    return platforms.get(near or guessed), [Problem((*at, "platform"), message)]
+
+
+def _guess(node: Node, platforms: Mapping[str, type[ProviderConfig]]) -> str:
+    """The only platform that has this region, or most of these keys of credentials; empty if none or several do."""
+    region = node.get("region") if isinstance(node, Table) else None
+    credentials = node.get("credentials") if isinstance(node, Table) else None
+    given = set(credentials) if isinstance(credentials, Table) else set()
+    points: dict[str, int] = {}
+    for platform, model in platforms.items():
+        keys = model_at(model, ("credentials",)).allowed_keys() if "credentials" in model.model_fields else ()
+        in_region = isinstance(region, Scalar) and region.expansion.text in model.known_regions
+        points[platform] = 2 * len(given.intersection(keys)) + in_region
+    best = max(points.values(), default=0)
+    found = [platform for platform in points if points[platform] == best]
+    return found[0] if best and len(found) == 1 else ""
 
 
 def _common(node: Node) -> Node:

@@ -198,6 +198,8 @@ class ProviderConfig(Section):
 
     apis: ClassVar[tuple[str, ...]] = ()
     """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
+    other_platform_names: ClassVar[tuple[str, ...]] = ()
+    """What people call the platform, in letters of lower case alone: `platform` suggests its right name for them."""
     known_regions: ClassVar[tuple[str, ...]] = ()
     """The regions that the cloud's documentation lists: near misses of them are refused, other unknown regions are not.
     """

@@ -93,7 +93,7 @@ def _problems(model: type[Section], node: Node, details: Sequence[ErrorDetails])
     for detail in details:
         if detail["type"] == "extra_forbidden":
             *at, key = detail["loc"]
-            section = _model_at(model, tuple(at))
+            section = model_at(model, tuple(at))
             hint = meant_key(str(key), section.allowed_keys(), section.other_names)
             meant |= {(*at, hint), (*at, hint.removesuffix("_file"))}
     for detail in details:
@@ -107,25 +107,25 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
         return str(detail["ctx"]["message"])
     key = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
-        section = _model_at(model, loc[:-1])
+        section = model_at(model, loc[:-1])
         return unknown_key(
             key, section.allowed_keys(), section.other_names, has_value=detail["input"] not in (None, {}, [])
         )
     if kind == "missing":
-        field = _model_at(model, loc[:-1]).model_fields[key]
+        field = model_at(model, loc[:-1]).model_fields[key]
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             return Rule.SECTION.missing(keys=", ".join(field.annotation.allowed_keys()))
         rules = [item for item in field.metadata if isinstance(item, Wording)]
         return rules[0].missing(key=key)
     if kind in {"model_type", "model_attributes_type"}:
-        keys = ", ".join(_model_at(model, loc).allowed_keys())
+        keys = ", ".join(model_at(model, loc).allowed_keys())
         return Rule.SECTION.format(found=shape(detail["input"]), keys=keys)
     # Every leaf is a kind of ours, so that nothing else of pydantic's can come here.
     assert kind == "tuple_type", f"no wording for {kind}"
     return Rule.LIST.format(found=shape(detail["input"]))
 
 
-def _model_at(model: type[Section], loc: Loc) -> type[Section]:
+def model_at(model: type[Section], loc: Loc) -> type[Section]:
     """The model of the section at `loc`."""
     for step in loc:
         annotation = model.model_fields[str(step)].annotation

@@ -117,6 +117,7 @@ class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
+    other_platform_names = ("aliyun", "alicloud", "alibaba", "alibabacloud", "pai", "dlc")
     known_regions = _REGIONS
     splits_workspaces = True
 

@@ -98,6 +98,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
     """One project of Huawei Cloud ModelArts."""
 
     apis = ("modelarts", "iam", "aom")
+    other_platform_names = ("huawei", "hwcloud", "huaweicloud", "modelarts")
     known_regions = _REGIONS
     splits_workspaces = True
 
