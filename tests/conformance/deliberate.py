@@ -292,8 +292,10 @@ MISTAKES = (
     Mistake(
         "a refusal about a job that ended takes live jobs along",
         "provider.py",
-        "                part.failed(ends_of(part), error)\n",
-        "                raise error\n",
+        "        await self._show_jobs(part, found, now, pending=",
+        "        for job_id in self._knowledge.book.workspace(part.key).missing(found):\n"
+        "            await self._api.get_job(job_id, part.deadline)\n"
+        "        await self._show_jobs(part, found, now, pending=",
         _LIVE,
         "is shown as nothing",
     ),
