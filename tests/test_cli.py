@@ -95,8 +95,10 @@ def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("address", ["10.1.2.3:80", "0.0.0.0:0", "nonsense", "127.0.0.1:x"])
 def test_the_simulator_stays_on_loopback(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", f"--listen={address}"]) == 1
-    assert "a loopback address and a port" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", f"--listen={address}"])
+    assert ended.value.code == 2
+    assert f'--listen: found "{address}"; allowed: a loopback address and a port' in capsys.readouterr().err
 
 
 def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +196,21 @@ def test_a_taken_port_of_the_demo_names_make(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().err
     assert f"cannot listen on {address}: Address already in use" in said
     assert said.endswith("choose another --web.listen-address (with make: make demo ADDRESS=127.0.0.1:10076)\n")
+
+
+def test_the_taken_port_is_not_suggested(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr("trainfleet_exporter.demo._OTHERS", (address, "127.0.0.1:10077"))
+        assert main(["demo", f"--web.listen-address={address}"]) == 1
+    assert capsys.readouterr().err.endswith("(with make: make demo ADDRESS=127.0.0.1:10077)\n")
+
+
+@pytest.mark.parametrize(("command", "level"), [("demo", "warn"), ("diagnose", "error"), ("once", "info")])
+def test_help_names_the_log_level_in_use(command: str, level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"default: {level}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,21 @@ def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert "hunter2" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("foo", 'found "foo"; allowed: http:// or https://'),
+        ("me:hunter2@foo", "found a text that is not shown, for it may hold a password; allowed: http:// or https://"),
+    ],
+)
+def test_a_bad_url_is_named(url: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        healthcheck.main([f"--url={url}"])
+    printed = capsys.readouterr().err
+    assert f"--url: {said}" in printed
+    assert "hunter2" not in printed
+
+
 def test_files_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with _answering(b"") as (port, _):
         code, said = _check(capsys, f"--url=https://127.0.0.1:{port}/", "--tls.ca-file=/nowhere")

@@ -59,12 +59,27 @@ WRONG = (
     Wrong('unexpected argument "demo"', "one command at a time", "once demo"),
     Wrong('unknown flag "--confg.file"', 'did you mean "--config.file"?', "--confg.file=config.yaml"),
     Wrong('unknown flag "-config.file"', 'did you mean "--config.file"?', "-config.file config.yaml"),
-    Wrong('unknown flag "--web.listen-address"', "Flags: --config.file, ", "once --web.listen-address=:10075"),
+    Wrong(
+        'unknown flag "--web.listen-address", which is a flag of',
+        "Flags: --config.file, ",
+        "once --web.listen-address=:10075",
+    ),
+    Wrong('unknown flag "--json", which is a flag of diagnose', "Flags: --config.check, ", "--json"),
+    Wrong(
+        'unknown flag "--config.file", which is a flag of the exporter, backfill, ', "Flags: ", "demo --config.file=x"
+    ),
+    Wrong('unknown flag "-v"', 'did you mean "--version"?', "-v"),
+    Wrong('unknown command "DEMO"', 'did you mean "demo"?', "DEMO"),
+    Wrong("required, but missing", "--config.file", "''"),
     Wrong("required, but missing", "--config.file", "once"),
     Wrong("--config.file: ", "a value is required, but missing", "--config.file --config.check"),
     Wrong('--log.level: found "loud"', "allowed: debug, info, warn, error", "demo --log.level loud"),
     Wrong("--web.enable-lifecycle", "write the flag alone", "--config.file=config.yaml --web.enable-lifecycle=true"),
     Wrong('--web.listen-address: found "10075"', 'did you mean ":10075"?', "demo --web.listen-address=10075"),
+    Wrong('found "localhost"', 'did you mean "localhost:10075"?', "demo --web.listen-address=localhost"),
+    Wrong('found "70000"', "allowed: HOST:PORT", "demo --web.listen-address=70000"),
+    Wrong('--log.level: found "DEBUG"', 'did you mean "debug"?', "demo --log.level=DEBUG"),
+    Wrong('--listen: found "abc"', "allowed: a loopback address and a port", "simulate --listen=abc"),
     Wrong(
         "--total-shards=2",
         "--shard=N is required, but missing; allowed: 0 to 1",

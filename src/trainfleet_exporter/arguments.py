@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import trainfleet_exporter
@@ -77,13 +77,25 @@ class Parser(argparse.ArgumentParser):
             exit_on_error=False,
         )
 
-    def read(self, arguments: Arguments) -> argparse.Namespace:
-        """The values of the flags. Ends the process with exit code 2 if something is wrong."""
+    def read(
+        self, arguments: Arguments, commands: Mapping[str, Callable[[], Parser]] | None = None
+    ) -> argparse.Namespace:
+        """The values of the flags. Ends the process with exit code 2 if something is wrong.
+
+        With the parsers of all `commands`, the message about an unknown flag names the commands that have it.
+        """
         for flag in arguments.flags:
             name = flag.partition("=")[0]
             if name not in self._option_string_actions:
                 known = ", ".join(sorted(known for known in self._option_string_actions if known.startswith("--")))
-                self._refuse(f'unknown flag "{_shown(name)}"', near(name, self._option_string_actions), known)
+                owners = [
+                    command or "the exporter"
+                    for command, parse in (commands or {}).items()
+                    if name in parse()._option_string_actions
+                ]
+                whose = f", which is a flag of {', '.join(owners)}" if owners else ""
+                hint = "" if owners else near(name, self._option_string_actions)
+                self._refuse(f'unknown flag "{_shown(name)}"{whose}', hint, known)
         if arguments.more:
             self._refuse(f'unexpected argument "{_shown(arguments.more[0])}": one command at a time', "")
         try:
@@ -115,6 +127,11 @@ def near(word: str, allowed: Collection[str]) -> str:
     """The allowed word that looks most like this one; empty if none does."""
     import difflib  # noqa: PLC0415 - only errors need it
 
+    word = word.lower()
+    if word.startswith("-"):
+        begun = [flag for flag in allowed if flag.startswith(f"--{word.lstrip('-')}")]
+        if len(begun) == 1:
+            return begun[0]
     # Go's flags take one hyphen as well as two.
     found = difflib.get_close_matches(f"--{word.lstrip('-')}" if word.startswith("-") else word, allowed, n=1)
     found = found or difflib.get_close_matches(f"--{word}", allowed, n=1)
@@ -126,7 +143,8 @@ def one_of(words: Sequence[str]) -> Callable[[str], str]:
 
     def read(value: str) -> str:
         if value not in words:
-            raise argparse.ArgumentTypeError(f"{found(value)}; allowed: {', '.join(words)}")
+            hint = f'did you mean "{value.lower()}"? ' if value.lower() in words else ""
+            raise argparse.ArgumentTypeError(f"{found(value)}; {hint}allowed: {', '.join(words)}")
         return value
 
     return read

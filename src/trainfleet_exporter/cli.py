@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from trainfleet_exporter import memory
-from trainfleet_exporter.arguments import Arguments, Parser, file_name, found, one_of, split, version, whole_number
+from trainfleet_exporter.arguments import Parser, file_name, found, one_of, split, version, whole_number
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.descriptors import affordable, check_descriptors
@@ -53,15 +53,16 @@ Flags may stand before or after the command. `trainfleet-exporter COMMAND --help
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Without arguments, print the help, as promtool and amtool do."""
-    arguments = split(sys.argv[1:] if argv is None else argv)
-    if arguments == Arguments("", (), ()):
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
         _daemon_parser().print_help()
         return 0
+    arguments = split(words)
     if arguments.command not in _COMMANDS:
         _daemon_parser().refuse_command(arguments.command)
     parse, run = _COMMANDS[arguments.command]
     parser = parse()
-    options = parser.read(arguments)
+    options = parser.read(arguments, {command: other for command, (other, _) in _COMMANDS.items()})
     _find_shard(parser, options)
     set_up_logs(options.log_level, options.log_format)
     try:
@@ -241,10 +242,10 @@ def _addresses(options: argparse.Namespace) -> Sequence[str]:
     return addresses
 
 
-def _parser(command: str, description: str, *, epilog: str | None = None) -> Parser:
+def _parser(command: str, description: str, *, epilog: str | None = None, level: str = "info") -> Parser:
     parser = Parser(command, description, epilog)
     parser.set_defaults(shard=WHOLE)
-    for name, words, default in (("level", LEVELS, "info"), ("format", FORMATS, "logfmt")):
+    for name, words, default in (("level", LEVELS, level), ("format", FORMATS, "logfmt")):
         parser.add_argument(
             f"--log.{name}",
             dest=f"log_{name}",
@@ -268,8 +269,8 @@ def _add_shard(parser: Parser) -> None:
         dest="given_shard",
         metavar="N",
         type=_ordinal,
-        help="which of several exporters with one config this one is: 0 to --total-shards less 1, or the name of a pod "
-        "of a StatefulSet, which ends with it (exporter-3); default: 0",
+        help="the number of this exporter among those that share the config, from 0 to --total-shards minus 1; a pod "
+        "of a StatefulSet may give its name, such as exporter-3; default: 0",
     )
     parser.add_argument(
         "--total-shards",
@@ -379,7 +380,7 @@ def _daemon_parser() -> Parser:
         metavar="N",
         type=_max_connections,
         default=LIMIT,
-        help=f"how many connections there may be at a time, and half as many of one address; default: {LIMIT}",
+        help=f"the limit of open connections; one client address may hold half of them; default: {LIMIT}",
     )
     parser.add_argument("--version", action="version", version=version())
     return parser
@@ -398,11 +399,11 @@ def _diagnose_parser() -> Parser:
         "Polls every collector once and reports, for each provider: where the credentials came from, what each\n"
         "endpoint answered, rights that are missing, series, calls against known limits, and what to change.\n"
         "Exit code 1 if a collector failed.",
+        level="error",  # the report says it better
     )
     _add_config(parser)
     _add_shard(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-    parser.set_defaults(log_level="error")  # the report says it better
     return parser
 
 
@@ -451,20 +452,34 @@ def _label(value: str) -> tuple[str, str]:
 
 
 def _demo_parser() -> Parser:
-    parser = _parser("demo", "The daemon beside simulated clouds: real HTTP, real signatures, no account needed.")
+    words = "Runs the exporter with simulated clouds: real HTTP, real signatures, no account needed."
+    parser = _parser("demo", words, level="warn")
     _add_web(parser, "127.0.0.1:10075")
     _add_seed(parser)
-    parser.set_defaults(log_level="warn")
     return parser
 
 
 def _simulate_parser() -> Parser:
     parser = _parser("simulate", "Only the simulated clouds; prints a config file that reaches them.")
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="a loopback address; default: 127.0.0.1:0"
+        "--listen",
+        metavar="HOST:PORT",
+        type=_loopback_address,
+        default="127.0.0.1:0",
+        help="a loopback address; default: 127.0.0.1:0",
     )
     _add_seed(parser)
     return parser
+
+
+def _loopback_address(value: str) -> str:
+    from trainfleet_exporter.demo import loopback  # noqa: PLC0415 - the daemon does without the simulated clouds
+
+    try:
+        loopback(value)
+    except StartError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value
 
 
 def _add_seed(parser: Parser) -> None:

@@ -10,16 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from trainfleet_exporter.arguments import found
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 
-NOTICE = "This is the demo: the clouds, and all that they tell, are simulated."
+NOTICE = "This is the demo: the clouds and their data are simulated."
 CLOUDS = ("pai", "modelarts")
-_OTHER = "127.0.0.1:10076"
-"""An address to try when the usual one is taken."""
+_OTHERS = ("127.0.0.1:10076", "127.0.0.1:10077")
+"""Addresses to try when the usual one is taken."""
 _SCREEN = """\
 trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
 
@@ -37,13 +38,14 @@ trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts p
 
 
 async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
-    """Run the daemon beside simulated clouds until `stopped`. Raises StartError where it cannot listen."""
+    """Run the daemon with simulated clouds until `stopped`. Raises StartError where it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
         try:
             daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
         except StartError as error:
-            hint = f" (with make: make demo ADDRESS={_OTHER})" if "--web.listen-address" in str(error) else ""
+            free = next(other for other in _OTHERS if other not in web.addresses)
+            hint = f" (with make: make demo ADDRESS={free})" if "--web.listen-address" in str(error) else ""
             raise StartError(f"{error}{hint}") from None
         try:
             await daemon.start()
@@ -60,7 +62,7 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
 
 async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> None:
     """Serve only the simulated clouds, and print a config file that reaches them."""
-    host, port = _loopback(address)
+    host, port = loopback(address)
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, host, port, address) as cloud:
         print(f"# Simulated clouds at {cloud}; {cloud}/truth tells what they last answered.")
@@ -119,7 +121,8 @@ def _reachable(address: str) -> str:
     return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not listened on
 
 
-def _loopback(address: str) -> tuple[str, int]:
+def loopback(address: str) -> tuple[str, int]:
+    """Host and port of a loopback address. StartError says what is wrong with anything else."""
     host, separator, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -128,5 +131,5 @@ def _loopback(address: str) -> tuple[str, int]:
     except ValueError:
         fits, number = False, 0
     if not fits or not 0 <= number <= 65535:
-        raise StartError(f"--listen {address}: allowed is a loopback address and a port, such as 127.0.0.1:10080")
+        raise StartError(f"{found(address)}; allowed: a loopback address and a port, such as 127.0.0.1:10080")
     return host, number

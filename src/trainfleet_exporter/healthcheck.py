@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
-from trainfleet_exporter.arguments import Parser, split
+from trainfleet_exporter.arguments import Parser, found, split
 
 DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
@@ -94,7 +94,8 @@ def _judge(options: argparse.Namespace) -> tuple[bool, str]:
 
 def _url(text: str) -> SplitResult:
     """An address that can be asked."""
-    allowed = f"allowed is http:// or https://, a host and a path, such as {DEFAULT_URL}"
+    culprit = "found a text that is not shown, for it may hold a password" if "@" in text else found(text)
+    allowed = f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}"
     if not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
         raise argparse.ArgumentTypeError(allowed)
     try:

@@ -9,6 +9,7 @@ import encodings.idna  # noqa: F401 - likewise, for the first host name
 import errno
 import logging
 import os
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -226,7 +227,12 @@ def split_address(address: str) -> tuple[str, int]:
     elif ":" in host:
         raise StartError(f"{found(address)}; allowed for an IPv6 address: [ADDRESS]:PORT")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        hint = f'did you mean ":{address}"? ' if address.isdigit() else ""
+        meant = ""
+        if re.fullmatch("[0-9]{1,5}", address, re.ASCII) and int(address) <= 65535:
+            meant = f":{address}"
+        elif not separator and re.fullmatch("[A-Za-z0-9.-]{1,63}[A-Za-z]|[0-9.]{7,15}", address, re.ASCII):
+            meant = f"{address}:10075"
+        hint = f'did you mean "{meant}"? ' if meant else ""
         raise StartError(f"{found(address)}; {hint}allowed: HOST:PORT or :PORT, with a port of 0 to 65535")
     return host, int(port)
 
