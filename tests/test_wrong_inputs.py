@@ -135,6 +135,9 @@ WRONG = (
     _config("config.yaml:4: found what is not YAML", "a colon and a space after it", "region: cn", "region:cn"),
     _config("config.yaml:5: found what is not YAML", "quote is closed", "hunter2}", '"hunter2}'),
     _config("config.yaml:4: found a tab", "allowed: spaces", "region: cn", "region: \tcn"),
+    _config('unknown key "ak" here', "put access_key_id under credentials", "    cred", "    ak: hunter2\n    cred"),
+    _config('unknown key "jobs_v1"', "leave it out", "    cred", "    collectors: {jobs_v1: {}}\n    cred"),
+    _config("collectors.nodes: found", 'mean "{enabled: true}"?', "    cred", "    collectors: {nodes: true}\n    cred"),
     _config("the key again", "each key once", "    cred", "    region: cn-beijing\n    cred"),
     Wrong("credentials: required, but missing", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
 )

@@ -45,6 +45,9 @@ class Section(BaseModel):
     """What other clouds and tools call keys of this section: such a key is unknown, and the fault names the right one.
     """
 
+    foreign_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys of other clouds without a counterpart here, each with what to do instead."""
+
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, given: Any) -> Any:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from trainfleet_exporter.config.scalars import Surroundings
 from trainfleet_exporter.config.schema import Section
-from trainfleet_exporter.config.tree import Loc, Node, shape, show_key, word_of
+from trainfleet_exporter.config.tree import Loc, Node, Scalar, shape, show_key, word_of
 from trainfleet_exporter.config.wording import Rule, Wording
 
 SectionT = TypeVar("SectionT", bound=Section)
@@ -75,6 +75,17 @@ def unknown_key(
     return Rule.UNKNOWN_KEY.hinted(hint, found=show_key(key, has_value=has_value), keys=", ".join(allowed))
 
 
+def _advice(key: str, section: type[Section]) -> str:
+    """What to do with a key that stands in the wrong section, or is another cloud's; empty for any other."""
+    if key in section.foreign_keys:
+        return section.foreign_keys[key]
+    for name in ("credentials", "endpoints", "collectors"):
+        inner = model_at(section, (name,)) if name in section.model_fields else Section
+        if key in inner.allowed_keys() or key in inner.other_names:
+            return f"put {inner.other_names.get(key, key)} under {name}"
+    return ""
+
+
 def meant_key(key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NONE) -> str:
     """The allowed key that an unknown one probably means; empty if none is near.
 
@@ -94,6 +105,8 @@ def _problems(model: type[Section], node: Node, details: Sequence[ErrorDetails])
         if detail["type"] == "extra_forbidden":
             *at, key = detail["loc"]
             section = model_at(model, tuple(at))
+            if _advice(str(key), section):
+                continue
             hint = meant_key(str(key), section.allowed_keys(), section.other_names)
             meant |= {(*at, hint), (*at, hint.removesuffix("_file"))}
     for detail in details:
@@ -108,9 +121,10 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
     key = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
         section = model_at(model, loc[:-1])
-        return unknown_key(
-            key, section.allowed_keys(), section.other_names, has_value=detail["input"] not in (None, {}, [])
-        )
+        keys = section.allowed_keys()
+        if advice := _advice(key, section):
+            return Rule.MISPLACED_KEY.format(found=key, keys=", ".join(keys), advice=advice)
+        return unknown_key(key, keys, section.other_names, has_value=detail["input"] not in (None, {}, []))
     if kind == "missing":
         field = model_at(model, loc[:-1]).model_fields[key]
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
@@ -118,8 +132,10 @@ def _message(model: type[Section], detail: ErrorDetails) -> str:
         rules = [item for item in field.metadata if isinstance(item, Wording)]
         return rules[0].missing(key=key)
     if kind in {"model_type", "model_attributes_type"}:
-        keys = ", ".join(model_at(model, loc).allowed_keys())
-        return Rule.SECTION.format(found=shape(detail["input"]), keys=keys)
+        keys = model_at(model, loc).allowed_keys()
+        flag = detail["input"].expansion.written.lower() if isinstance(detail["input"], Scalar) else ""
+        hint = f"{{enabled: {flag}}}" if flag in ("true", "false") and "enabled" in keys else ""
+        return Rule.SECTION.hinted(hint, found=shape(detail["input"]), keys=", ".join(keys))
     # Every leaf is a kind of ours, so that nothing else of pydantic's can come here.
     assert kind == "tuple_type", f"no wording for {kind}"
     return Rule.LIST.format(found=shape(detail["input"]))

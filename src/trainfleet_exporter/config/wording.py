@@ -54,6 +54,7 @@ class Rule(Wording):
     SELF_REFERENCE = "found an alias to what it stands in; allowed: an alias to something else"
     MERGE = "found {found} after <<; allowed: a mapping, or a list of mappings"
     UNKNOWN_KEY = 'unknown key "{found}"; allowed: {keys}'
+    MISPLACED_KEY = 'unknown key "{found}" here; {advice}; allowed: {keys}'
     PLACEHOLDER = 'found the placeholder "{found}"; allowed: your own value in its place'
     SECTION = "found {found}; allowed: a mapping with {keys}"
     LIST = "found {found}; allowed: a list"

@@ -97,6 +97,11 @@ class Nodes(Collector):
 class Collectors(Section):
     """Which collectors run, and how often."""
 
+    foreign_keys = {  # noqa: RUF012 - a class variable of the base
+        "jobs_v1": "only Huawei Cloud has a v1 API of jobs; leave it out",
+        "pool_usage": "usage covers pools on this cloud; leave it out",
+    }
+
     job_counts: JobCounts = JobCounts()
     """Finished jobs by status; live ones are counted from `jobs`."""
     jobs: Collector = Collector()
@@ -118,6 +123,7 @@ class AlibabaPaiConfig(ProviderConfig):
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
     other_platform_names = ("aliyun", "alicloud", "alibaba", "alibabacloud", "pai", "dlc")
+    foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
     splits_workspaces = True
 

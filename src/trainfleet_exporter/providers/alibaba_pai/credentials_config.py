@@ -124,6 +124,7 @@ class Credentials(Section):
         "secret_access_key": "access_key_secret",
         "sk": "access_key_secret",
         "session_token": "security_token",
+        "ecs_agency": "ecs_ram_role",
     }
 
     access_key_id: SecretText | None = None

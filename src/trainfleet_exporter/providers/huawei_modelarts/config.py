@@ -76,6 +76,8 @@ class OptionalCollector(Collector):
 class Collectors(Section):
     """Which collectors run, and how often."""
 
+    foreign_keys = {"pods": "jobs covers pods on this cloud; leave it out"}  # noqa: RUF012 - as in the base
+
     job_counts: JobCounts = JobCounts()
     """Finished jobs by phase, and the quota of jobs; live ones are counted from `jobs`."""
     jobs: Collector = Collector()

@@ -48,6 +48,7 @@ class Credentials(Section):
         "secret_access_key": "secret_key",
         "sk": "secret_key",
         "session_token": "security_token",
+        "ecs_ram_role": "ecs_agency",
     }
 
     access_key: SecretText | None = None
