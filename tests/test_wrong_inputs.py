@@ -137,7 +137,9 @@ WRONG = (
     _config("config.yaml:4: found a tab", "allowed: spaces", "region: cn", "region: \tcn"),
     _config('unknown key "ak" here', "put access_key_id under credentials", "    cred", "    ak: hunter2\n    cred"),
     _config('unknown key "jobs_v1"', "leave it out", "    cred", "    collectors: {jobs_v1: {}}\n    cred"),
-    _config("collectors.nodes: found", 'mean "{enabled: true}"?', "    cred", "    collectors: {nodes: true}\n    cred"),
+    _config(
+        "collectors.nodes: found", 'mean "{enabled: true}"?', "    cred", "    collectors: {nodes: true}\n    cred"
+    ),
     _config("the key again", "each key once", "    cred", "    region: cn-beijing\n    cred"),
     Wrong("credentials: required, but missing", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
 )

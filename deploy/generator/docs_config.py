@@ -40,6 +40,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 
 _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Duration, "duration above 0"),
+    (kind.LongDuration, "duration above 0"),
     (kind.DurationOrZero, "duration"),
     (kind.Flag, "`true` or `false`"),
     (kind.CountFrom0, "whole number from 0"),
@@ -218,7 +219,7 @@ def _default(field: FieldInfo) -> str:
     return code(format_duration(field.default) if duration else _shown(field.default))
 
 
-_DURATIONS = [list(get_args(duration)[1:]) for duration in (kind.Duration, kind.DurationOrZero)]
+_DURATIONS = [list(get_args(duration)[1:]) for duration in (kind.Duration, kind.LongDuration, kind.DurationOrZero)]
 
 
 def _shown(value: Any) -> str:
