@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder().decode
 _SURROGATES = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 """A surrogate pair or half of one, where each backslash begins an escape. It begins with `\\u` and nothing else: so
 the search is 20 times faster than one for halves alone."""
-_PAIR = len(rb"\ud83d\ude00")
+_BOTH_HALVES = len(rb"\ud83d\ude00")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode() * 3  # as many as half a pair would have bytes
 _MOST_ESCAPES = 200_000
 """Of surrogates, or of backslashes, that are looked through for halves of pairs: some 40 ms of the event loop."""
@@ -165,7 +165,7 @@ def _decode_leniently(body: bytes) -> Any:
 
 def _whole(found: re.Match[bytes]) -> bytes:
     """What stands for a surrogate pair, or for half of one."""
-    return found[0] if len(found[0]) == _PAIR else _REPLACEMENT
+    return found[0] if len(found[0]) == _BOTH_HALVES else _REPLACEMENT
 
 
 def _size(limit: int) -> str:
