@@ -11,7 +11,9 @@ from uvicorn.server import ServerState
 
 from trainfleet_exporter.simulator.wire import Connection
 
-_IDLE = 75  # seconds that a connection may be idle: longer than clients keep one, or a request meets its end
+_IDLE = 77
+"""Seconds that a connection may be idle: longer than clients keep one. In stepped time a client keeps it for ever, and
+must not meet its end: so this is no multiple of a usual poll interval."""
 _LONGEST_END = 1.0  # seconds that requests have to end in when their connections are gone
 
 
