@@ -96,7 +96,7 @@ def _passwords(seconds: float) -> Iterator[Found]:
     note = (
         f"{_GUESSERS} connections from {len(_GUESSED_FROM)} addresses send wrong passwords for {number(seconds)} s, "
         f"each as fast as it is answered (bcrypt, cost {_COST}). A scraper of another address has the right password. "
-        "The server starts anew for each row, and the attack comes first."
+        "The server is restarted for each row, and the attack comes first."
     )
     table = Table("Scrapes during an attack by wrong passwords", _COLUMNS, notes=[note])
     with tempfile.TemporaryDirectory() as folder:
