@@ -6,7 +6,7 @@ import asyncio
 import random as randomness
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 import httpx
 
@@ -36,9 +36,11 @@ from trainfleet_exporter.transport.calls import (
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
 from trainfleet_exporter.transport.masking import Told
+from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
 
+T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
 
 
@@ -103,22 +105,27 @@ class ApiClient:
         self._guard = guard
         self._dialect = dialect
 
-    async def call(self, call: Call, *, deadline: float) -> Any:
-        """The decoded JSON object (or text) of a good answer, by `deadline` (loop time).
+    @overload
+    async def call(self, call: Call, *, deadline: float) -> Any: ...
+    @overload
+    async def call(self, call: Call, into: type[T], *, deadline: float) -> T: ...
+    async def call(self, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
+        """The JSON object of a good answer as `into` (see transport.payload), by `deadline` (loop time).
 
-        Raises CloudError and nothing else. Transient errors are tried again as far as the deadline, the retry budget
-        and the breakers allow; then the last real one is raised. A first attempt that met a kept connection which was
-        closed while idle is made again at once, whatever the retry budget says: every call here can be repeated.
+        An answer that may be empty (`Call.may_be_empty`) and is gives `into()`. Raises CloudError and nothing else.
+        Transient errors are tried again as far as the deadline, the retry budget and the breakers allow; then the last
+        real one is raised. A first attempt that met a kept connection which was closed while idle is made again at
+        once, whatever the retry budget says: every call here can be repeated.
         """
         try:
             mark = await self._prepare(call, deadline)
             try:
-                return await self._call(call, deadline)
+                return await self._call(call, into, deadline)
             except AccessDenied as error:
                 if not self._dialect.refused(error, mark):
                     raise
             await self._prepare(call, deadline)
-            return await self._call(call, deadline)
+            return await self._call(call, into, deadline)
         except CloudError as error:
             error.operation = error.operation or call.operation
             raise
@@ -130,7 +137,7 @@ class ApiClient:
             # A role that does not exist must not be taken for a job that does not.
             raise AccessDenied.of(error) from None
 
-    async def _call(self, call: Call, deadline: float) -> Any:
+    async def _call(self, call: Call, into: type[T], deadline: float) -> T:
         failure: CloudError | None = None
         try:
             for number in range(1, MAX_ATTEMPTS + 1):
@@ -149,7 +156,7 @@ class ApiClient:
                         self._guard.retries.earn()
                     started = asyncio.get_running_loop().time()
                     try:
-                        return await self._attempt(call, signed, turn, deadline, number)
+                        return await self._attempt(call, signed, turn, deadline, number, into=into)
                     except CloudError as error:
                         failure = error.with_traceback(None)  # which holds the answer
                     # Still inside the turn: a pause must stand before the next in the queue gets this slot.
@@ -186,7 +193,9 @@ class ApiClient:
             and (_is_lapse(error, number) or self._guard.retries.spend())
         )
 
-    async def _attempt(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, number: int) -> Any:
+    async def _attempt(
+        self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, number: int, *, into: type[T]
+    ) -> T:
         """One attempt, observed once however it ends.
 
         One that is cancelled from outside (the daemon stops, a poll is over) counts as `timeout`: it was sent, so it
@@ -197,14 +206,11 @@ class ApiClient:
         outcome = BadAnswer.outcome
         self._transport.told.note((*signed.secrets, *call.secrets))
         try:
-            answer = await self._exchange.send(call, signed, turn, deadline)
-            payload = self._accept(answer, call, signed)
-            if call.receive_headers is not None:
-                call.receive_headers(answer.headers)
+            payload, outcome = await self._exchange.send(
+                call, signed, turn, deadline, accept=lambda answer: self._accept(answer, call, into, signed)
+            )
             turn.answered()
             self._guard.not_throttled()
-            empty = call.may_be_empty and payload is None
-            outcome = "no_data" if empty or (call.no_data is not None and call.no_data(payload)) else "ok"
         except asyncio.CancelledError:
             outcome = RequestTimedOut.outcome
             raise
@@ -223,10 +229,10 @@ class ApiClient:
                 caller.attempts += 1
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
-    def _accept(self, answer: HttpAnswer, call: Call, signed: SignedRequest) -> Any:
-        """The payload of an answer that is good by the dialect's verdict: a JSON object (or text, where that is asked).
+    def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:
+        """The payload of an answer that is good by the dialect's verdict, and the outcome to count.
 
-        Every API here answers objects; anything else is somebody else's answer.
+        Every API here answers objects (or texts, where that is asked for); anything else comes from someone else.
         """
         if (error := self._dialect.judge(answer)) is not None:
             # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
@@ -238,21 +244,32 @@ class ApiClient:
                 f"{self._host}: redirected to {self._redirect(answer)}; redirects are not followed",
                 status=answer.status,
             )
+        payload, is_empty = self._payload(answer, call, into)
+        if call.receive_headers is not None:
+            call.receive_headers(answer.headers)
+        is_empty = is_empty or (call.no_data is not None and call.no_data(payload))
+        return payload, "no_data" if is_empty else "ok"
+
+    def _payload(self, answer: HttpAnswer, call: Call, into: type[T]) -> tuple[T, bool]:
+        """The payload of a good answer, and whether there was no body where none is needed."""
         if call.text is not None:
             text = answer.body.decode("utf-8", errors="replace").strip()
             if not call.text.form.fullmatch(text):
                 raise BadAnswer(f"{self._host}: the answer is not {call.text.name}", status=answer.status)
-            return text
-        if isinstance(answer.payload, dict):
-            return answer.payload
-        if answer.payload is not NOT_JSON:
-            raise BadAnswer(f"{self._host}: the answer is JSON but no object", status=answer.status)
-        if call.may_be_empty and not answer.body.strip():
-            return None
-        # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
-        kind = answer.headers.get("content-type", "")
-        facts = f"{len(answer.body)} bytes of {_media_type(kind)}" if answer.body else "an empty body"
-        raise BadAnswer(f"{self._host}: the answer is not JSON but {facts}", status=answer.status)
+            return cast("T", text), False
+        try:
+            if call.decode is not None:
+                return cast("T", _object(answer.payload)), False
+            return decode(answer.body, into), False
+        except NotAnObject:
+            raise BadAnswer(f"{self._host}: the answer is JSON but no object", status=answer.status) from None
+        except NotJson:
+            if call.may_be_empty and not answer.body.strip():
+                return into(), True
+            # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
+            kind = answer.headers.get("content-type", "")
+            facts = f"{len(answer.body)} bytes of {_media_type(kind)}" if answer.body else "an empty body"
+            raise BadAnswer(f"{self._host}: the answer is not JSON but {facts}", status=answer.status) from None
 
     def _redirect(self, answer: HttpAnswer) -> str:
         try:
@@ -268,6 +285,14 @@ def _is_lapse(error: CloudError, number: int) -> bool:
     Only the first attempt of a call: an operation that closes every connection must not pass for one that works.
     """
     return number == 1 and isinstance(error, KeptConnectionClosed)
+
+
+def _object(payload: object) -> object:
+    if payload is NOT_JSON:
+        raise NotJson
+    if not isinstance(payload, dict):
+        raise NotAnObject
+    return payload
 
 
 def _media_type(content_type: str) -> str:

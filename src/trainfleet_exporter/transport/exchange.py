@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from typing import TypeVar
 
 import httpx
 
@@ -22,6 +23,7 @@ from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
+from trainfleet_exporter.transport.payload import decode_short_fields
 from trainfleet_exporter.transport.wire_request import WireRequest
 
 _DEFAULT_HEADERS = (
@@ -34,6 +36,7 @@ _LONG = 32 * 1024
 _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
+T = TypeVar("T")
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
 
@@ -47,8 +50,12 @@ class Exchange:
         self._http = http
         self._timeout = {"connect": http.connect_timeout, "read": http.request_timeout}
 
-    async def send(self, call: Call, signed: SignedRequest, turn: Turn, deadline: float) -> HttpAnswer:
-        """The whole answer, whatever its status. Tells `turn` what was learnt about the connection.
+    async def send(
+        self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, *, accept: Callable[[HttpAnswer], T]
+    ) -> T:
+        """What `accept` makes of the whole answer, whatever its status. Reports to `turn` how the connection did.
+
+        A large answer is decoded by `accept`, while no other large one is (transport.body).
 
         The time is the request timeout or what is left until `deadline` (loop time), whichever is shorter.
         """
@@ -63,7 +70,7 @@ class Exchange:
         try:
             request = self._request(signed, trace)
             async with asyncio.timeout_at(min(deadline, started + self._http.request_timeout)):
-                return await self._exchange(request, call)
+                return await self._exchange(request, call, accept)
         except TimeoutError:
             waited = asyncio.get_running_loop().time() - started
             limit = "the poll's time ended" if poll_ends_first else "the request timeout passed"
@@ -95,7 +102,7 @@ class Exchange:
             extensions={"timeout": self._timeout, "trace": trace},
         )
 
-    async def _exchange(self, request: httpx.Request, call: Call) -> HttpAnswer:
+    async def _exchange(self, request: httpx.Request, call: Call, accept: Callable[[HttpAnswer], T]) -> T:
         response = await self._transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         async with AsyncExitStack() as until_decoded:
@@ -109,8 +116,11 @@ class Exchange:
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
             await (give_way() if len(body) >= _LONG else fit_in())  # to put a long one together was a slice by itself
-            payload = decode_json(body) if call.decode is None else await call.decode(body)
-            return HttpAnswer(response.status_code, response.headers, body, payload)
+            if call.decode is not None:
+                payload = await call.decode(body)
+            else:
+                payload = decode_short_fields(body) if response.is_success else decode_json(body)
+            return accept(HttpAnswer(response.status_code, response.headers, body, payload))
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
         what = f"{self._host}: {str(error) or type(error).__name__}"

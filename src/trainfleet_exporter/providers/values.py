@@ -1,0 +1,72 @@
+"""What single values of a cloud's payloads mean: amounts, whole numbers, quantities with a suffix, times.
+
+Payloads (transport.payload) give a number as float, a text as str, and None for what is absent or does not fit. -1
+stands for "none" in these clouds. Every function here returns None for "not given or not usable", so that a caller can
+never mistake that for zero. What was given and cannot be used is counted: see quantities.UNUSABLE.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+
+from trainfleet_exporter.quantities import parse_quantity, unusable
+
+_FIRST_TIME = 86_400.0
+"""Unix seconds. Times before the second day of 1970 stand for "not set"."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
+_NONE = -1.0
+
+
+def amount(value: float | None) -> float | None:
+    """A finite number of 0 or more."""
+    if value is None or 0 <= value < math.inf:
+        return value
+    if value != _NONE:
+        unusable(value, "out_of_range")
+    return None
+
+
+def whole(value: float | None) -> int | None:
+    """A whole number of 0 or more."""
+    found = amount(value)
+    return int(found) if found is not None and found.is_integer() else None
+
+
+def quantity(value: str | float | None) -> float | None:
+    """An amount of base units, given as a number, or as text with or without a suffix (`558080Mi`, `8`, `500m`)."""
+    if not isinstance(value, str):
+        return amount(value)
+    found = parse_quantity(value)
+    if found is None:
+        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
+    return found
+
+
+def utc_time(value: str | None) -> float | None:
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
+    if value is None:
+        return None
+    if _TIME.fullmatch(value) is not None:
+        try:
+            return _if_set(datetime.fromisoformat(value).timestamp())
+        except ValueError:  # a 30th of February
+            pass
+    unusable(value, "malformed")
+    return None
+
+
+def unix_time(value: float | None, *, per_second: int = 1) -> float | None:
+    """Unix seconds of a time that counts seconds, or so many parts of one. None where it is not set."""
+    if value is None:
+        return None
+    if not math.isfinite(value):
+        unusable(value, "out_of_range")
+        return None
+    return _if_set(value / per_second)
+
+
+def _if_set(unix: float) -> float | None:
+    """The time, unless it stands for "not set": year 1 or Unix 0, in whichever zone that was written."""
+    return unix if unix >= _FIRST_TIME else None

@@ -1,0 +1,200 @@
+"""Decodes the body of an answer into the struct that describes it, strictly where it fits and field by field where not.
+
+    body ──msgspec, strict──► struct
+      └──does not fit──► plain JSON values ──field by field──► struct; what does not fit is absent and counted
+
+A struct gives every field a default and allows null. Numbers may come as text. The second way is ten times slower and
+takes what clouds send at times: NaN, half a surrogate pair, a bare number for an id, an object in place of a text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from trainfleet_exporter.quantities import unusable
+from trainfleet_exporter.transport.body import decode_json
+from trainfleet_exporter.transport.calls import NOT_JSON
+
+T = TypeVar("T")
+_SHORT_FIELD = 4096
+"""Bytes of a field of a good answer up to which a dialect sees it: its code and its message are shorter."""
+_LONGEST_NUMBER = 40
+"""Characters of a number given as text."""
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_value = msgspec.json.Decoder().decode
+
+
+class _Absent:
+    """Stands for a value that does not fit."""
+
+
+_ABSENT: Final = _Absent()
+
+
+class NotAnObject(ValueError):
+    """The body is JSON, and no object."""
+
+
+class NotJson(ValueError):
+    """The body is not JSON."""
+
+
+def decode(body: bytes, into: type[T]) -> T:
+    """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
+
+    Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted. An item of a list that does
+    not fit is left out; it is null where the type of the list allows that. Raises NotJson or NotAnObject.
+    """
+    if into is not dict:
+        try:
+            return cast("T", _decoder(cast("Hashable", into))(body))
+        except (ValueError, RecursionError):
+            pass
+    found = decode_json(body)
+    if found is NOT_JSON:
+        raise NotJson
+    if not isinstance(found, dict):
+        raise NotAnObject
+    if into is dict:
+        return cast("T", found)
+    return cast("T", _fit(found, inspect.type_info(into)))
+
+
+def decode_value(value: msgspec.Raw | bytes, into: type[T]) -> T | None:
+    """One value inside an answer, such as a row that was kept undecoded; None where it does not fit at all."""
+    try:
+        return cast("T", _decoder(cast("Hashable", into))(value))
+    except (ValueError, RecursionError):
+        found = decode_json(bytes(value))
+    fitted = None if found is NOT_JSON else _fit(found, inspect.type_info(into))
+    return None if isinstance(fitted, _Absent) else cast("T | None", fitted)
+
+
+def decode_short_fields(body: bytes) -> Any:
+    """What an answer says of its success: its JSON value without the fields that are long; NOT_JSON as decode_json."""
+    try:
+        fields = _fields(body)
+        return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= _SHORT_FIELD}
+    except (ValueError, RecursionError):
+        return decode_json(body)
+
+
+@cache
+def _decoder(into: Hashable) -> Callable[[bytes | msgspec.Raw], Any]:
+    return msgspec.json.Decoder(into, strict=False).decode
+
+
+def _fit(given: Any, kind: inspect.Type) -> Any:
+    """The value as this type, or _ABSENT."""
+    match kind:
+        case inspect.UnionType():
+            return _fit_any(given, kind)
+        case inspect.StructType():
+            return _fit_struct(given, kind.cls) if isinstance(given, dict) else _ABSENT
+        case inspect.ListType():
+            return _fit_list(given, kind.item_type)
+        case inspect.DictType():
+            return _fit_dict(given, kind.value_type)
+        case inspect.StrType():
+            return _text(given)
+        case inspect.FloatType():
+            return _number(given)
+        case inspect.BoolType():
+            return _truth(given)
+        case inspect.AnyType():
+            return given
+    raise TypeError(f"a payload cannot have fields of type {kind}")
+
+
+def _fit_any(given: Any, kind: inspect.UnionType) -> Any:
+    if given is None:
+        return None if kind.includes_none else _ABSENT
+    kinds = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    if len(kinds) > 1:  # a text or a number, an object or a text: the JSON type tells which
+        kinds = [each for each in kinds if _is_of(given, each)]
+        if not kinds:
+            unusable(given, "malformed")
+    found = _fit(given, kinds[0]) if kinds else _ABSENT
+    return None if found is _ABSENT and kind.includes_none else found
+
+
+def _is_of(given: Any, kind: inspect.Type) -> bool:
+    match kind:
+        case inspect.StrType():
+            return isinstance(given, str)
+        case inspect.FloatType():
+            return isinstance(given, int | float) and not isinstance(given, bool)
+        case inspect.StructType() | inspect.DictType():
+            return isinstance(given, dict)
+        case inspect.ListType():
+            return isinstance(given, list)
+    return False
+
+
+def _fit_struct(given: Mapping[str, Any], cls: type[msgspec.Struct]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(given, cls, strict=False)
+    except (ValueError, RecursionError):
+        pass
+    found = {}
+    for name, encoded, kind in _fields_of(cls):
+        if encoded in given:
+            value = _fit(given[encoded], kind)
+            if value is not _ABSENT:
+                found[name] = value
+    return cls(**found)
+
+
+@cache
+def _fields_of(cls: type[msgspec.Struct]) -> tuple[tuple[str, str, inspect.Type], ...]:
+    info = inspect.type_info(cls)
+    assert isinstance(info, inspect.StructType)
+    return tuple((field.name, field.encode_name, field.type) for field in info.fields)
+
+
+def _fit_list(given: Any, kind: inspect.Type) -> Any:
+    if not isinstance(given, list):
+        return _ABSENT
+    return [value for item in given if (value := _fit(item, kind)) is not _ABSENT]
+
+
+def _fit_dict(given: Any, kind: inspect.Type) -> Any:
+    if not isinstance(given, dict):
+        return _ABSENT
+    return {key: value for key, item in given.items() if (value := _fit(item, kind)) is not _ABSENT}
+
+
+def _text(given: Any) -> Any:
+    """A text; numbers are taken as their digits, because ids are sometimes sent bare."""
+    if isinstance(given, str):
+        return given
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else _ABSENT
+
+
+def _number(given: Any) -> Any:
+    """A number, which may be infinite or none: what it is used for decides what is believable."""
+    value = given
+    if isinstance(value, str):
+        try:
+            value = float(value) if value.isascii() and len(value) < _LONGEST_NUMBER else None
+        except ValueError:
+            value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        unusable(given, "malformed")
+        return _ABSENT
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _truth(given: Any) -> Any:
+    if isinstance(given, str):
+        return {"true": True, "false": False}.get(given.lower(), _ABSENT)
+    return given if isinstance(given, bool) else _ABSENT
