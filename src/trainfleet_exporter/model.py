@@ -8,7 +8,6 @@ Prometheus label is an empty one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -47,8 +46,7 @@ Accelerator = Literal["gpu", "npu"]
 NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerators:
+class Accelerators(msgspec.Struct, frozen=True, gc=False):
     """A number of accelerators of one kind and model; `model` is the platform's own code for it."""
 
     kind: Accelerator
@@ -56,8 +54,7 @@ class Accelerators:
     count: float
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderFacts:
+class ProviderFacts(msgspec.Struct, frozen=True, gc=False):
     """What is known of a provider without asking it."""
 
     platform: str
@@ -65,24 +62,21 @@ class ProviderFacts:
     project_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderQuota:
+class ProviderQuota(msgspec.Struct, frozen=True, gc=False):
     """How many training jobs a provider's project may have, and how many count against that."""
 
     limit: int | None
     used: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True, gc=False):
     """A team's room in a cloud account."""
 
     workspace_id: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobCount:
+class JobCount(msgspec.Struct, frozen=True, gc=False):
     """How many jobs of a workspace are in one state."""
 
     workspace_id: str
@@ -91,8 +85,7 @@ class JobCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedCount:
+class FinishedCount(msgspec.Struct, frozen=True, gc=False):
     """How many jobs of a workspace were seen to finish in one state since the start (a counter)."""
 
     workspace_id: str
@@ -100,8 +93,7 @@ class FinishedCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A training job."""
 
     job_id: str
@@ -131,24 +123,21 @@ class Job:
     tags: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlace:
+class QueuePlace(msgspec.Struct, frozen=True, gc=False):
     """The place of a job in the queue of its pool; 1 is next."""
 
     job_id: str
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoleCount:
+class RoleCount(msgspec.Struct, frozen=True, gc=False):
     """How many pods of a role."""
 
     role: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoleStatusCount:
+class RoleStatusCount(msgspec.Struct, frozen=True, gc=False):
     """How many pods of a role are in one state."""
 
     role: str
@@ -156,8 +145,7 @@ class RoleStatusCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPods:
+class JobPods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What only a job's detail tells: its pods by role, wanted, present and replaced."""
 
     job_id: str
@@ -167,8 +155,7 @@ class JobPods:
     present: tuple[RoleStatusCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod (or task) of a job, in its present incarnation."""
 
     job_id: str
@@ -184,16 +171,14 @@ class Pod:
     finished: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCount:
+class NodeCount(msgspec.Struct, frozen=True, gc=False):
     """How many nodes of a pool are in one condition."""
 
     status: NodeCondition
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pool of nodes that jobs are placed on (PAI: resource quota; ModelArts: resource pool)."""
 
     pool_id: str
@@ -206,8 +191,7 @@ class Pool:
     empty_nodes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolAmounts:
+class PoolAmounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a pool has, and what of it placed workloads hold. A parent's figures include its children's."""
 
     pool_id: str
@@ -219,16 +203,14 @@ class PoolAmounts:
     allocated_accelerators: tuple[Accelerators, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PoolQueue:
+class PoolQueue(msgspec.Struct, frozen=True, gc=False):
     """The accelerators that the workloads in a pool's queue ask for: submitted and not placed."""
 
     pool_id: str
     accelerators: tuple[Accelerators, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolWorkloads:
+class PoolWorkloads(msgspec.Struct, frozen=True, gc=False):
     """How many workloads of one type are in one state in a pool."""
 
     pool_id: str
@@ -238,8 +220,7 @@ class PoolWorkloads:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A node of a pool: what it has, and what of it placed workloads asked for."""
 
     pool_id: str
@@ -255,8 +236,7 @@ class Node:
     allocated_accelerators: tuple[Accelerators, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageValues:
+class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Readings at one level. Ratios are 0 to 1, rates bytes per second; `accelerator` is the kind that its ratios are
     of."""
 
@@ -276,8 +256,7 @@ class UsageValues:
     accelerator_power_watts: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodUsage(msgspec.Struct, frozen=True, gc=False):
     """What one pod uses."""
 
     job_id: str
@@ -285,16 +264,14 @@ class PodUsage:
     values: UsageValues
 
 
-@dataclass(frozen=True, slots=True)
-class JobUsage:
+class JobUsage(msgspec.Struct, frozen=True, gc=False):
     """What a whole job uses."""
 
     job_id: str
     values: UsageValues
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSource:
+class UsageSource(msgspec.Struct, frozen=True, gc=False):
     """Which source served the usage of a job, and the Unix time of its newest reading.
 
     Apart from the readings, because a bulk source publishes each metric of all jobs as a part of its own, and the
@@ -306,8 +283,7 @@ class UsageSource:
     timestamp: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolUsage:
+class PoolUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the nodes of a pool use together. Disks are those of the nodes; their utilization is 0 to 1."""
 
     pool_id: str
@@ -317,8 +293,7 @@ class PoolUsage:
     disk_available_bytes: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUsage:
+class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     """What one accelerator of a pod does; `device` is its number or name, as the platform tells cards apart."""
 
     job_id: str
@@ -345,8 +320,7 @@ class Subject(msgspec.Struct, gc=False, eq=False):
     """All of its labels as they stand on the page; empty until they are first written (exposition.Renderer)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(msgspec.Struct, frozen=True):
     """One reading of many things at once, as bulk sources tell it: a column of a table.
 
     It shows the same as an object of the class `of` for each subject, with `field` alone given.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings
 from trainfleet_exporter.exposition import render as render_module

@@ -6,10 +6,10 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from trainfleet_exporter.exposition.changes import Basis, Column, Columns, Comparison, Row, sort_out
 from trainfleet_exporter.model import JobCount, Pod, PodUsage, Readings, Status, Subject

@@ -8,13 +8,13 @@ import math
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.exposition import render as render_module
@@ -52,7 +52,7 @@ USAGE: dict[type, tuple[str, ...]] = {
 ACTIONS = (*["update"] * 6, "put", "drop", "look")
 DEVICE_FIELDS = ("utilization", "memory_utilization", "power_watts")
 FIELDS = {
-    **dict.fromkeys(USAGE, tuple(f"values.{name}" for name in UsageValues.__slots__ if name != "accelerator")),
+    **dict.fromkeys(USAGE, tuple(f"values.{name}" for name in UsageValues.__struct_fields__ if name != "accelerator")),
     DeviceUsage: DEVICE_FIELDS,
 }
 FIELDS[PoolUsage] = (*FIELDS[PoolUsage], "disk_utilization", "disk_capacity_bytes", "disk_available_bytes")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.providers.book import JobBook, WorkspaceJobs

@@ -26,7 +26,7 @@ class Service:
         self.answered = 0
         self._after = after or {}
 
-    async def page(self, number: int) -> Page:
+    async def page(self, number: int) -> Page[Any]:
         rows = [{"id": row} for row in self.rows[number * SIZE : (number + 1) * SIZE]]
         page = Page(len(self.rows) + self.hidden, rows)
         self.answered += 1
@@ -35,7 +35,7 @@ class Service:
         return page
 
 
-def read(service: Service) -> Listing:
+def read(service: Service) -> Listing[Any]:
     def id_of(row: Any) -> str:
         return str(row["id"])
 
@@ -55,13 +55,13 @@ def test_a_long_page_is_let_go_before_others_get_their_turn() -> None:
 
     held: list[ReferenceType[Rows]] = []
 
-    async def read_page(_: int) -> Page:
+    async def read_page(_: int) -> Page[Any]:
         rows = Rows({"id": str(number)} for number in range(2_000))
         held.append(ref(rows))
         asyncio.get_running_loop().call_soon(lambda: left.append(held[-1]() is not None))
         return Page(2_000, rows)
 
-    async def main() -> Listing:
+    async def main() -> Listing[Any]:
         listing = await read_whole_list(
             read_page, id_of=lambda row: str(row["id"]), operation="ListThings", keep=packed
         )
@@ -80,10 +80,10 @@ def test_a_page_is_let_go_before_the_next_is_asked_for() -> None:
     class Watched(Service):
         last: ReferenceType[Rows] | None = None
 
-        async def page(self, number: int) -> Page:
+        async def page(self, number: int) -> Page[Any]:
             assert self.last is None or self.last() is None
             page = await super().page(number)
-            rows = Rows(page.rows)  # type: ignore[call-overload]
+            rows = Rows(page.rows or ())
             self.last = ref(rows)
             return Page(page.total, rows)
 
@@ -127,7 +127,7 @@ def test_what_is_kept_of_a_row_is_what_the_list_has() -> None:
 
 
 def test_rows_that_were_taken_already_are_kept_as_they_are() -> None:
-    async def page(number: int) -> Page:
+    async def page(number: int) -> Page[Any]:
         return Page(3, [("a", "taken"), {"id": "b"}, {"id": ""}, ("a", "again")])
 
     listing = asyncio.run(

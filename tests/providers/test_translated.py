@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.translated import DurationField, Translated, with_duration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -40,7 +40,7 @@ class _Guest:
         shares = (Share("p", Shard(n, 4), 16) for n in range(4))
         share = next(share for share in shares if share.is_member and not share.is_home)
         self.known = Knowledge(JobBook(lambda job: True), Division(share))
-        self.listing: Listing | None = Listing({"a": {}, "b": {}})
+        self.listing: Listing[Any] | None = Listing({"a": {}, "b": {}})
         self.asked = 0
         self.sweep = workspaces_sweep(
             self.known,
@@ -50,7 +50,7 @@ class _Guest:
             translate=lambda row: Workspace(str(row["id"]), ""),
         )
 
-    async def _list(self, deadline: float) -> Listing:
+    async def _list(self, deadline: float) -> Listing[Any]:
         assert deadline == _Poll.deadline
         self.asked += 1
         if self.listing is None:

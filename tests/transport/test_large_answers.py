@@ -134,7 +134,7 @@ def test_one_large_payload_is_there_at_a_time() -> None:
         return payload
 
     async def read(rig: Rig) -> int:
-        async def read_page(_: int) -> Page:
+        async def read_page(_: int) -> Page[Any]:
             payload = await rig.call(decode=decode)
             # The listing has the rows alone, so they hold on to what they came in.
             return Page(payload["total"], Rows(payload))

@@ -7,7 +7,9 @@ way to say that something was so all the time. What is not proven is not there: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from trainfleet_exporter.backfill.series import Namer, Series
 from trainfleet_exporter.model import Job, Status

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from trainfleet_exporter.errors import BadAnswer
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
+T = TypeVar("T")
 _MAX_PAGES = 2_000
 """Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
 _MORE_PAGES = 10
@@ -20,19 +21,19 @@ _MORE_PAGES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Generic[T]):
     """One page as it was answered: how many rows the service says there are in all, and these rows."""
 
     total: int | None
-    rows: object
-    """What was answered as its list; a row in it may be a `Taken`."""
+    rows: Sequence[T | None] | None
+    """None where the answer has no list; a row is None that is no object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Generic[T]):
     """A whole list: its rows by id (or what was kept of them), and how many rows were no objects with an id."""
 
-    rows: dict[str, Any]
+    rows: dict[str, T]
     malformed: int = 0
 
 
@@ -61,12 +62,12 @@ def unpacked(kept: Any) -> Row:
 
 
 async def read_whole_list(
-    read_page: Callable[[int], Awaitable[Page]],
+    read_page: Callable[[int], Awaitable[Page[Any]]],
     *,
-    id_of: Callable[[Mapping[str, Any]], str],
+    id_of: Callable[[Any], str],
     operation: str,
     keep: Callable[[Row], object] = as_it_is,
-) -> Listing:
+) -> Listing[Any]:
     """Every page, counted from 0, or BadAnswer.
 
     Rows move between pages while they are read, so that ids repeat and others are passed over; each answer tells the
@@ -91,8 +92,8 @@ class _Reading:
 
     def __init__(
         self,
-        read_page: Callable[[int], Awaitable[Page]],
-        id_of: Callable[[Mapping[str, Any]], str],
+        read_page: Callable[[int], Awaitable[Page[Any]]],
+        id_of: Callable[[Any], str],
         keep: Callable[[Row], object],
         operation: str,
     ) -> None:
@@ -124,7 +125,7 @@ class _Reading:
                 if isinstance(item, tuple):
                     self.rows[item[0]] = item[1]
                     continue
-                row_id = self._id_of(item) if isinstance(item, dict) else ""
+                row_id = self._id_of(item) if isinstance(item, dict | msgspec.Struct) else ""
                 if row_id:
                     self.rows[row_id] = self._keep(item)
                 else:

@@ -33,7 +33,7 @@ def workspaces_sweep(
     *,
     configured: Sequence[str] | None,
     interval: float,
-    list_all: Callable[[float], Awaitable[Listing]],
+    list_all: Callable[[float], Awaitable[Listing[Any]]],
     translate: Callable[[Mapping[str, Any]], Workspace | None],
 ) -> Sweep:
     """The collector of workspaces. `configured` are the ids that the config names; None for all that are listed.
@@ -51,7 +51,7 @@ def workspaces_sweep(
         told.clear()
         told.update(ids)
 
-    def take(listing: Listing) -> dict[str, Workspace]:
+    def take(listing: Listing[Any]) -> dict[str, Workspace]:
         rows = [translate(row) for row in listing.rows.values()]
         found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
         if configured is None:

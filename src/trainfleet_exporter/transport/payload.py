@@ -9,6 +9,7 @@ takes what clouds send at times: NaN, half a surrogate pair, a bare number for a
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
@@ -107,8 +108,10 @@ def _fit(given: Any, kind: inspect.Type) -> Any:
             return _number(given)
         case inspect.BoolType():
             return _truth(given)
-        case inspect.AnyType():
+        case inspect.AnyType() | inspect.CustomType(cls=builtins.object):
             return given
+        case inspect.RawType():
+            return msgspec.Raw(msgspec.json.encode(given))
     raise TypeError(f"a payload cannot have fields of type {kind}")
 
 

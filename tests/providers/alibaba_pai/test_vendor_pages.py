@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS
 from tests.support.exposition import lines

@@ -19,11 +19,11 @@ class LanternApi:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def list_workspaces(self, deadline: float) -> Listing:
+    async def list_workspaces(self, deadline: float) -> Listing[Any]:
         """GET /v1/workspaces."""
         return await self._list("ListWorkspaces", "/v1/workspaces", "workspaces", deadline)
 
-    async def list_jobs(self, workspace_id: str, deadline: float) -> Listing:
+    async def list_jobs(self, workspace_id: str, deadline: float) -> Listing[Any]:
         """GET /v1/workspaces/{id}/jobs: the live ones."""
         return await self._list("ListJobs", f"/v1/workspaces/{_segment(workspace_id)}/jobs", "jobs", deadline)
 
@@ -39,20 +39,20 @@ class LanternApi:
             raise BadAnswer("the answer has no counts", operation="GetSummary")
         return ended
 
-    async def list_usage(self, workspace_id: str, deadline: float) -> Listing:
+    async def list_usage(self, workspace_id: str, deadline: float) -> Listing[Any]:
         """GET /v1/workspaces/{id}/usage: the latest reading of each job that has started."""
         path = f"/v1/workspaces/{_segment(workspace_id)}/usage"
         return await self._list("ListUsage", path, "readings", deadline, key="job")
 
-    async def list_pools(self, deadline: float) -> Listing:
+    async def list_pools(self, deadline: float) -> Listing[Any]:
         """GET /v1/pools."""
         return await self._list("ListPools", "/v1/pools", "pools", deadline)
 
-    async def _list(self, operation: str, path: str, rows: str, deadline: float, *, key: str = "id") -> Listing:
+    async def _list(self, operation: str, path: str, rows: str, deadline: float, *, key: str = "id") -> Listing[Any]:
         """All pages, or BadAnswer. A page may hold fewer rows than were asked for: the next begins behind them."""
         offset = 0
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             nonlocal offset
             offset = 0 if number == 0 else offset
             query = {"offset": str(offset), "limit": str(PAGE_SIZE)}

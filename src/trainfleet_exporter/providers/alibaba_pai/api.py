@@ -28,7 +28,7 @@ class PaiApi:
         self._paistudio = paistudio
         self._aiworkspace = aiworkspace
 
-    async def list_workspaces(self, *, deadline: float) -> Listing:
+    async def list_workspaces(self, *, deadline: float) -> Listing[Any]:
         """AIWorkSpace ListWorkspaces: those that the identity is a member of, which is not told apart from all."""
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, "Workspaces", "WorkspaceId", deadline)
@@ -41,7 +41,7 @@ class PaiApi:
         keep: Callable[[Row], object] = as_it_is,
         decode: Decode | None = None,
         breaker: str = "",
-    ) -> Listing:
+    ) -> Listing[Any]:
         """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
 
         `keep` makes of each row what the listing has of it; `decode` (Call.decode) may have taken some already.
@@ -67,7 +67,7 @@ class PaiApi:
         query = {"WorkspaceId": workspace_id, "StartTime": iso_time(start), "EndTime": iso_time(end)}
         return await self.count_jobs(query, deadline=deadline)
 
-    async def list_ecs_specs(self, *, deadline: float) -> Listing:
+    async def list_ecs_specs(self, *, deadline: float) -> Listing[Any]:
         """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
         call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
         return await _whole_list(self._dlc, call, "EcsSpecs", "InstanceType", deadline)
@@ -135,12 +135,12 @@ class PaiApi:
         async for points in point_pages(self._dlc, call, "DataPoints", deadline=deadline):
             yield points
 
-    async def list_quotas(self, *, deadline: float) -> Listing:
+    async def list_quotas(self, *, deadline: float) -> Listing[Any]:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""
         call = Call(operation="ListQuotas", path="/api/v1/quotas/", query={"Verbose": "true"})
         return await _whole_list(self._paistudio, call, "Quotas", "QuotaId", deadline)
 
-    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing:
+    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing[Any]:
         """PaiStudio ListQuotaWorkloads: what waits in the queue of a quota and of its descendants, all products."""
         call = _workloads(quota_id, {"Status": ENQUEUED})
         return await _whole_list(self._paistudio, call, "Workloads", "WorkloadId", deadline)
@@ -150,7 +150,7 @@ class PaiApi:
         call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running"})
         return await _total(self._paistudio, call, deadline)
 
-    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing:
+    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[Any]:
         """PaiStudio ListNodes of one quota, verbose: only so does it tell what is requested of a node."""
         call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
         return await _whole_list(self._paistudio, call, "Nodes", "NodeName", deadline)
@@ -177,8 +177,8 @@ async def _whole_list(
     deadline: float,
     *,
     keep: Callable[[Row], object] = as_it_is,
-) -> Listing:
-    async def read_page(number: int) -> Page:
+) -> Listing[Any]:
+    async def read_page(number: int) -> Page[Any]:
         query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
         payload = _object(await client.call(replace(call, query=query), deadline=deadline), call)
         return Page(whole(payload, "TotalCount"), payload.get(items_key))

@@ -33,11 +33,11 @@ class CloudMonitor:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def describe_metric_meta_list(self, namespace: str, *, deadline: float) -> Listing:
+    async def describe_metric_meta_list(self, namespace: str, *, deadline: float) -> Listing[Any]:
         """DescribeMetricMetaList: every metric of a namespace, by its name."""
         call = Call(operation="DescribeMetricMetaList", method="POST", path="/", query={"Namespace": namespace})
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(CATALOGUE_PAGE)}
             payload = _object(await self._client.call(replace(call, query=query), deadline=deadline), call)
             return Page(whole(payload, "TotalCount"), mapping(payload, "Resources").get("Resource"))

@@ -11,9 +11,11 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject, UsageSource
 from trainfleet_exporter.providers.huawei_modelarts.aom_levels import JobCells, Levels

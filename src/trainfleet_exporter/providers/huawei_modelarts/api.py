@@ -34,20 +34,20 @@ class ModelArtsApi:
         self._client = client
         self._identity = identity
 
-    async def list_workspaces(self, *, deadline: float) -> Listing:
+    async def list_workspaces(self, *, deadline: float) -> Listing[Any]:
         """GET /v1/{project}/workspaces: those that the identity may enter."""
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             query = {"offset": str(number), "limit": str(_WORKSPACES_PAGE), "filter_accessible": "true"}
             payload = await self._get("ListWorkspaces", 1, "workspaces", deadline, query=query)
             return Page(whole(payload, "total_count"), payload.get("workspaces"))
 
         return await read_whole_list(read_page, id_of=lambda row: text(row, "id"), operation="ListWorkspaces")
 
-    async def search_jobs(self, workspace_id: str, filters: Sequence[Filter], *, deadline: float) -> Listing:
+    async def search_jobs(self, workspace_id: str, filters: Sequence[Filter], *, deadline: float) -> Listing[Any]:
         """POST /v2/{project}/training-job-searches, oldest first, all pages. `offset` is a page's number."""
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             payload = await self._search(workspace_id, filters, offset=number, limit=JOBS_PAGE, deadline=deadline)
             return Page(whole(payload, "total"), payload.get("items"))
 
@@ -89,14 +89,14 @@ class ModelArtsApi:
         path = f"statistics/pools/{_segment(pool_id)}/workloads"
         return await self._get("ShowWorkloadStatistics", 2, path, deadline)
 
-    async def queued_workloads(self, pool_id: str, *, deadline: float) -> Listing:
+    async def queued_workloads(self, pool_id: str, *, deadline: float) -> Listing[Any]:
         """GET /v2/{project}/pools/{pool}/workloads?status=Queue, oldest first, all pages. `offset` counts records.
 
         Whether `total` is there is contradicted: without it, a page that is full is not the last.
         """
         path = f"pools/{_segment(pool_id)}/workloads"
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             offset = number * _POOL_PAGE
             query = {"status": "Queue", "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(_POOL_PAGE)}
@@ -141,10 +141,10 @@ class ModelArtsApi:
         query = {"resource": "job-num"}
         return await self._get("ShowTrainingQuotas", 2, "training-quotas", deadline, query=query)
 
-    async def list_jobs_v1(self, workspace_id: str, *, deadline: float) -> Listing:
+    async def list_jobs_v1(self, workspace_id: str, *, deadline: float) -> Listing[Any]:
         """GET /v1/{project}/training-jobs, all pages (counted from 1)."""
 
-        async def read_page(number: int) -> Page:
+        async def read_page(number: int) -> Page[Any]:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
             payload = await self._get("ListTrainingJobsV1", 1, "training-jobs", deadline, query=query, limits=PAGE)
             return Page(whole(payload, "job_total_count"), payload.get("jobs"))

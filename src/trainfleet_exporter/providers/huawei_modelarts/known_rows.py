@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.huawei_modelarts import translate
@@ -60,4 +62,4 @@ class KnownRows:
         if job is None:
             return None
         self._facts[job.job_id] = _Facts(tuple(translate.tasks(row)), translate.restarts_allowed(row))
-        return job if job.workspace_id else replace(job, workspace_id=self._workspace_id)
+        return job if job.workspace_id else msgspec.structs.replace(job, workspace_id=self._workspace_id)

@@ -11,8 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageSource, UsageValues
 from trainfleet_exporter.providers.readings import believable_ratio, mean
@@ -92,9 +94,9 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
         if (card.memory_utilization if of_memory else card.utilization) is not None:
             dropped["duplicate"] += 1
         elif of_memory:
-            found[(kind, device)] = replace(card, memory_utilization=sample.value)
+            found[(kind, device)] = msgspec.structs.replace(card, memory_utilization=sample.value)
         else:
-            found[(kind, device)] = replace(card, utilization=sample.value)
+            found[(kind, device)] = msgspec.structs.replace(card, utilization=sample.value)
     return list(found.values()), dropped
 
 

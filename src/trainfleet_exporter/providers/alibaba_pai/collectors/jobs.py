@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
@@ -163,13 +164,13 @@ class _WorkspaceSweep:
             await self._take(listing, rows)
         return self.found
 
-    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float, *, breaker: str = "") -> Listing:
+    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float, *, breaker: str = "") -> Listing[Any]:
         query = {"WorkspaceId": self._page.workspace_id, **query}
         return await self._shared.api.list_jobs(
             query, deadline=deadline, keep=rows.keep, decode=rows.decode, breaker=breaker
         )
 
-    async def _take(self, listing: Listing, rows: JobRows, *, only_finished: bool = False) -> None:
+    async def _take(self, listing: Listing[Any], rows: JobRows, *, only_finished: bool = False) -> None:
         self._part.dropped("malformed", listing.malformed)
         await rows.have_tables(self._part)
         here, book = self._page.workspace_id, self._shared.book

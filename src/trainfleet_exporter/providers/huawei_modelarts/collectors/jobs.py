@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Job
@@ -134,11 +135,11 @@ class _WorkspaceSweep:
         """Every live job."""
         await self._take(await self._search("phase", translate.LIVE_PHASES, self.part.deadline))
 
-    async def _search(self, key: str, values: Sequence[str], deadline: float) -> Listing:
+    async def _search(self, key: str, values: Sequence[str], deadline: float) -> Listing[Any]:
         filters = [(key, "in", values)]
         return await self._shared.api.search_jobs(self.page.workspace_id, filters, deadline=deadline)
 
-    async def _take(self, listing: Listing) -> None:
+    async def _take(self, listing: Listing[Any]) -> None:
         self.part.dropped("malformed", listing.malformed)
         here = self.page.workspace_id
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.polling import Sweep
@@ -16,7 +17,7 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
     """The collector. `configured` are the ids that the config names; None for all that the identity may enter."""
     served = False
 
-    async def list_all(deadline: float) -> Listing:
+    async def list_all(deadline: float) -> Listing[Any]:
         nonlocal served
         try:
             listing = await shared.api.list_workspaces(deadline=deadline)

@@ -1,0 +1,160 @@
+"""Bodies as the structs that describe them: strictly where they fit, and field by field where they do not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.payload import (
+    NotAnObject,
+    NotJson,
+    decode,
+    decode_short_fields,
+    decode_value,
+)
+
+
+class Spec(msgspec.Struct, rename="pascal", gc=False):
+    type: str | None = None
+    pod_count: float | None = None
+
+
+class Row(msgspec.Struct, rename="pascal", gc=False):
+    job_id: str | None = None
+    duration: float | None = None
+    memory: str | float | None = None
+    is_spot: bool | None = None
+    spec: Spec | None = None
+    specs: list[Spec] | None = None
+    tags: dict[str, object] | None = None
+    word: Spec | str | None = None
+
+
+class Page(msgspec.Struct, rename="pascal", gc=False):
+    total_count: float | None = None
+    rows: list[Row | None] | None = None
+
+
+def read(row: Any) -> tuple[Row, Counter[str]]:
+    """The row as it is read from a page of three, whose other rows stay as they are; and what was counted."""
+    good = Row(job_id="good", duration=1.0)
+    with counting_unusable() as lost:
+        text = json.dumps({"TotalCount": 3, "Rows": [{"JobId": "good", "Duration": 1}, row, {"JobId": "good"}]})
+        page = decode(text.encode(), Page)
+    assert page.total_count == 3
+    assert page.rows is not None
+    assert page.rows[0] == good
+    assert page.rows[2] == Row(job_id="good")
+    assert isinstance(page.rows[1], Row)
+    return page.rows[1], lost
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"Duration": 8}, Row(duration=8.0)),
+        ({"Duration": "8.5"}, Row(duration=8.5)),
+        ({"Duration": None, "JobId": None, "Specs": None}, Row()),
+        ({"JobId": 12345678901234567890}, Row(job_id="12345678901234567890")),
+        ({"Memory": "512Gi"}, Row(memory="512Gi")),
+        ({"Memory": 512}, Row(memory=512.0)),
+        ({"IsSpot": "True"}, Row(is_spot=True)),
+        ({"Spec": {"Type": 7, "PodCount": "2"}}, Row(spec=Spec("7", 2.0))),
+        ({"Specs": [{"Type": "a"}, None, "x", {"Type": "b"}]}, Row(specs=[Spec("a"), Spec("b")])),
+        ({"Tags": {"a": "b", "c": {"d": [1]}}}, Row(tags={"a": "b", "c": {"d": [1]}})),
+        ({"Word": "text"}, Row(word="text")),
+        ({"Word": {"Type": 5}}, Row(word=Spec("5"))),
+        ({"JobId": "\ud800x"}, Row(job_id="\ufffd\ufffd\ufffdx")),
+        ({"JobId": "", "Duration": ""}, Row(job_id="")),
+        ({"Duration": -1, "Unread": math.nan}, Row(duration=-1.0)),
+    ],
+)
+def test_what_fits_in_some_way_is_read_and_nothing_counted(fields: dict[str, Any], expected: Row) -> None:
+    assert read(fields) == (expected, Counter())
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "lost"),
+    [
+        ({"JobId": "a", "Duration": "soon"}, Row(job_id="a"), 1),
+        ({"JobId": "a", "Duration": True}, Row(job_id="a"), 1),
+        ({"JobId": "a", "Duration": {"x": 1}, "Spec": {"PodCount": []}}, Row(job_id="a", spec=Spec()), 2),
+        ({"JobId": "a", "Memory": {"x": 1}}, Row(job_id="a"), 1),
+        ({"JobId": {"x": 1}, "Specs": "none"}, Row(), 0),
+        ({"JobId": True, "IsSpot": 2}, Row(), 0),
+    ],
+)
+def test_what_does_not_fit_is_absent_alone(fields: dict[str, Any], expected: Row, lost: int) -> None:
+    found, counted = read(fields)
+    assert found == expected
+    assert counted == Counter({"malformed": lost} if lost else {})
+
+
+@pytest.mark.parametrize("text", ["1e999", "1" + "0" * 400, '"inf"', "Infinity"])
+def test_numbers_beyond_all_bounds_are_left_to_who_reads_them(text: str) -> None:
+    assert decode(f'{{"Duration": {text}}}'.encode(), Row).duration == math.inf
+    negative = f'"-{text[1:]}' if text.startswith('"') else f"-{text}"
+    assert decode(f'{{"Duration": {negative}}}'.encode(), Row).duration == -math.inf
+
+
+def test_a_number_that_is_none_is_left_to_who_reads_it() -> None:
+    assert math.isnan(decode(b'{"JobId": "a", "Duration": NaN}', Row).duration or 0.0)
+
+
+def test_a_row_that_is_no_object_keeps_its_place() -> None:
+    assert decode(b'{"Rows": [1, {"JobId": "a"}, null, []]}', Page).rows == [None, Row(job_id="a"), None, None]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"JobId": "a"', b'{"JobId": "a"} x', b"[" * 5000 + b"]" * 5000])
+def test_no_json(body: bytes) -> None:
+    with pytest.raises(NotJson):
+        decode(body, Row)
+    with pytest.raises(NotJson):
+        decode(body, dict)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"1"])
+def test_no_object(body: bytes) -> None:
+    with pytest.raises(NotAnObject):
+        decode(body, Row)
+    with pytest.raises(NotAnObject):
+        decode(body, dict)
+
+
+def test_a_value_inside_an_answer() -> None:
+    assert decode_value(msgspec.Raw(b'{"JobId": 5}'), Row) == Row(job_id="5")
+    assert decode_value(b'{"JobId": "a", "Duration": NaN}', Row) is not None
+    assert decode_value(b'"x"', Row) is None
+    assert decode_value(b"<", Row) is None
+
+
+def test_short_fields_leave_out_what_is_long() -> None:
+    rows = [{"JobId": "a" * 100}] * 100
+    assert decode_short_fields(json.dumps({"Code": "x", "Jobs": rows}).encode()) == {"Code": "x"}
+    assert decode_short_fields(b'{"Code": NaN, "Jobs": []}').keys() == {"Code", "Jobs"}
+    assert decode_short_fields(b"[1]") == [1]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([field.encode_name for field in msgspec.structs.fields(Row)]), JSON))
+def test_any_object_is_read_and_each_field_by_itself(fields: dict[str, Any]) -> None:
+    body = json.dumps(fields).encode()
+    found = decode(body, Row)
+    for name, value in fields.items():
+        alone = decode(json.dumps({name: value}).encode(), Row)
+        field = next(one.name for one in msgspec.structs.fields(Row) if one.encode_name == name)
+        assert repr(getattr(found, field)) == repr(getattr(alone, field))
