@@ -10,7 +10,8 @@ import pytest
 import yarl
 
 from tests.transport.rig import JSON_OK, Rig, http, raw_server
-from trainfleet_exporter.transport.calls import HttpSettings
+from trainfleet_exporter.errors import RequestRefused
+from trainfleet_exporter.transport.calls import HttpSettings, SignedRequest
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
 
 TARGETS = [
@@ -32,6 +33,31 @@ def test_the_signed_target_is_sent_byte_for_byte(target: str) -> None:
             return server.heads[0]
 
     assert asyncio.run(main()).split(b"\r\n")[0] == f"GET {target} HTTP/1.1".encode()
+
+
+@pytest.mark.parametrize("target", ["/ü", "/a\r\nX: y", "/a\tb", "/a\x7f"])
+def test_a_target_that_http_cannot_write_is_not_sent(target: str) -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+            rig.dialect.target = target
+            error = await rig.failure()
+            assert isinstance(error, RequestRefused)
+            assert error.message == f"{server.address}: the request cannot be written as HTTP"
+            assert server.heads == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("header", [("x-key", "ü"), ("ü", "x")])
+def test_a_header_that_http_cannot_write_is_not_sent(header: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+            signed = SignedRequest("GET", "/", {"Host": server.address, header[0]: header[1]}, b"")
+            monkeypatch.setattr(rig.dialect, "sign", lambda call, host: signed)
+            assert isinstance(await rig.failure(), RequestRefused)
+            assert server.heads == []
+
+    asyncio.run(main())
 
 
 def test_nothing_is_sent_that_was_not_asked_for() -> None:

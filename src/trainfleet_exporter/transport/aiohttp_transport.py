@@ -28,7 +28,6 @@ from trainfleet_exporter.transport.aiohttp_errors import (
 )
 from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
-from trainfleet_exporter.transport.wire_request import WireRequest
 
 # Shorter than the 15 s after which some cloud load balancers drop an idle connection, perhaps under a new request.
 _KEEP_ALIVE = 10.0
@@ -59,19 +58,21 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         proxy: yarl.URL | None = None
         sending = _Sending(request.extensions.get("trace"))
         try:
-            wire = await WireRequest.of(request)
-            url = yarl.URL(wire.address, encoded=True)
-            proxy, for_proxy = without_user(self._proxy(wire.origin, url))
+            origin = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+            target = request.extensions.get("target", request.url.raw_path).decode("ascii")
+            url = yarl.URL(origin + target, encoded=True)
+            proxy, for_proxy = without_user(self._proxy(origin, url))
+            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
             to_proxy = url.scheme == "https"  # by a tunnel, whose head is for the proxy alone
             answer = await session.request(
-                wire.method,
+                request.method,
                 url,
-                headers=wire.lines if to_proxy or not for_proxy else [*wire.lines, *for_proxy.items()],
-                data=wire.body or None,
+                headers=headers if to_proxy or not for_proxy else [*headers, *for_proxy.items()],
+                data=await request.aread() or None,
                 allow_redirects=False,
                 proxy=proxy,
                 proxy_headers=for_proxy if to_proxy and for_proxy else None,
-                timeout=self._timeout(wire),
+                timeout=self._timeout(request),
                 trace_request_ctx=sending,
                 middlewares=(sending.once,),
             )

@@ -10,17 +10,18 @@ payload is then the caller's: it must be let go before the caller waits for anyt
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import zlib
 from collections.abc import AsyncIterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.slices import give_way, large_bodies, large_work
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
@@ -28,6 +29,8 @@ _PIECE = 256 * 1024
 """Bytes that are inflated or counted at a time: about a millisecond's work."""
 _SHORT = _MIB
 """Bytes of a body, as they come, that every call may hold at the same time."""
+_LARGE_BODIES = 4
+"""Of 32 MiB each at most; several, so that a slow one does not stop all the others."""
 _GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
 _decode = msgspec.json.Decoder().decode
 _SURROGATES = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
@@ -39,10 +42,28 @@ _MOST_ESCAPES = 200_000
 """Of surrogates, or of backslashes, that are looked through for halves of pairs: some 40 ms of the event loop."""
 
 
+class _LargeAnswers:
+    """What the large answers of one event loop wait for, whichever provider reads them."""
+
+    def __init__(self) -> None:
+        self.bodies = asyncio.Semaphore(_LARGE_BODIES)
+        """Held while a large body is received and until it is decoded."""
+        self.decoding = asyncio.Lock()
+        """Held while a large body is inflated and decoded. Waiting for the network, or for `bodies`, with it would
+        make the others time out."""
+
+
+_LARGE_ANSWERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _LargeAnswers] = WeakKeyDictionary()
+
+
+def _large_answers() -> _LargeAnswers:
+    return _LARGE_ANSWERS.setdefault(asyncio.get_running_loop(), _LargeAnswers())
+
+
 async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
     """The whole body as it comes. BadAnswer if it is over the limit. Errors of the stream pass.
 
-    A long one waits for a place in `slices.large_bodies`, which `until_decoded` holds on to.
+    A long one waits until fewer than four others are received or decoded; `until_decoded` keeps its place.
     """
     wire = bytearray()
     try:
@@ -50,7 +71,7 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
             was_short = len(wire) <= _SHORT
             wire += chunk
             if was_short and len(wire) > _SHORT:
-                await until_decoded.enter_async_context(large_bodies())
+                await until_decoded.enter_async_context(_large_answers().bodies)
             if len(wire) > limits.wire:
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
         return bytes(wire)
@@ -61,7 +82,7 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
 async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
     """The body, inflated where `encoding` (the Content-Encoding) is gzip, and fit to be decoded.
 
-    A long one waits for `slices.large_work`, which `until_decoded` holds on to.
+    A long one waits until no other is decoded; `until_decoded` keeps its place.
     BadAnswer if it is over a limit, in another encoding, or no single whole gzip member.
     """
     match encoding.strip().lower():
@@ -77,14 +98,14 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
     try:
         for number, piece in enumerate(pieces):
             if number == 1:
-                await until_decoded.enter_async_context(large_work())
+                await until_decoded.enter_async_context(_large_answers().decoding)
             values += values_of(piece)
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
             if inflates:
                 body.append(piece)
             if len(piece) == _PIECE:
-                await give_way()  # a bomb must not hold up the loop
+                await asyncio.sleep(0)  # a bomb must not hold up the loop
         return b"".join(body) if inflates else wire
     finally:
         body.clear()  # see read_wire

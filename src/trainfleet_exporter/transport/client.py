@@ -20,7 +20,6 @@ from trainfleet_exporter.errors import (
     RequestTimedOut,
     Throttled,
 )
-from trainfleet_exporter.slices import fit_in
 from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.calls import (
@@ -141,7 +140,6 @@ class ApiClient:
         failure: CloudError | None = None
         try:
             for number in range(1, MAX_ATTEMPTS + 1):
-                await fit_in()  # before the turn: between that and the wire nothing is waited for
                 try:
                     turn = await self._guard.enter(call.operation + call.breaker, call.priority, deadline)
                 except CloudError as refusal:

@@ -18,21 +18,17 @@ from trainfleet_exporter.errors import (
     RequestTimedOut,
     Unreachable,
 )
-from trainfleet_exporter.slices import fit_in, give_way
 from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
 from trainfleet_exporter.transport.payload import decode_short_fields
-from trainfleet_exporter.transport.wire_request import WireRequest
 
 _DEFAULT_HEADERS = (
     ("accept", "application/json"),
     ("accept-encoding", "gzip"),
     ("user-agent", f"trainfleet-exporter/{__version__}"),
 )
-_LONG = 32 * 1024
-"""Bytes of a body from which on it takes some tenths of a millisecond to decode it."""
 _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
@@ -91,16 +87,21 @@ class Exchange:
                 turn.abandon()  # nothing was sent, so nothing was learnt
             raise error from None
 
-    def _request(self, signed: SignedRequest, trace: _Trace) -> WireRequest:
+    def _request(self, signed: SignedRequest, trace: _Trace) -> httpx.Request:
+        """The request, whose target goes on the wire byte for byte as it was signed (httpx's extension `target`)."""
+        if not (signed.target.isascii() and signed.target.isprintable()):
+            raise httpx.LocalProtocolError("the request cannot be written as HTTP")
         named = {name.lower() for name in signed.headers}
-        return WireRequest(
-            signed.method,
-            self._origin,
-            signed.target,
-            headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
-            body=signed.body,
-            extensions={"timeout": self._timeout, "trace": trace},
-        )
+        try:
+            return httpx.Request(
+                signed.method,
+                self._origin + signed.target,
+                headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
+                content=signed.body or None,
+                extensions={"timeout": self._timeout, "trace": trace, "target": signed.target.encode("ascii")},
+            )
+        except UnicodeEncodeError:
+            raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None
 
     async def _exchange(self, request: httpx.Request, call: Call, accept: Callable[[HttpAnswer], T]) -> T:
         response = await self._transport.handle_async_request(request)
@@ -115,7 +116,6 @@ class Exchange:
                 body = await unpack(wire, encoding, call.limits, until_decoded)
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-            await (give_way() if len(body) >= _LONG else fit_in())  # to put a long one together was a slice by itself
             if call.decode is not None:
                 payload = await call.decode(body)
             else:
