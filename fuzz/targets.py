@@ -21,7 +21,7 @@ from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, 
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.exposition import Format, Renderer, RenderSettings, accepts_gzip, choose
-from trainfleet_exporter.exposition.families import KEYS
+from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.model import UsageValues
 from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics
 from trainfleet_exporter.providers.alibaba_pai import translate as pai

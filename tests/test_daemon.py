@@ -10,8 +10,8 @@ from tests.support.clock import run_stepped
 from tests.test_reload_budgets import config, limited
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.families import FAMILIES
 
 
 def test_pages_are_kept_ready_until_it_stops(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainfleet_exporter import cli
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 

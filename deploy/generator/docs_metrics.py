@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric
 
 from deploy.generator.docs_tables import code, table
-from trainfleet_exporter.exposition.families import KEYS, Family
-from trainfleet_exporter.exposition.fleet_families import FLEET_FAMILIES, QUOTA_FAMILIES
-from trainfleet_exporter.exposition.job_families import JOB_FAMILIES
-from trainfleet_exporter.exposition.node_families import NODE_FAMILIES
-from trainfleet_exporter.exposition.pod_families import POD_FAMILIES
-from trainfleet_exporter.exposition.pool_families import POOL_FAMILIES
-from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
+from trainfleet_exporter.families import KEYS, Family
+from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
+from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
+from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
+from trainfleet_exporter.families.usage import USAGE_FAMILIES
+from trainfleet_exporter.providers.registry import Platform, installed_platforms
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 _GROUPS: Sequence[tuple[str, tuple[Family, ...]]] = (
@@ -35,34 +32,8 @@ _GROUPS: Sequence[tuple[str, tuple[Family, ...]]] = (
     ),
 )
 _HEADS = ("metric", "labels beside `provider`", "meaning, and where it comes from")
-_HELP = re.compile(
-    r"(?P<meaning>.+?\.)( Experimental: (?P<experimental>.+?)\.)? Source: (?P<sources>.+); cached between polls\."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the HELP of a family says, in its parts."""
-
-    meaning: str
-    experimental: str
-    pai: tuple[str, ...]
-    modelarts: tuple[str, ...]
-
-
-def parts(text: str) -> Said:
-    """The parts of a HELP text; ValueError where it is not made as all are (exposition.family.described)."""
-    match = _HELP.fullmatch(text)
-    if match is None:
-        raise ValueError(f"no HELP of ours: {text}")
-    sources = match["sources"].split("; or ")
-    if sources == ["the config file, no API"]:
-        return Said(match["meaning"], "", ("the config",), ("the config",))
-    pai = tuple(source.removeprefix("none by default; ") for source in sources if "PAI" in source)
-    modelarts = tuple(source for source in sources if "ModelArts" in source)
-    if {*pai, *modelarts} != {source.removeprefix("none by default; ") for source in sources}:
-        raise ValueError(f"a source of no cloud: {text}")
-    return Said(match["meaning"], match["experimental"] or "", pai, modelarts)
+_CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "huawei_modelarts": "ModelArts"}
+"""By platform, what the page calls it: its sources begin with that."""
 
 
 def reference() -> str:
@@ -74,23 +45,23 @@ def reference() -> str:
 
 
 def _row(family: Family) -> tuple[str, ...]:
-    said = parts(family.help)
+    platforms = installed_platforms()
+    found = [platforms[name] for name in _CLOUDS]
+    unproven = dict.fromkeys(note for each in found if (note := each.experimental.get(family.name)))
     mark = " (counter)" if family.kind == "counter" else ""
-    name = code(family.name) + mark + (" **E**" if said.experimental else "")
+    name = code(family.name) + mark + (" **E**" if unproven else "")
     keys, _ = KEYS[family.of]
     labels = [code(label) for label in (*keys, *(family.labels or ()))]
     if family.labels is None:
         labels.append("`label_TAG` for each tag")
-    meaning = said.meaning + (f" E: {said.experimental}." if said.experimental else "")
-    sources = [f"*PAI*: {_sources(said.pai)}", f"*ModelArts*: {_sources(said.modelarts)}"]
-    return name, ", ".join(labels), "<br>".join((meaning, *sources))
+    meaning = family.help + (f" E: {'; '.join(unproven)}." if unproven else "")
+    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in found)))
 
 
-def _sources(found: tuple[str, ...]) -> str:
-    """Without the cloud, which stands before them."""
-    if any("PAI" in source and "ModelArts" in source for source in found):
-        return "whichever source has readings"
-    return "; ".join(re.sub("^(PAI-|PAI |ModelArts )", "", source) for source in found) or "not told"
+def _sources(platform: Platform, family: Family) -> str:
+    cloud = _CLOUDS[platform.name]
+    sources = [source.removeprefix(cloud).lstrip(" -") for source in platform.sources.get(family.name, ())]
+    return f"*{cloud}*: {'; '.join(sources) or 'not reported'}"
 
 
 def _own() -> str:

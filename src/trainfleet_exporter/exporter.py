@@ -10,6 +10,7 @@ from trainfleet_exporter.accounts import Accounts, holder_of
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
+from trainfleet_exporter.families import described
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
@@ -41,7 +42,9 @@ class Exporter:
         self.config = config
         self.shard = shard
         self.telemetry = Telemetry(shard)
-        self.board = Board(beside=self.telemetry.standings) if board is None else board
+        if board is None:
+            board = Board(described(platforms.values()), beside=self.telemetry.standings)
+        self.board = board
         self.state = StateFile(config.global_.state_file)
         self._platforms = platforms
         self._observe = observe

@@ -15,7 +15,7 @@ from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import BadAnswer, StartError
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
 from trainfleet_exporter.providers.history import DAY, Life, Range

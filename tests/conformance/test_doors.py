@@ -18,12 +18,6 @@ SOURCES = ROOT / "src" / "trainfleet_exporter"
 CLOUD = re.compile(r"(?i:alibaba|aliyun|huawei|modelarts|lantern)|\b(?i:pai)\b|PAI")
 ELSEWHERE = {
     "demo.py": "the demo is of these two",
-    "exposition/fleet_families.py": "HELP names the sources of each family",
-    "exposition/job_families.py": "likewise",
-    "exposition/node_families.py": "likewise",
-    "exposition/pod_families.py": "likewise",
-    "exposition/pool_families.py": "likewise",
-    "exposition/usage_sources.py": "likewise",
 }
 """Modules outside of the clouds' own folders that name one, and why."""
 _MODULES = sorted(

@@ -17,7 +17,7 @@ from deploy.generator.rules_accelerators import PRICE
 from deploy.generator.rules_model import Alert, Record, names
 
 from tests.support.programs import need
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 
 PROMETHEUS = DEPLOY / "prometheus"
 RULE_FILES = sorted((PROMETHEUS / "rules").glob("*.yaml"))

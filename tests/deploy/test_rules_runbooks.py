@@ -14,7 +14,7 @@ from deploy.generator.docs_metrics import labels_of, own_metrics
 from deploy.generator.rules_accelerators import PRICE, PRICE_LABELS
 
 from tests.support.programs import need
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS
 
 RUNBOOKS = DEPLOY.parent / "docs" / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))

@@ -21,7 +21,7 @@ from tests.support.programs import need
 from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.config.schema import Config
 from trainfleet_exporter.errors import ConfigError
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _EVERY_PROVIDER = set(ProviderConfig.model_fields) | {"credentials", "endpoints", "collectors"}

@@ -11,7 +11,7 @@ import yaml
 
 from tests.docs.pages import ROOT, Block, blocks
 from tests.support.programs import need
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS
 
 FAQ = list(blocks(ROOT / "docs" / "faq.md", "promql"))
 _PAI, _MA = 'provider="pai-hangzhou"', 'provider="modelarts-north4"'

@@ -13,7 +13,7 @@ from tests.docs.commands import Command, commands
 from tests.docs.pages import ROOT, blocks, prose
 from tests.docs.session import session
 from trainfleet_exporter.cli import main
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.providers.registry import installed_platforms
 
 README = ROOT / "README.md"

@@ -13,7 +13,7 @@ from deploy.generator import docs, docs_config, docs_metrics
 from tests.docs.pages import prose
 from trainfleet_exporter.config.schema import Config, Section
 from trainfleet_exporter.errors import CloudError
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.telemetry import DROP_REASONS
@@ -70,34 +70,21 @@ def test_every_key_that_feeds_a_family_is_on_the_page() -> None:
             assert f"`{key}`" in page
 
 
-def test_every_family_is_on_the_page_once_with_its_source() -> None:
+def test_every_family_is_on_the_page_once_with_its_sources() -> None:
     page = docs_metrics.reference()
-    for name in [family.name for family in FAMILIES]:
-        assert len(re.findall(rf"^\| `{name}`", page, re.MULTILINE)) == 1, name
     for family in FAMILIES:
-        said = docs_metrics.parts(family.help)
-        assert said.pai or said.modelarts, family.name
-        assert ("**E**" in _row(page, family.name)) is ("Experimental" in family.help)
+        assert len(re.findall(rf"^\| `{family.name}`", page, re.MULTILINE)) == 1, family.name
+        row, marked = _row(page, family.name), False
+        assert family.help in row
+        for platform in installed_platforms().values():
+            for source in platform.sources.get(family.name, ()):
+                assert re.sub("^(PAI|ModelArts)[ -]", "", source) in row
+            marked = marked or family.name in platform.experimental
+        assert ("**E**" in row) is marked
 
 
 def _row(page: str, name: str) -> str:
     return next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
-
-
-@pytest.mark.parametrize(
-    "text", ["No source at all.", "A thing. Source: Azure, x; cached between polls.", "A. Source: PAI, x."]
-)
-def test_help_that_is_not_made_like_all_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"HELP|cloud"):
-        docs_metrics.parts(text)
-
-
-def test_the_parts_of_a_help_text() -> None:
-    said = docs_metrics.parts(
-        "What it is. Experimental: nobody knows. "
-        "Source: PAI-DLC A, x; or ModelArts b, y; or none by default; PAI C, z; cached between polls."
-    )
-    assert said == docs_metrics.Said("What it is.", "nobody knows", ("PAI-DLC A, x", "PAI C, z"), ("ModelArts b, y",))
 
 
 def test_the_words_that_labels_have_are_all_on_the_page() -> None:

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfleet_exporter.exposition.board import Board
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.exposition.snapshot import Snapshot, gathered
+from trainfleet_exporter.families import FAMILIES
 
 from .reading import lines_by_family, total
 

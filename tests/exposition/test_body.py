@@ -20,11 +20,11 @@ from tests.support.programs import need
 from trainfleet_exporter.exposition import snapshot as snapshot_module
 from trainfleet_exporter.exposition.board import Board
 from trainfleet_exporter.exposition.body import body
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
 from trainfleet_exporter.exposition.snapshot import Deflated
+from trainfleet_exporter.families import FAMILIES
 
 from .examples import EXAMPLES
 from .reading import parse_openmetrics

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.exposition import render as render_module
 from trainfleet_exporter.exposition import snapshot as snapshot_module
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.exposition.tag_labels import tag_labels
+from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.model import (
     Accelerator,
     DeviceUsage,

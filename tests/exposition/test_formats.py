@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.exposition.family import Family, number
 from trainfleet_exporter.exposition.formats import Format, head
+from trainfleet_exporter.families.family import Family, number
 from trainfleet_exporter.model import Job
 
 COUNTER = Family("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))

@@ -10,20 +10,23 @@ import pytest
 
 from trainfleet_exporter.exposition.board import Board
 from trainfleet_exporter.exposition.body import body
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.formats import Format
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+from trainfleet_exporter.families import described
+from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
+from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
 
 from .examples import EXAMPLES, JOB_LABELS
 from .reading import parse_openmetrics, parse_text
 
+FAMILIES = described([PAI, MODELARTS])
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def page(fmt: Format, *names: str) -> bytes:
     """The page of the named examples, each put on the board as a part of its own."""
     renderer = Renderer(RenderSettings(job_labels=JOB_LABELS))
-    board = Board()
+    board = Board(FAMILIES)
     for name in names:
         board.put(name, renderer.render("pai-hangzhou", EXAMPLES[name]))
     return b"".join(asyncio.run(body(board.snapshot(), fmt, gzip=False, extra=b"")))

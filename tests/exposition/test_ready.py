@@ -19,8 +19,8 @@ from trainfleet_exporter.exposition import board as board_module
 from trainfleet_exporter.exposition import crc as crc_module
 from trainfleet_exporter.exposition import snapshot as snapshot_module
 from trainfleet_exporter.exposition.deflater import Deflater
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.piece import Piece
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.slices import give_way
 
 ONE, OTHER = FAMILIES[0].name, FAMILIES[5].name

@@ -11,9 +11,9 @@ import pytest
 
 from trainfleet_exporter.exposition import Basis, Update
 from trainfleet_exporter.exposition import render as render_module
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, Status, Subject
 
 from .examples import EXAMPLES, JOB_LABELS

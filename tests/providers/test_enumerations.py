@@ -149,7 +149,7 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts ShowPoolMonitor, metric_name",
         lambda: modelarts("pool_monitor_metric", "metric_name"),
-        pool_details._METRICS,
+        pool_details.MONITORED,
     ),
 )
 

@@ -9,8 +9,8 @@ from starlette.types import Message
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.exposition import Board, Format
-from trainfleet_exporter.exposition.families import FAMILIES
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.metrics import MetricsEndpoint

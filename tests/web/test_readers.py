@@ -20,7 +20,7 @@ from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.web.secured import trusting
 from trainfleet_exporter.exposition import Board, Format
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.readers import Readers

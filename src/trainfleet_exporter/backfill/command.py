@@ -22,7 +22,7 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, Global, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.history import History, Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.exposition import Renderer, RenderSettings
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.exposition.text import escape_label, is_too_long
+from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.model import Readings, UsageSource
 from trainfleet_exporter.providers.history import Track
 

@@ -10,11 +10,11 @@ from time import perf_counter
 from typing import Any
 
 from trainfleet_exporter.exposition.deflater import Deflater
-from trainfleet_exporter.exposition.families import FAMILIES, Family
 from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.exposition.piece import PIECE_LIMIT, Piece
 from trainfleet_exporter.exposition.shelf import Shelf
 from trainfleet_exporter.exposition.snapshot import Snapshot
+from trainfleet_exporter.families import FAMILIES, Family
 from trainfleet_exporter.slices import answering, give_way
 
 log = logging.getLogger(__name__)

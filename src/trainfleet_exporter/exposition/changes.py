@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from trainfleet_exporter.exposition.families import KEYS
-from trainfleet_exporter.exposition.family import Read
+from trainfleet_exporter.families import KEYS
+from trainfleet_exporter.families.family import Read
 from trainfleet_exporter.model import Readings
 
 _BATCH = 100

@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from time import perf_counter
 
 from trainfleet_exporter.exposition.changes import Basis, Column, Comparison, Row, sort_out
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
-from trainfleet_exporter.exposition.family import Number, NumberByAccelerator, OfSource
 from trainfleet_exporter.exposition.pile import Pile
 from trainfleet_exporter.exposition.tag_labels import tag_labels
 from trainfleet_exporter.exposition.text import cut, escape_label, format_value, is_too_long
+from trainfleet_exporter.families import FAMILIES, KEYS
+from trainfleet_exporter.families.family import Number, NumberByAccelerator
 from trainfleet_exporter.model import Readings
 from trainfleet_exporter.slices import give_way
 
@@ -61,8 +61,7 @@ class Renderer:
                 continue
             read = family.read
             get = read.value if isinstance(read, Number) else None
-            source = read.source if isinstance(read, OfSource) else get
-            self._rows[family.of].append(Row(family.name, family.labels, read, get, source))
+            self._rows[family.of].append(Row(family.name, family.labels, read, get, get))
             if isinstance(read, Number | NumberByAccelerator):
                 by_accelerator = isinstance(read, NumberByAccelerator)
                 self._columns[family.of, read.path] = Column(family.name, by_accelerator)

@@ -73,6 +73,11 @@ class Platform:
     name: str
     config: type[ProviderConfig]
     build: Callable[[Any, BuildContext], Provider]
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By metric family, where its values come from, as HELP says it: `Cloud ListJobs, jobs[].state`, one text for each
+    API."""
+    experimental: Mapping[str, str] = field(default_factory=dict)
+    """By metric family, what is unproven about its values, in a few words for HELP."""
     permissions: Mapping[str, str] = field(default_factory=dict)
     """By operation, the right that it needs, as the cloud's access management names it."""
     kept: Mapping[str, float] = field(default_factory=dict)

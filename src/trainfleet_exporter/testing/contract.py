@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainfleet_exporter.exposition.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
 from trainfleet_exporter.testing.case import ProviderCase, complain
 from trainfleet_exporter.testing.page import Key, Page, words

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.providers.alibaba_pai.cloud import metric as row
 from tests.providers.alibaba_pai.working import at_once
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.exposition.usage_families import USAGE_FAMILIES
+from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
 from trainfleet_exporter.providers.alibaba_pai.columns import columns
 from trainfleet_exporter.providers.alibaba_pai.datapoints import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.providers.huawei_modelarts.columns import objects
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import (
     Accelerators,
     DeviceUsage,

@@ -24,6 +24,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import work
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
+from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
@@ -205,6 +206,8 @@ PLATFORM = Platform(
     name="alibaba_pai",
     config=AlibabaPaiConfig,
     build=AlibabaPai,
+    sources=SOURCES,
+    experimental=EXPERIMENTAL,
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,

@@ -24,7 +24,7 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEF
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, Plan, Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, READINGS, Plan, Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import SOURCE as AOM
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
@@ -136,8 +136,8 @@ class ModelArtsHistory:
             return sorted(await self._aom.metric_names(deadline=deadline))
         except (RequestRefused, NotFound):
             now = int(time.time())
-            query = Query("ma_container_cpu_util", 1.0, frozenset({"job"}))
-            text = query.text("job", _WINDOW)
+            metric, _ = READINGS[0].sources[0].names[0]  # any will do: only whether the query is answered counts
+            text = Query(metric, 1.0, frozenset({"job"})).text("job", _WINDOW)
             await self._aom.query_range(text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
             return None
 

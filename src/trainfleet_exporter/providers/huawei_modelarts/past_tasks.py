@@ -46,7 +46,7 @@ class Arrays:
             if field is None or not isinstance(values, list):
                 self.dropped["malformed"] += 1
                 continue
-            dated = self._dated(values, bounded=metric != "cpuusage")
+            dated = self._dated(values, bounded=field != "cpu")
             if not dated.times:  # a device kind that is not there is all -1: nothing is missing then
                 continue
             if field in taken:

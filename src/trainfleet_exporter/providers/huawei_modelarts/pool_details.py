@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 _MIB = 2.0**20
 _PERCENT, _MEGABYTES = "Percent", "Megabytes"
-_METRICS = {
+MONITORED = {
     "cpuUsage": ("cpu", _PERCENT),
     "memUsedRate": ("memory", _PERCENT),
     "gpuUtil": ("accelerator_utilization", _PERCENT),
@@ -67,7 +67,7 @@ def pool_readings(payload: Row, *, now: float, max_age: float) -> tuple[list[Poo
     found: dict[str, PoolReading] = {}
     for item in mappings(payload, "metrics"):
         metric = text(mapping(item, "metric"), "metricName")
-        if metric not in _METRICS:
+        if metric not in MONITORED:
             dropped["malformed"] += not metric
             continue
         newest = _newest(item)
@@ -76,7 +76,7 @@ def pool_readings(payload: Row, *, now: float, max_age: float) -> tuple[list[Poo
             continue
         time, raw, unit = newest
         value = _monitored(metric, raw)
-        if unit != _METRICS[metric][1]:
+        if unit != MONITORED[metric][1]:
             dropped["malformed"] += 1
         elif now - time > max_age:
             dropped["stale"] += 1
@@ -94,7 +94,7 @@ def pool_usage(pool_id: str, readings: Iterable[PoolReading]) -> list[PoolUsage]
     plain: dict[str, Any] = {}
     by_kind: dict[Accelerator, dict[str, Any]] = {}
     for reading in readings:
-        field = _METRICS[reading.metric][0]
+        field = MONITORED[reading.metric][0]
         if field.startswith("accelerator"):
             kind: Accelerator = "npu" if reading.metric.startswith("npu") else "gpu"
             by_kind.setdefault(kind, {})[field] = reading.value
@@ -209,8 +209,9 @@ def _raw(row: Row) -> float | None:
 
 
 def _monitored(metric: str, raw: float) -> float | None:
-    if _METRICS[metric][1] == _PERCENT:
-        return believable_ratio(raw / 100, bounded=metric != "cpuUsage")
+    field, unit = MONITORED[metric]
+    if unit == _PERCENT:
+        return believable_ratio(raw / 100, bounded=field != "cpu")
     return raw * _MIB if 0 <= raw < math.inf else None
 
 

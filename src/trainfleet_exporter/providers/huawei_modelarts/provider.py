@@ -29,6 +29,7 @@ from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArt
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
 from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
 
@@ -141,6 +142,8 @@ PLATFORM = Platform(
     name="huawei_modelarts",
     config=HuaweiModelArtsConfig,
     build=HuaweiModelArts,
+    sources=SOURCES,
+    experimental=EXPERIMENTAL,
     permissions={
         "ListWorkspaces": "modelarts:workspace:list",
         "ListTrainingJobs": _SEARCH,

@@ -22,22 +22,26 @@ from trainfleet_exporter.quantities import mappings, number, text
 
 _RECENT = 5
 """How many minutes back the last sample may lie and still be taken for now."""
-RATIO_FIELDS = {
-    "cpuusage": "cpu",
-    "memusage": "memory",
-    "gpuutil": "accelerator_utilization",
-    "npuutil": "accelerator_utilization",
-    "gpumemusage": "accelerator_memory",
-    "npumemusage": "accelerator_memory",
+RATIO_METRICS = {
+    "cpuUsage": "cpu",
+    "memUsage": "memory",
+    "gpuUtil": "accelerator_utilization",
+    "npuUtil": "accelerator_utilization",
+    "gpuMemUsage": "accelerator_memory",
+    "npuMemUsage": "accelerator_memory",
 }
-_RATE_FIELDS = {
-    "recvbytesrate": ("network_receive", 1.0),
-    "sendbytesrate": ("network_transmit", 1.0),
-    "diskreadrate": ("disk_read", 1024.0),
-    "diskwriterate": ("disk_write", 1024.0),
+RATE_METRICS = {
+    "recvBytesRate": ("network_receive", 1.0),
+    "sendBytesRate": ("network_transmit", 1.0),
+    "diskReadRate": ("disk_read", 1024.0),
+    "diskWriteRate": ("disk_write", 1024.0),
 }
-_RATES = tuple(field for field, _ in _RATE_FIELDS.values())
-_CARD = re.compile(r"(gpuutil|gpumemusage|npuutil|npumemusage)[^0-9]*([0-9]{1,6})?", re.ASCII)
+"""Only v1 has them. It begins all of these names with a capital: they are compared without regard to case."""
+RATIO_FIELDS = {metric.lower(): field for metric, field in RATIO_METRICS.items()}
+_RATE_FIELDS = {metric.lower(): of for metric, of in RATE_METRICS.items()}
+_RATES = tuple(field for field, _ in RATE_METRICS.values())
+_CARD_METRICS = "|".join(metric for metric, field in RATIO_FIELDS.items() if field.startswith("accelerator_"))
+_CARD = re.compile(rf"({_CARD_METRICS})[^0-9]*([0-9]{{1,6}})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sam
         value = raw * unit if math.isfinite(raw) and raw >= 0 else None
     else:
         field = RATIO_FIELDS[metric]
-        value = believable_ratio(raw / 100, bounded=metric != "cpuusage")
+        value = believable_ratio(raw / 100, bounded=field != "cpu")
     if value is None:
         dropped["out_of_range"] += 1
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from trainfleet_exporter.exposition import Snapshot
-from trainfleet_exporter.exposition.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import FINISHED, Status
 from trainfleet_exporter.web.status_page.samples import Slices, row, rows, unescape
 

@@ -44,7 +44,7 @@ class Family:
     name: str
     """Sample name, for counters with `_total`."""
     help: str
-    """One line: meaning, source (API and field), and that it is cached between polls."""
+    """One line: what it measures, its unit, when it is absent. `families.described` adds the sources."""
     kind: Literal["gauge", "counter"]
     of: type
     """The model class that `read` takes."""
@@ -54,47 +54,41 @@ class Family:
     read: Read
 
 
-Keys = Callable[[Any], tuple[str, ...]]
+def _values(*paths: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads the attributes named as a tuple, also where there is one or none."""
+    if not paths:
+        return lambda _: ()
+    if len(paths) == 1:
+        get_one = attrgetter(paths[0])
+        return lambda found: (get_one(found),)
+    return attrgetter(*paths)
 
 
-def _keys(*names: str) -> tuple[tuple[str, ...], Keys]:
-    """Key labels that are attributes of the same name."""
-    if not names:
-        return (), lambda _: ()
-    if len(names) == 1:
-        get_one = attrgetter(names[0])
-        return names, lambda found: (get_one(found),)
-    return names, attrgetter(*names)
-
-
-KEYS: dict[type, tuple[tuple[str, ...], Keys]] = {
-    ProviderFacts: _keys(),
-    ProviderQuota: _keys(),
-    Workspace: _keys("workspace_id"),
-    JobCount: _keys("workspace_id"),
-    FinishedCount: _keys("workspace_id"),
-    Job: _keys("job_id"),
-    QueuePlace: _keys("job_id"),
-    JobPods: _keys("job_id"),
-    Pod: _keys("job_id", "pod_id"),
-    Pool: _keys("pool_id"),
-    PoolAmounts: _keys("pool_id"),
-    PoolQueue: _keys("pool_id"),
-    PoolWorkloads: _keys("pool_id"),
-    PoolUsage: _keys("pool_id"),
-    Node: _keys("pool_id", "node_name"),
-    DeviceUsage: _keys("job_id", "pod_id", "device", "accelerator"),
-    PodUsage: _keys("job_id", "pod_id"),
-    JobUsage: _keys("job_id"),
-    UsageSource: _keys("job_id"),
+_KEY_LABELS: dict[type, tuple[str, ...]] = {
+    ProviderFacts: (),
+    ProviderQuota: (),
+    Workspace: ("workspace_id",),
+    JobCount: ("workspace_id",),
+    FinishedCount: ("workspace_id",),
+    Job: ("job_id",),
+    QueuePlace: ("job_id",),
+    JobPods: ("job_id",),
+    Pod: ("job_id", "pod_id"),
+    Pool: ("pool_id",),
+    PoolAmounts: ("pool_id",),
+    PoolQueue: ("pool_id",),
+    PoolWorkloads: ("pool_id",),
+    PoolUsage: ("pool_id",),
+    Node: ("pool_id", "node_name"),
+    DeviceUsage: ("job_id", "pod_id", "device", "accelerator"),
+    PodUsage: ("job_id", "pod_id"),
+    JobUsage: ("job_id",),
+    UsageSource: ("job_id",),
+}
+KEYS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]] = {
+    of: (labels, _values(*labels)) for of, labels in _KEY_LABELS.items()
 }
 """Which labels name an object of a class, and how to read them; they are rendered once an object, not once a family."""
-
-
-def described(meaning: str, *sources: str, experimental: str = "") -> str:
-    """HELP text. `sources` name API and field, one a cloud; `experimental` says in a few words what is unproven."""
-    warning = f" Experimental: {experimental}." if experimental else ""
-    return f"{meaning}.{warning} Source: {'; or '.join(sources)}; cached between polls."
 
 
 class Number:
@@ -129,20 +123,6 @@ class NumberByAccelerator:
         return () if value is None else (((found.values.accelerator,), value),)
 
 
-class OfSource:
-    """Reads what `samples` makes of some attributes, and of nothing else: objects of which these are equal have equal
-    samples, which is known without making them."""
-
-    __slots__ = ("_samples", "source")
-
-    def __init__(self, source: Callable[[Any], Any], samples: Callable[[Any], Samples]) -> None:
-        self.source = source
-        self._samples = samples
-
-    def __call__(self, found: Any) -> Samples:
-        return self._samples(self.source(found))
-
-
 def number(path: str) -> Read:
     """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
     return Number(path)
@@ -150,35 +130,45 @@ def number(path: str) -> Read:
 
 def flag(path: str) -> Read:
     """Reads one optional truth as 1 or 0."""
-    return OfSource(attrgetter(path), lambda value: () if value is None else (((), 1 if value else 0),))
+    get = attrgetter(path)
+
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return () if value is None else (((), 1 if value else 0),)
+
+    return read
 
 
 def info(*paths: str) -> Read:
     """Always one sample of value 1, whose labels are the attributes named."""
-    if len(paths) == 1:
-        return OfSource(attrgetter(*paths), lambda value: (((value,), 1),))
-    return OfSource(attrgetter(*paths), lambda values: ((values, 1),))
+    get_labels = _values(*paths)
+    return lambda found: ((get_labels(found), 1),)
 
 
 def word(path: str) -> Read:
     """One sample of value 1 that carries a text as its label; none where the text is empty."""
-    return OfSource(attrgetter(path), lambda value: (((value,), 1),) if value else ())
+    get = attrgetter(path)
+
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return (((value,), 1),) if value else ()
+
+    return read
 
 
 def amounts(path: str, *labels: str, value: str = "count") -> Read:
     """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
     only once on a page."""
-    get_labels = tuple(attrgetter(label) for label in labels)
-    get_value = attrgetter(value)
+    get_entries, get_labels, get_value = attrgetter(path), _values(*labels), attrgetter(value)
 
-    def samples(entries: Iterable[Any]) -> Samples:
+    def read(found: Any) -> Samples:
         total: dict[tuple[str, ...], float | int] = {}
-        for entry in entries:
-            key = tuple([get_label(entry) for get_label in get_labels])
+        for entry in get_entries(found):
+            key = get_labels(entry)
             total[key] = total.get(key, 0) + get_value(entry)
         return total.items()
 
-    return OfSource(attrgetter(path), samples)
+    return read
 
 
 def accelerators(path: str) -> Read:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.exposition.family import Family, described, info, number
+from trainfleet_exporter.families.family import Family, info, number
 from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, ProviderQuota, Workspace
 
 
@@ -17,7 +17,7 @@ def _finished(found: FinishedCount) -> tuple[tuple[tuple[str], int]]:
 FLEET_FAMILIES = (
     Family(
         name="trainfleet_provider_info",
-        help="A configured provider, always 1. Source: the config file, no API; cached between polls.",
+        help="A configured provider, always 1.",
         kind="gauge",
         of=ProviderFacts,
         labels=("platform", "region", "project_id"),
@@ -25,11 +25,7 @@ FLEET_FAMILIES = (
     ),
     Family(
         name="trainfleet_workspace_info",
-        help=described(
-            "A workspace, always 1",
-            "PAI AIWorkSpace ListWorkspaces, Workspaces[].WorkspaceName",
-            "ModelArts workspaces, workspaces[].name",
-        ),
+        help="A workspace, always 1.",
         kind="gauge",
         of=Workspace,
         labels=("workspace_name",),
@@ -37,12 +33,7 @@ FLEET_FAMILIES = (
     ),
     Family(
         name="trainfleet_jobs",
-        help=described(
-            "Jobs by status; finished ones if created within the configured job_window",
-            "PAI-DLC ListJobs, Jobs[].Status for live jobs, TotalCount for finished ones",
-            "ModelArts training-job-searches, items[].status.phase for live jobs, total for finished ones",
-            "ModelArts v1 training-jobs, jobs[].status",
-        ),
+        help="Jobs by status; finished ones if created within the configured job_window.",
         kind="gauge",
         of=JobCount,
         labels=("status", "platform_status"),
@@ -50,11 +41,7 @@ FLEET_FAMILIES = (
     ),
     Family(
         name="trainfleet_jobs_finished_total",
-        help=described(
-            "Jobs seen to finish since the exporter started",
-            "PAI-DLC ListJobs, Jobs[].Status",
-            "ModelArts training-jobs, status.phase",
-        ),
+        help="Jobs seen to finish since the exporter started.",
         kind="counter",
         of=FinishedCount,
         labels=("status",),
@@ -62,12 +49,10 @@ FLEET_FAMILIES = (
     ),
 )
 
-_QUOTAS = "ModelArts training-quotas, resource job-num, quotas[]"
-
 QUOTA_FAMILIES = (
     Family(
         name="trainfleet_provider_job_quota",
-        help=described("Training jobs that the project of the provider may have", f"{_QUOTAS}.quota"),
+        help="Training jobs that the project of the provider may have.",
         kind="gauge",
         of=ProviderQuota,
         labels=(),
@@ -75,7 +60,7 @@ QUOTA_FAMILIES = (
     ),
     Family(
         name="trainfleet_provider_job_quota_used",
-        help=described("Training jobs that count against the quota of the provider's project", f"{_QUOTAS}.used"),
+        help="Training jobs that count against the quota of the provider's project.",
         kind="gauge",
         of=ProviderQuota,
         labels=(),

@@ -1,0 +1,100 @@
+"""Families of usage: the same readings at the level of jobs, pods and pools; disks of pools; devices; sources."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from trainfleet_exporter.families.family import Family, NumberByAccelerator, Read, number, word
+from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource
+
+_READINGS = (
+    ("cpu_utilization_ratio", "CPU use of a {} as a share of what the platform takes as 100 %", "cpu"),
+    ("memory_utilization_ratio", "Memory use of a {} as a share of what the platform takes as 100 %", "memory"),
+    ("accelerator_utilization_ratio", "Accelerator use of a {}, mean over its devices", "accelerator_utilization"),
+    (
+        "accelerator_memory_utilization_ratio",
+        "Accelerator memory use of a {}, mean over its devices",
+        "accelerator_memory",
+    ),
+    ("network_receive_bytes_per_second", "Network bytes that a {} receives in a second", "network_receive"),
+    ("network_transmit_bytes_per_second", "Network bytes that a {} sends in a second", "network_transmit"),
+    ("disk_read_bytes_per_second", "Bytes that a {} reads from disks in a second", "disk_read"),
+    ("disk_write_bytes_per_second", "Bytes that a {} writes to disks in a second", "disk_write"),
+    ("cpu_usage_cores", "CPU cores that a {} keeps busy", "cpu_cores"),
+    ("memory_usage_bytes", "Memory that a {} uses", "memory_bytes"),
+    ("accelerator_memory_usage_bytes", "Accelerator memory that a {} uses", "accelerator_memory_bytes"),
+    (
+        "accelerator_memory_capacity_bytes",
+        "Accelerator memory that the devices of a {} have",
+        "accelerator_memory_capacity_bytes",
+    ),
+    ("accelerator_power_watts", "Power that the accelerators of a {} draw", "accelerator_power_watts"),
+)
+"""What follows the level in the name, the meaning, and the field of UsageValues."""
+_BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
+"""Fields whose families have the kind of accelerator as a label."""
+
+
+def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[Family, ...]:
+    """The families of one level. Pools have no rates."""
+    made = " (over its pods where the source knows pods only)" if level == "job" else ""
+    found = []
+    for suffix, meaning, field in _READINGS:
+        if level == "pool" and suffix.endswith("_per_second"):
+            continue
+        name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning.format(level)}{made}.", f"values.{field}"
+        if field in _BY_ACCELERATOR:
+            found.append(Family(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
+        else:
+            found.append(Family(name, text, "gauge", of, (), number(path)))
+    return tuple(found)
+
+
+def _gauge(suffix: str, meaning: str, of: type, read: Read, labels: tuple[str, ...] = ()) -> Family:
+    return Family(f"trainfleet_{suffix}", meaning, "gauge", of, labels, read)
+
+
+USAGE_FAMILIES = (
+    *_level("job", JobUsage),
+    *_level("pod", PodUsage),
+    *_level("pool", PoolUsage),
+    _gauge(
+        "pool_disk_utilization_ratio",
+        "Use of the disks of a pool's nodes as a share of what they hold.",
+        PoolUsage,
+        number("disk_utilization"),
+    ),
+    _gauge(
+        "pool_disk_capacity_bytes",
+        "What the disks of a pool's nodes hold.",
+        PoolUsage,
+        number("disk_capacity_bytes"),
+    ),
+    _gauge(
+        "pool_disk_available_bytes",
+        "Free bytes on the disks of a pool's nodes.",
+        PoolUsage,
+        number("disk_available_bytes"),
+    ),
+    _gauge("device_utilization_ratio", "Use of one accelerator of a pod.", DeviceUsage, number("utilization")),
+    _gauge(
+        "device_memory_utilization_ratio",
+        "Memory use of one accelerator of a pod.",
+        DeviceUsage,
+        number("memory_utilization"),
+    ),
+    _gauge("device_power_watts", "Power that one accelerator of a pod draws.", DeviceUsage, number("power_watts")),
+    _gauge(
+        "job_usage_info",
+        "Which source served the usage of a job, always 1.",
+        UsageSource,
+        word("source"),
+        ("source",),
+    ),
+    _gauge(
+        "job_usage_timestamp_seconds",
+        "Unix time of the newest usage reading of a job.",
+        UsageSource,
+        number("timestamp"),
+    ),
+)

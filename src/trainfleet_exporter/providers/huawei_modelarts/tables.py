@@ -1,0 +1,135 @@
+"""What feeds each family: APIs and fields of ModelArts, and what of it is unproven. HELP texts are made from this.
+
+Names of metrics are those of `metric_map` (AOM), `usage` (tasks, v1) and `pool_details` (pools).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import RATE, READINGS, Level, Reading
+from trainfleet_exporter.providers.huawei_modelarts.pool_details import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.usage import RATE_METRICS, RATIO_METRICS
+
+_JOBS = "ModelArts training-job-searches, items[]"
+_V1 = "ModelArts v1 training-jobs and versions"
+_POOLS = "ModelArts pools, items[]"
+_RUNTIME = "ModelArts metrics/runtime/pools, items[].table"
+_WORKLOADS = "ModelArts pools/{pool}/workloads, items[]"
+_NODES = "ModelArts pools/{pool}/nodes, items[]"
+_NODE_HAS = f"{_NODES}.status.resources"
+_NODE_HELD = f"{_NODE_HAS} less status.availableResources"
+_JOB_QUOTA = "ModelArts training-quotas, resource job-num, quotas[]"
+_TASKS = "ModelArts training-jobs/{id}/metrics/{task}"
+_AOM = "ModelArts AOM"
+_V1_METRICS = "ModelArts v1 metric-statistic"
+_POOL_MONITOR = "ModelArts pools/{pool}/monitor"
+
+
+def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
+    """What feeds a reading of jobs, pods or devices."""
+    ratios = [metric for metric, field in RATIO_METRICS.items() if field == reading.field]
+    rates = [metric for metric, (field, _) in RATE_METRICS.items() if field == reading.field]
+    of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
+    of_aom = ", ".join(source.names[0][0] for source in reading.sources)
+    if ratios and level != "device":
+        yield f"{_TASKS}, {', '.join(ratios)}"
+    yield f"{_AOM}, {of_aom}" + (" by card" if level == "device" else "")
+    if of_v1:
+        yield f"{_V1_METRICS}, {of_v1}" + (" with statistic_type=each" if level == "device" else "")
+
+
+def _pool_sources() -> Iterator[tuple[str, list[str]]]:
+    """By family, what feeds a reading of pools."""
+    suffixes = {reading.field: reading.suffix for reading in READINGS} | {"disk_utilization": "disk_utilization_ratio"}
+    by_field: dict[str, list[str]] = {}
+    for metric, (field, _) in MONITORED.items():
+        by_field.setdefault(field, []).append(metric)
+    for field, metrics in by_field.items():
+        yield f"trainfleet_pool_{suffixes.get(field, field)}", [f"{_POOL_MONITOR}, {', '.join(metrics)}"]
+
+
+SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "trainfleet_provider_info": [
+            "the config file",
+            "ModelArts IAM projects, projects[].id for a project_id that the config leaves out",
+        ],
+        "trainfleet_workspace_info": ["ModelArts workspaces, workspaces[].name"],
+        "trainfleet_jobs": [
+            f"{_JOBS}.status.phase for live jobs, total for finished ones",
+            "ModelArts v1 training-jobs, jobs[].status",
+        ],
+        "trainfleet_jobs_finished_total": ["ModelArts training-jobs, status.phase"],
+        "trainfleet_job_info": [f"{_JOBS}.metadata.name, kind, metadata.user_name, spec.resource", _V1],
+        "trainfleet_job_labels": [f"{_JOBS}.metadata.annotations and tags"],
+        "trainfleet_job_status": [f"{_JOBS}.status.phase", _V1],
+        "trainfleet_job_platform_status": [f"{_JOBS}.status.phase", _V1],
+        "trainfleet_job_status_reason": [f"{_JOBS}.status.running_records[].end_reason"],
+        "trainfleet_job_holds_resources": [f"{_JOBS}.status.phase", _V1],
+        "trainfleet_job_queue_position": [f"{_WORKLOADS}.pendingPosition"],
+        "trainfleet_job_priority": [f"{_JOBS}.spec.schedule_policy.priority"],
+        "trainfleet_job_created_timestamp_seconds": [f"{_JOBS}.metadata.create_time", _V1],
+        "trainfleet_job_started_timestamp_seconds": [f"{_JOBS}.status.start_time", _V1],
+        "trainfleet_job_finished_timestamp_seconds": [f"{_JOBS}.status.running_records[].end_at"],
+        "trainfleet_job_duration_seconds": [f"{_JOBS}.status.duration", _V1],
+        "trainfleet_job_restarts_total": [f"{_JOBS}.status.running_records[]"],
+        "trainfleet_job_restarts_allowed": [f"{_JOBS}.metadata.annotations"],
+        "trainfleet_job_requested_cpu_cores": [f"{_JOBS}.spec.resource"],
+        "trainfleet_job_requested_memory_bytes": [f"{_JOBS}.spec.resource"],
+        "trainfleet_job_requested_nodes": [f"{_JOBS}.spec.resource.node_count"],
+        "trainfleet_job_requested_accelerators": [f"{_JOBS}.spec.resource", _V1],
+        "trainfleet_pod_info": [f"{_JOBS}.status.tasks", "ModelArts v1 log/file-names"],
+        "trainfleet_pool_info": [f"{_POOLS}.metadata.labels, spec.type, status.parent"],
+        "trainfleet_pool_status": [f"{_POOLS}.status.phase"],
+        "trainfleet_pool_nodes": [f"{_POOLS}.status.resources"],
+        "trainfleet_pool_queued_accelerators": [f"{_WORKLOADS}.resourceRequirement where status is Queue"],
+        "trainfleet_pool_capacity_cpu_cores": [f"{_RUNTIME}.capacity.value"],
+        "trainfleet_pool_capacity_memory_bytes": [f"{_RUNTIME}.capacity.value"],
+        "trainfleet_pool_capacity_accelerators": [f"{_RUNTIME}.capacity.value"],
+        "trainfleet_pool_allocated_cpu_cores": [f"{_RUNTIME}.allocated.value"],
+        "trainfleet_pool_allocated_memory_bytes": [f"{_RUNTIME}.allocated.value"],
+        "trainfleet_pool_allocated_accelerators": [f"{_RUNTIME}.allocated.value"],
+        "trainfleet_pool_workloads": ["ModelArts statistics/pools/{pool}/workloads, statistics.items[].status"],
+        "trainfleet_node_info": [f"{_NODES}.spec.flavor, status.privateIp"],
+        "trainfleet_node_status": [f"{_NODES}.status.phase"],
+        "trainfleet_node_capacity_cpu_cores": [_NODE_HAS],
+        "trainfleet_node_capacity_memory_bytes": [_NODE_HAS],
+        "trainfleet_node_capacity_accelerators": [_NODE_HAS],
+        "trainfleet_node_allocated_cpu_cores": [_NODE_HELD],
+        "trainfleet_node_allocated_memory_bytes": [_NODE_HELD],
+        "trainfleet_node_allocated_accelerators": [_NODE_HELD],
+        "trainfleet_provider_job_quota": [f"{_JOB_QUOTA}.quota"],
+        "trainfleet_provider_job_quota_used": [f"{_JOB_QUOTA}.used"],
+        **{
+            f"trainfleet_{family}": list(_usage_sources(reading, level))
+            for reading in READINGS
+            for level, family in reading.families()
+        },
+        **dict(_pool_sources()),
+        "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
+    }
+)
+"""By family, where its values come from: API and fields."""
+
+EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
+    {
+        "trainfleet_job_holds_resources": "whether a starting job holds them already is unproven",
+        "trainfleet_job_requested_memory_bytes": (
+            "the unit is unproven where the platform gives a bare number or a machine type"
+        ),
+        "trainfleet_pool_queued_accelerators": "how the platforms count what waits is unproven",
+        **{
+            f"trainfleet_{family}": (
+                "the unit of the source is unproven"
+                if reading.units is RATE
+                else "name and unit at the source are unproven"
+            )
+            for reading in READINGS
+            if not reading.is_ratio
+            for _, family in reading.families()
+        },
+    }
+)
+"""By family, what is unproven about it."""
