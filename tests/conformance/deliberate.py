@@ -174,6 +174,14 @@ MISTAKES = (
         "'tier'",
     ),
     Mistake(
+        "a family has no source",
+        "tables.py",
+        '    "trainfleet_job_priority": [f"{_JOBS}.priority"],\n',
+        "",
+        "test_contract_every_family_has_a_source",
+        "trainfleet_job_priority has no source",
+    ),
+    Mistake(
         "states without jobs have no count",
         "provider.py",
         "page.live_counts(translate.LIVE)",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 import trainfleet_exporter
+from tests.reload_rig import SmallConfig, World
+from tests.test_reload_budgets import config, limited
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.providers.alibaba_pai import job_metrics
 from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
@@ -126,6 +132,22 @@ def test_each_metric_name_is_written_once_for_each_api() -> None:
     paths = [path for path in SOURCES.rglob("*.py") if "simulator" not in path.parts]
     written = Counter(re.findall(r"[A-Za-z_]\w*", "\n".join(path.read_text(encoding="utf-8") for path in paths)))
     assert {name: written[name] for name in apis if written[name] != apis[name]} == {}
+
+
+def test_a_page_has_the_sources_of_every_platform_given(tmp_path: Path) -> None:
+    """Whether the config names the platform or not: HELP of a series never changes with a reload."""
+    path, name = tmp_path / "config.yaml", "trainfleet_provider_info"
+    path.write_text(config(limited("a")), encoding="utf-8")
+    small = replace(World().platform, sources={name: ["Small API, id"]})
+    other = replace(small, name="other", sources={name: ["Other API, id"]})
+
+    async def page() -> bytes:
+        loaded = load_config(path, environ={}, platforms={"small": SmallConfig})
+        async with aclosing(Exporter(loaded, {"small": small, "other": other})) as exporter:
+            return await exporter.text()
+
+    wanted = f"# HELP {name} {MEANING[name]} Source: Other API, id; or Small API, id; cached between polls."
+    assert wanted in asyncio.run(page()).decode().splitlines()
 
 
 # Family -> what the monitoring services call it, misspellings included.

@@ -27,6 +27,7 @@ from trainfleet_lantern import translate
 from trainfleet_lantern.api import LanternApi
 from trainfleet_lantern.config import LanternConfig
 from trainfleet_lantern.dialect import LanternDialect
+from trainfleet_lantern.tables import SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ PLATFORM = Platform(
     name="lantern",
     config=LanternConfig,
     build=Lantern,
+    sources=SOURCES,
     permissions={
         "ListWorkspaces": "workspaces.read",
         "ListJobs": "jobs.read",
