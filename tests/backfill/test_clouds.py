@@ -15,7 +15,7 @@ from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import BadAnswer, StartError
-from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
 from trainfleet_exporter.providers.history import DAY, Life, Range
@@ -362,6 +362,10 @@ def test_the_config_s_filter_and_denied_families_hold(tmp_path: Path) -> None:
 def test_dlc_metrics_are_read_job_by_job(tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 900))
+        (path,) = (tmp_path / "out").glob("*.om")
+        help_of = {family.name: family.help for family in described(installed_platforms().values())}
+        name = "trainfleet_job_cpu_utilization_ratio"
+        assert f"# HELP {name} {help_of[name]}\n" in path.read_text("utf-8")
         at = EVENING.start + 600
         job_values, pod_values = (
             {

@@ -16,6 +16,7 @@ from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Work
 from trainfleet_exporter.config import Global
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, PodUsage
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
 
@@ -87,6 +88,7 @@ def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
                 step=240,
                 retention=0.0,
                 workers=4,
+                families=FAMILIES,
             )
             work = Work(_Fleet(jobs), spool, Namer("p", Global(), {}), order, Progress(None))
             await work.learn()

@@ -23,6 +23,7 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
 from trainfleet_exporter.config import Global, Metrics
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status, UsageSource
 from trainfleet_exporter.providers.dated import Dated, whole
 from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
@@ -199,7 +200,7 @@ def test_a_day_s_file_is_openmetrics_in_order(tmp_path: Path) -> None:
             times = array("q", [MIDNIGHT + start, MIDNIGHT + start + 60])
             points = [(MIDNIGHT, times, array("d", [0.1, 1.0]))]
             spool.add_points(unit, series, points, job_id="j", source="aom")
-        count = write_day(tmp_path / "day.om", spool.pieces(MIDNIGHT))
+        count = write_day(tmp_path / "day.om", spool.pieces(MIDNIGHT), FAMILIES)
         assert spool.lives() is not None
         # What is struck is gone, and so is a day that is written.
         spool.forget(MIDNIGHT, [("j", "aom")])

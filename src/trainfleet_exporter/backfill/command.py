@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -22,7 +22,7 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, Global, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import FAMILIES, KEYS
+from trainfleet_exporter.families import FAMILIES, KEYS, Family, described
 from trainfleet_exporter.providers.history import History, Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt
@@ -111,6 +111,7 @@ async def backfill(
             try:
                 return await _Doing(
                     wish=wish,
+                    families=described(platforms.values()),
                     settings=config.global_,
                     provider=provider,
                     history=history,
@@ -132,6 +133,7 @@ class _Doing:
     """All that a backfill needs, at hand."""
 
     wish: Wish
+    families: Sequence[Family]
     settings: Global
     provider: ProviderConfig
     history: History
@@ -159,6 +161,7 @@ class _Doing:
             step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
             retention=settings.finished_job_retention,
             workers=provider.limits.concurrency,
+            families=self.families,
         )
         work = Work(self.history, spool, Namer(provider.name, settings, wish.labels), order, progress)
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.exposition import Renderer, RenderSettings
 from trainfleet_exporter.exposition.text import escape_label, is_too_long
-from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import Readings, UsageSource
 from trainfleet_exporter.providers.history import Track
 
@@ -68,8 +68,3 @@ class Namer:
         return labels + "".join(
             f',{name}="{escape_label(value)}"' for name, value in zip(KEYS[of][0], keys, strict=True)
         )
-
-
-def family_at(place: int) -> Family:
-    """The family at a place of the table."""
-    return FAMILIES[place]

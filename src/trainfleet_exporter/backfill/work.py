@@ -11,7 +11,7 @@ import asyncio
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from trainfleet_exporter.errors import (
     OperatorError,
     StartError,
 )
+from trainfleet_exporter.families import Family
 from trainfleet_exporter.providers.history import History, Life, Range, Sink, Track, Unit
 
 _PATIENCE = 3600.0
@@ -72,6 +73,8 @@ class Order:
     retention: float
     """Seconds for which a job is shown after its end."""
     workers: int
+    families: Sequence[Family]
+    """The table of metrics, with the HELP texts that the files have."""
 
 
 @dataclass(slots=True)
@@ -182,7 +185,7 @@ class Work:
         with spool.transaction():
             spool.forget(day.start, history.outshone(day, self._lives, spool.marks(day.start)))
         try:
-            write_day(path, spool.pieces(day.start))
+            write_day(path, spool.pieces(day.start), self._order.families)
         except OSError as error:
             raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
         spool.written(day.start, _stage(day))

@@ -6,27 +6,28 @@ https://prometheus.io/docs/prometheus/latest/storage/#backfilling-from-openmetri
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from trainfleet_exporter.backfill.series import family_at
 from trainfleet_exporter.backfill.spool import Piece
 from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.exposition.text import format_value
+from trainfleet_exporter.families import Family
 from trainfleet_exporter.providers.history import seconds_after
 
 _BUFFER = 1024 * 1024
 
 
-def write_day(path: Path, pieces: Iterable[Piece]) -> int:
+def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[Family]) -> int:
     """Write a file in place of what there is; how many samples it has. Raises OSError.
 
-    The pieces come by family, series and time. Of samples that share a series and a time, the first counts.
+    The pieces come by family, series and time; `families` is the table that they point into. Of samples that share a
+    series and a time, the first counts.
     """
     draft = path.with_name(f".{path.name}.part")
     samples = 0
     with draft.open("wb", buffering=_BUFFER) as file:
-        for lines, count in _lines(pieces):
+        for lines, count in _lines(pieces, families):
             file.write(lines)
             samples += count
         file.write(Format.OPENMETRICS.end)
@@ -41,15 +42,15 @@ def write_day(path: Path, pieces: Iterable[Piece]) -> int:
     return samples
 
 
-def _lines(pieces: Iterable[Piece]) -> Iterator[tuple[bytes, int]]:
-    family, series, last = -1, None, -1
+def _lines(pieces: Iterable[Piece], families: Sequence[Family]) -> Iterator[tuple[bytes, int]]:
+    place, series, last = -1, None, -1
     for piece in pieces:
-        if piece.series.family != family:
-            family = piece.series.family
-            yield head(family_at(family), Format.OPENMETRICS), 0
+        if piece.series.family != place:
+            place = piece.series.family
+            yield head(families[place], Format.OPENMETRICS), 0
         if piece.series != series:
             series, last = piece.series, -1
-        begin = f"{family_at(family).name}{{{piece.series.labels}}} "
+        begin = f"{families[place].name}{{{piece.series.labels}}} "
         lines = []
         for when, value in _samples(piece):
             if when > last:
