@@ -94,21 +94,27 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
             raise BadAnswer("the answer is encoded otherwise than in gzip, which was asked for")
     pieces = Inflater(limits.decoded).inflate(wire) if inflates else _cut(wire, limits.decoded)
     body: list[bytes] = []
-    values = 0
+    uncounted: list[bytes] = []
+    size = values = 0
     try:
         for number, piece in enumerate(pieces):
             if number == 1:
                 await until_decoded.enter_async_context(_large_answers().decoding)
-            values += values_of(piece)
-            if values > limits.values:
-                raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
             if inflates:
                 body.append(piece)
+            uncounted.append(piece)
+            size += len(piece)
+            if size > limits.values:  # a shorter body cannot have more: each takes a byte
+                values += sum(map(values_of, uncounted))
+                uncounted.clear()
+            if values > limits.values:
+                raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
             if len(piece) == _PIECE:
                 await asyncio.sleep(0)  # a bomb must not hold up the loop
         return b"".join(body) if inflates else wire
     finally:
         body.clear()  # see read_wire
+        uncounted.clear()
 
 
 def values_of(body: bytes) -> int:
