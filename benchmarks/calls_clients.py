@@ -22,8 +22,8 @@ import aiohttp
 import httpx
 
 from trainfleet_exporter import memory
-from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
 from trainfleet_exporter.model import Job, JobCount, Status
+from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
@@ -105,7 +105,7 @@ class Ours(Client):
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()
-        self._store = self._new_store(Board())
+        self._store = self._new_store(PageStore())
         self._known: defaultdict[int, WorkspaceJobs] = defaultdict(lambda: WorkspaceJobs(""))
         """Each worker is a workspace with its own memory."""
         self._pods: dict[str, int] = {}
@@ -120,7 +120,7 @@ class Ours(Client):
     async def list_new_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does when it has never seen any of them."""
         jobs = await self._read_jobs(WorkspaceJobs(""))
-        await self._renderer.update("benchmark", jobs, None)
+        await self._renderer.render("benchmark", jobs)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
     async def count_jobs(self, task: Task) -> Done:
@@ -135,7 +135,7 @@ class Ours(Client):
 
     async def get_new_job(self, task: Task) -> Done:
         """As the cycle over pods does with a job that it never saw."""
-        return Done(1, await self._read_pods(task.job_id, self._new_store(Board())))
+        return Done(1, await self._read_pods(task.job_id, self._new_store(PageStore())))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -158,8 +158,8 @@ class Ours(Client):
             raise failures.latest[0]
         return self._pods[job_id]
 
-    def _new_store(self, board: Board) -> PartStore:
-        return PartStore(self._state, board=board, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
+    def _new_store(self, page_store: PageStore) -> PartStore:
+        return PartStore(self._state, page_store=page_store, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
 
 
 class _Paging(Client):

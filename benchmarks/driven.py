@@ -33,12 +33,15 @@ async def _main(config_path: Path) -> None:
     config = load_config(config_path, environ={}, platforms={name: one.config for name, one in platforms.items()})
     exporter = Exporter(config, platforms)
     pages = Pages(
-        board=exporter.board, telemetry=exporter.telemetry, waiting_for=exporter.waiting_for, config_text=lambda: ""
+        page_store=exporter.page_store,
+        telemetry=exporter.telemetry,
+        waiting_for=exporter.waiting_for,
+        config_text=lambda: "",
     )
     server = WebServer(make_app(pages), listen("127.0.0.1:0"))
     memory.settle()
     await server.start()
-    ready = asyncio.create_task(exporter.board.keep_ready())
+    ready = asyncio.create_task(exporter.page_store.keep_built())
     print(json.dumps({"url": f"http://{server.addresses[0]}"}), flush=True)
     loop = asyncio.get_running_loop()
     polling: asyncio.Task[None] | None = None
@@ -57,7 +60,7 @@ async def _main(config_path: Path) -> None:
                     }
             case ["sweep", *names]:
                 await _poll(exporter, names)
-                await exporter.board.settled()
+                await exporter.page_store.build()
             case ["on"]:
                 wanted.set()
                 polling = asyncio.create_task(_poll_on(exporter, wanted))

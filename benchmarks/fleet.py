@@ -7,7 +7,6 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from trainfleet_exporter.exposition import Renderer, RenderSettings
 from trainfleet_exporter.model import (
     Accelerators,
     Job,
@@ -19,6 +18,7 @@ from trainfleet_exporter.model import (
     Subject,
     UsageSource,
 )
+from trainfleet_exporter.page import Renderer, RenderSettings
 
 PODS = 8
 _PROVIDERS = 10
@@ -117,8 +117,7 @@ def _series_of_a_job() -> int:
         return [part async for part in Provider(0, 1).parts(0)]
 
     renderer = Renderer(RenderSettings())
-    rendered = [renderer.render("one", part.objects) for part in asyncio.run(parts())]
-    return sum(text.count(b"\n") for part in rendered for texts in part.values() for text in texts)
+    return sum(renderer.render_at_once("one", part.objects).series for part in asyncio.run(parts()))
 
 
 def _values(count: int, salt: int, shaped: Callable[[float], float]) -> array[float]:

@@ -20,7 +20,7 @@ from time import perf_counter
 
 from benchmarks.fleet import Fleet, Part, Provider
 from trainfleet_exporter import memory
-from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
+from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
@@ -33,10 +33,10 @@ _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": 
 
 
 class Held:
-    """The board with a fleet on it."""
+    """The page store with a fleet in it."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.board = Board()
+        self.page_store = PageStore()
         self.telemetry = Telemetry()
         self._providers = fleet.providers
         self._next = 0
@@ -55,7 +55,7 @@ class Held:
         self.telemetry.attempt(
             state.provider, api="dlc", operation=_COLLECTORS[state.collector], outcome="ok", seconds=0.05
         )
-        return PartStore(state, board=self.board, renderer=renderer, keep_polls=3, poll_timeout=60.0)
+        return PartStore(state, page_store=self.page_store, renderer=renderer, keep_polls=3, poll_timeout=60.0)
 
     async def publish_all(self) -> float:
         """Other values of everything."""
@@ -82,9 +82,9 @@ class Held:
 async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> None:
     held = Held(fleet)
     await held.publish_all()
-    await held.board.settled()
-    keeping_ready = asyncio.create_task(held.board.keep_ready())
-    pages = Pages(board=held.board, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
+    await held.page_store.build()
+    keeping_ready = asyncio.create_task(held.page_store.keep_built())
+    pages = Pages(page_store=held.page_store, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
     app = make_app(pages)
     if web_config is not None:
         app = Guard(app, Gate(web_config))
@@ -102,7 +102,7 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
             case "tenth":
                 seconds = await held.publish_next()
             case "settle":
-                await held.board.settled()
+                await held.page_store.build()
         print(json.dumps({"wall": seconds, "change": held.change, "published": held.published}), flush=True)
     keeping_ready.cancel()
     await server.stop()

@@ -16,8 +16,8 @@ from typing import Any
 from tests.support.clock import SteppedLoop
 from uvicorn.server import ServerState
 
-from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
+from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.connection import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection
@@ -139,15 +139,17 @@ class _Place:
         self.witness = _Witness()
         self.guests = Guests(2)
         self.state = ServerState()
-        board, telemetry = Board(), Telemetry()
+        page_store, telemetry = PageStore(), Telemetry()
         objects = [
             Workspace("1", "one"),
             JobCount("1", Status.RUNNING, "Running", 3),
             FinishedCount("1", Status.FAILED, 2),
         ]
-        board.put("part", Renderer(RenderSettings(deny=(), job_labels=())).render("p", objects))
+        page_store.put("part", Renderer(RenderSettings()).render_at_once("p", objects).lines)
         telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
-        pages = Pages(board=board, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n")
+        pages = Pages(
+            page_store=page_store, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n"
+        )
         self.config = protocol_config(make_app(pages))
         self.config.load()
 

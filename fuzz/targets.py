@@ -20,9 +20,9 @@ from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
-from trainfleet_exporter.exposition import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.model import UsageValues
+from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
@@ -139,7 +139,7 @@ def _show(found: object) -> None:
     """What was made of a row is shown as Prometheus reads it."""
     objects = [found] if not isinstance(found, list | tuple) else list(found)
     told = [one for one in objects if type(one) in KEYS]
-    for pieces in _RENDERER.render("p", told).values():
+    for pieces in _RENDERER.render_at_once("p", told).lines.values():
         text = b"".join(pieces).decode()
         for family in text_string_to_metric_families(text):
             assert family.samples

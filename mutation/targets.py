@@ -31,33 +31,29 @@ _FILES = ("tests/transport/test_ledger_writes.py", "tests/test_reload_budgets.py
 _PACES = ("tests/polling/test_pacing.py", "tests/polling/test_pacing_bounds.py", "tests/polling/test_leaving.py")
 _PARTS = (
     "tests/polling/test_polling.py",
-    "tests/polling/test_confirm.py",
+    "tests/polling/test_living_on.py",
     "tests/polling/test_failures.py",
     "tests/polling/test_leaving.py",
     "tests/polling/test_parts.py",
     "tests/polling/test_poll.py",
 )
 _PAGES = (
-    "tests/exposition/test_board.py",
-    "tests/exposition/test_board_upkeep.py",
-    "tests/exposition/test_body.py",
-    "tests/exposition/test_changes.py",
-    "tests/exposition/test_comparison.py",
-    "tests/exposition/test_equal_pages.py",
-    "tests/exposition/test_ready.py",
-    "tests/exposition/test_render.py",
-    "tests/exposition/test_snapshot.py",
+    "tests/page/test_body.py",
+    "tests/page/test_building.py",
+    "tests/page/test_deflate.py",
+    "tests/page/test_equal_pages.py",
+    "tests/page/test_store.py",
 )
 
 TARGETS = (
-    Target("negotiation", "exposition/negotiation.py", ("tests/exposition/test_negotiation.py",)),
+    Target("negotiation", "page/negotiation.py", ("tests/page/test_negotiation.py",)),
     Target("budget", "transport/budget.py", _BUDGET),
     Target("budget", "transport/ledger.py", (*_BUDGET, *_FILES)),
     Target("budget", "transport/calendar.py", _BUDGET),
     Target("budget", "polling/pacing.py", _PACES),
     Target("freshness", "polling/parts.py", _PARTS),
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
-    Target("publish", "exposition/board.py", _PAGES),
-    Target("publish", "exposition/changes.py", _PAGES),
-    Target("publish", "exposition/snapshot.py", _PAGES),
+    Target("publish", "page/store.py", _PAGES),
+    Target("publish", "page/blocks.py", _PAGES),
+    Target("publish", "page/zlib_crc.py", ("tests/page/test_deflate.py",)),
 )

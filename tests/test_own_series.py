@@ -17,8 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.own_series import Counts, Durations, Figures, Heading, Table, Values
+from trainfleet_exporter.page import Format
 
 AWKWARD = 'a "word" and a \\ and\na second line'
 LABELS = ("second", "first")  # lines have labels sorted by name

@@ -70,7 +70,7 @@ class Daemon:
             else Reloader(self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading)
         )
         pages = Pages(
-            board=self.exporter.board,
+            page_store=self.exporter.page_store,
             telemetry=self.exporter.telemetry,
             waiting_for=self.exporter.waiting_for,
             config_text=lambda: redacted(self.exporter.config),
@@ -85,13 +85,13 @@ class Daemon:
         sockets = listen_on_each(web.addresses)
         self._gate = web.gate
         self.server = _server(make_app(pages), sockets, web)
-        self._ready_pages: asyncio.Task[None] | None = None
+        self._building: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll: a scrape is answered from the first moment on."""
         await self.server.start()
-        self._ready_pages = asyncio.create_task(self.exporter.board.keep_ready())
+        self._building = asyncio.create_task(self.exporter.page_store.keep_built())
         self._schedule.start()
         self._manager.ready()
         if self._gate is not None:
@@ -130,8 +130,8 @@ class Daemon:
                     await self._reloader.stop()
                 await self._schedule.stop()
                 await self.server.stop()
-                if self._ready_pages is not None:
-                    self._ready_pages.cancel()
+                if self._building is not None:
+                    self._building.cancel()
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("stopped without waiting any longer for connections to close")

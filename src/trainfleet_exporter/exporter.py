@@ -9,8 +9,8 @@ from functools import partial
 from trainfleet_exporter.accounts import Accounts, holder_of
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.families import described
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
@@ -35,16 +35,13 @@ class Exporter:
         platforms: Mapping[str, Platform],
         *,
         observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
-        board: Board | None = None,
         adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
         shard: Shard = WHOLE,
     ) -> None:
         self.config = config
         self.shard = shard
         self.telemetry = Telemetry(shard)
-        if board is None:
-            board = Board(described(platforms.values()), beside=self.telemetry.standings)
-        self.board = board
+        self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
         self.state = StateFile(config.global_.state_file)
         self._platforms = platforms
         self._observe = observe
@@ -107,7 +104,7 @@ class Exporter:
     async def text(self) -> bytes:
         """Everything as Prometheus text."""
         own = self.telemetry.exposition(openmetrics=False)
-        return b"".join(await body(self.board.snapshot(), Format.TEXT, gzip=False, extra=own))
+        return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
 
     async def aclose(self) -> None:
         """Close every provider's connections, and write down what was spent."""
@@ -169,7 +166,7 @@ class Exporter:
             self._pacing.leave(member.name)
             self.telemetry.unwatch(member.name)
         for member in self._members.values():
-            self.board.drop(_facts_key(member))
+            self.page_store.drop(_facts_key(member))
         for name in plan.removed:
             self.telemetry.forget_provider(name)
         self._accounts.install(plan.config.providers, plan.accounts)
@@ -242,7 +239,7 @@ class Exporter:
                 provider.name,
                 collector,
                 telemetry=self.telemetry,
-                board=self.board,
+                page_store=self.page_store,
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
@@ -264,7 +261,7 @@ class Exporter:
         facts = member.provider.facts
         if member.shown != facts and self.is_home(member.basis.config):
             member.shown = facts
-            self.board.put(_facts_key(member), self._renderer.render(member.name, [facts]))
+            self.page_store.put(_facts_key(member), self._renderer.render_at_once(member.name, [facts]).lines)
 
     def _attempted(self, provider: str, attempt: Attempt) -> None:
         self._observe(provider, attempt)

@@ -18,8 +18,8 @@ from prometheus_client.core import Metric, Sample
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from trainfleet_exporter.exposition.formats import Format, head
-from trainfleet_exporter.exposition.text import escape_label
+from trainfleet_exporter.page.formats import Format, head
+from trainfleet_exporter.page.text import escape_label
 
 T = TypeVar("T")
 Values = tuple[str, ...]

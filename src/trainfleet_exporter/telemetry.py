@@ -21,8 +21,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.registry import CollectorRegistry
 
 import trainfleet_exporter
-from trainfleet_exporter.exposition import Format
 from trainfleet_exporter.own_series import Counts, Durations, Figures, Heading, Table, Values
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.sharding import WHOLE, Shard
 
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed", "too_long")

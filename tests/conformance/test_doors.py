@@ -52,7 +52,7 @@ def test_the_example_imports_what_is_public() -> None:
         "import http.client",
         "from urllib.request import urlopen",
         "from trainfleet_exporter.exporter import Exporter",
-        "import trainfleet_exporter.exposition.render",
+        "import trainfleet_exporter.page.render",
         "from trainfleet_exporter.polling import runner",
         "from trainfleet_exporter.providers.alibaba_pai import translate",
     ],

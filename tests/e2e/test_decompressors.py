@@ -1,6 +1,6 @@
 """The gzipped answer as others read it: curl, gzip, and Python, whole and with nothing after its end.
 
-What they read is compared with what the board shows. Go's reader is Prometheus's (test_prometheus.py).
+What they read is compared with what the page store shows. Go's reader is Prometheus's (test_prometheus.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from tests.support.programs import need
-from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings
-from trainfleet_exporter.exposition.piece import PIECE_LIMIT
 from trainfleet_exporter.model import Job
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.server import WebServer, listen
@@ -30,22 +30,22 @@ Read = Callable[[str, str], bytes]
 
 
 @pytest.fixture(scope="module")
-def board() -> Board:
+def page_store() -> PageStore:
     """A page of some 5 MB, of which some families are small."""
-    board, renderer = Board(), Renderer(RenderSettings())
+    store, renderer = PageStore(), Renderer(RenderSettings())
     for part in range(5):
         jobs = [Job(job_id=f"j{part}-{n}", name=f"größe {n}", duration=n / 7) for n in range(part * 1000, 4000)]
-        board.put(part, renderer.render("p", jobs))
-    assert sum(map(len, board.snapshot().pieces(Format.TEXT))) > 2 * PIECE_LIMIT
-    return board
+        store.put(part, renderer.render_at_once("p", jobs).lines)
+    assert store.current().body(Format.TEXT, b"", gzip=False).size > 2 * CHUNK_BYTES
+    return store
 
 
 @pytest.fixture(scope="module")
-def url(board: Board) -> Iterator[str]:
+def url(page_store: PageStore) -> Iterator[str]:
     """Where it is served, from a thread."""
     loop, stopped = asyncio.new_event_loop(), asyncio.Event()
     sockets: list[socket.socket] = listen("127.0.0.1:0")
-    pages = Pages(board=board, telemetry=Telemetry(), waiting_for=list, config_text=str)
+    pages = Pages(page_store=page_store, telemetry=Telemetry(), waiting_for=list, config_text=str)
     server = WebServer(make_app(pages), sockets)
 
     async def serve() -> None:
@@ -104,8 +104,8 @@ def by_zlib(url: str, accept: str) -> bytes:
 
 @pytest.mark.parametrize("fmt", Format)
 @pytest.mark.parametrize("read", [by_curl, by_gzip_command, by_httpx, by_gzip_module, by_zlib])
-def test_it_is_read_whole(read: Read, fmt: Format, url: str, board: Board) -> None:
-    shown = b"".join(board.snapshot().pieces(fmt))
+def test_it_is_read_whole(read: Read, fmt: Format, url: str, page_store: PageStore) -> None:
+    shown = page_store.current().body(fmt, b"", gzip=False).joined().removesuffix(fmt.end)
     found = read(url, ACCEPTED[fmt])
     own = found.removeprefix(shown)
     assert len(own) == len(found) - len(shown)

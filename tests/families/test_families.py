@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.exposition.examples import EXAMPLES
+from tests.page.examples import EXAMPLES
 from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.model import Accelerators, Job, JobPods, PoolQueue, RoleCount
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exposition.reading import joined, samples
-from trainfleet_exporter.exposition.render import Renderer, RenderSettings
+from tests.page.reading import joined, samples
 from trainfleet_exporter.model import JobUsage, PodUsage, PoolUsage, UsageSource, UsageValues
+from trainfleet_exporter.page import Renderer, RenderSettings
 
 # Field of UsageValues -> family after the level, by the contract.
 SUFFIXES = {
@@ -37,7 +37,7 @@ kinds = st.sampled_from(["gpu", "npu"])
 
 def shown(found: object) -> dict[str, tuple[dict[str, str], float]]:
     """Labels and value of each family that the object has on the page."""
-    lines = samples(joined(Renderer(RenderSettings()).render("p", [found])))
+    lines = samples(joined(Renderer(RenderSettings()).render_at_once("p", [found]).lines))
     assert len({name for name, _, _ in lines}) == len(lines)
     return {name: (labels, value) for name, labels, value in lines}
 

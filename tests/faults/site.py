@@ -21,10 +21,10 @@ from unittest import mock
 
 import httpx
 
-from tests.exposition.reading import parse_openmetrics
 from tests.faults.columns import SHUT, Column
 from tests.faults.page import Page
 from tests.faults.row import Row
+from tests.page.reading import parse_openmetrics
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.logs import set_up_logs

@@ -104,7 +104,7 @@ def test_a_run_whose_garbage_complains_has_failed(collected: int) -> None:
 def test_a_mistake_that_is_noticed_and_one_that_cannot_be() -> None:
     command = [sys.executable, "-m", "mutation", "negotiation", "--only", "^_exactness: return 5", "--jobs", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert "| negotiation: `exposition/negotiation.py` | 2 | 1 | 0 | 1 | 50.0 % |" in done.stdout
+    assert "| negotiation: `page/negotiation.py` | 2 | 1 | 0 | 1 | 50.0 % |" in done.stdout
     assert done.returncode == 0, done.stderr
 
 

@@ -1,9 +1,9 @@
-"""A runner around a collector that a test scripts, on a real board and real telemetry."""
+"""A runner around a collector that a test scripts, on a real page store and real telemetry."""
 
 from __future__ import annotations
 
-from trainfleet_exporter.exposition import Board, Format, Renderer, RenderSettings, body
 from trainfleet_exporter.model import JobCount, Status
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Collector, Pace, Runner
 from trainfleet_exporter.telemetry import Telemetry
 
@@ -14,13 +14,13 @@ class Rig:
     def __init__(
         self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0, pace: Pace | None = None
     ) -> None:
-        self.board = Board()
+        self.page_store = PageStore()
         self.telemetry = Telemetry()
         self.runner = Runner(
             "p",
             collector,
             telemetry=self.telemetry,
-            board=self.board,
+            page_store=self.page_store,
             renderer=Renderer(RenderSettings(deny=(), job_labels=())),
             keep_polls=keep,
             poll_timeout=poll_timeout,
@@ -29,7 +29,7 @@ class Rig:
 
     async def shown(self) -> dict[str, float]:
         """The published samples by their text."""
-        text = b"".join(await body(self.board.snapshot(), Format.TEXT, gzip=False, extra=b"")).decode()
+        text = self.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
         rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in rows}
 

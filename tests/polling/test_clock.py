@@ -22,7 +22,7 @@ import pytest
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.exposition import Format, body
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Collector, Poll, Schedule, Sweep
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -90,7 +90,7 @@ class Site:
 
     async def shown(self) -> dict[str, float]:
         """The published samples by their text."""
-        text = b"".join(await body(self.exporter.board.snapshot(), Format.TEXT, gzip=False, extra=b"")).decode()
+        text = self.exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
         rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in rows}
 

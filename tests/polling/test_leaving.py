@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.transport.test_budget import JANUARY, Clock
-from trainfleet_exporter.exposition import Basis, Board, Renderer, RenderSettings, Update
+from trainfleet_exporter.page import PageStore, Rendered, Renderer, RenderSettings
 from trainfleet_exporter.polling import Pacing, PartStore, Poll, Schedule, Sweep
 from trainfleet_exporter.polling.parts import Rebuild
 from trainfleet_exporter.telemetry import CollectorState
@@ -70,9 +70,9 @@ def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> 
 
 
 class _SlowRenderer(Renderer):
-    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
+    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
         await asyncio.sleep(5)
-        return await super().update(provider, objects, basis)
+        return await super().render(provider, objects)
 
 
 def made_anew(key: str) -> Rebuild:
@@ -82,14 +82,16 @@ def made_anew(key: str) -> Rebuild:
     return rebuild
 
 
-def _store(board: Board) -> PartStore:
+def _store(page_store: PageStore) -> PartStore:
     renderer = _SlowRenderer(RenderSettings(deny=(), job_labels=()))
-    return PartStore(CollectorState("p", "jobs", 60.0), board=board, renderer=renderer, keep_polls=3, poll_timeout=50)
+    return PartStore(
+        CollectorState("p", "jobs", 60.0), page_store=page_store, renderer=renderer, keep_polls=3, poll_timeout=50
+    )
 
 
 def test_a_part_that_is_dropped_while_another_is_made_anew() -> None:
     async def main() -> None:
-        store = _store(Board())
+        store = _store(PageStore())
         for key in ("a", "b"):
             await store.publish(key, count(key), stale_at=0.0, rebuild=made_anew("x"))
         await asyncio.sleep(1000)  # both have been shown long enough
@@ -112,7 +114,7 @@ def test_a_part_that_fails_while_it_is_made_anew_is_due_again_at_once() -> None:
             await asyncio.sleep(1)
             return count("a"), None
 
-        store = _store(Board())
+        store = _store(PageStore())
         await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuild)
         expiring = asyncio.create_task(store.expire())
         await asyncio.sleep(0.5)
@@ -126,16 +128,16 @@ def test_a_part_that_fails_while_it_is_made_anew_is_due_again_at_once() -> None:
 
 
 def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
-    class Watched(Board):
+    class Watched(PageStore):
         puts = 0
 
-        def put(self, part: object, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
-            self.puts += bool(rendered)
-            super().put(part, rendered)
+        def put(self, part: object, lines: Mapping[str, Sequence[bytes]]) -> None:
+            self.puts += bool(lines)
+            super().put(part, lines)
 
     async def main() -> None:
-        board = Watched()
-        store = _store(board)
+        page_store = Watched()
+        store = _store(page_store)
         await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("a"))
         late = [asyncio.create_task(job) for job in (store.publish("b", count("b")), store.expire())]
         await asyncio.sleep(1)
@@ -144,7 +146,7 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
         await store.publish("c", count("c"))
         store.fail("a")
         await store.expire()
-        assert (board.puts, board.series(("p", "jobs", "a"))) == (1, 0)
+        assert (page_store.puts, page_store.series(("p", "jobs", "a"))) == (1, {})
 
     run_stepped(main)
 

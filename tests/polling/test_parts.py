@@ -9,23 +9,21 @@ import pytest
 
 from tests.polling.rig import count
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings, Update
+from trainfleet_exporter.page import Format, PageStore, Rendered, Renderer, RenderSettings
 from trainfleet_exporter.polling import PartStore
 from trainfleet_exporter.telemetry import CollectorState
 
-MARK = b"what it says"
-
 
 class Store:
-    """A store of parts that are polled every 60 s, on a real board."""
+    """A store of parts that are polled every 60 s, on a real page store."""
 
     def __init__(self, *, keep: int = 3, renderer: Renderer | None = None) -> None:
         self.state = CollectorState("p", "jobs", 60.0)
-        self.board = Board()
+        self.page_store = PageStore()
         self.expired: list[str] = []
         self.parts = PartStore(
             self.state,
-            board=self.board,
+            page_store=self.page_store,
             renderer=renderer or Renderer(RenderSettings(deny=(), job_labels=())),
             keep_polls=keep,
             poll_timeout=50.0,
@@ -39,12 +37,12 @@ class Store:
 
     def shown(self) -> set[bytes]:
         """The values on the page."""
-        page = b"".join(self.board.snapshot().pieces(Format.TEXT))
+        page = self.page_store.current().body(Format.TEXT, b"", gzip=False).joined()
         return {line.rpartition(b" ")[2] for line in page.splitlines() if not line.startswith(b"#")}
 
     def series(self, key: str) -> int:
-        """How many series a part has on the board."""
-        return self.board.series(("p", "jobs", key))
+        """How many series a part has on the page."""
+        return sum(self.page_store.series(("p", "jobs", key)).values())
 
 
 def run(main: Callable[[Store], Awaitable[None]], *, keep: int = 3) -> None:
@@ -52,11 +50,6 @@ def run(main: Callable[[Store], Awaitable[None]], *, keep: int = 3) -> None:
         await main(Store(keep=keep))
 
     run_stepped(whole)
-
-
-def many(value: int) -> list[object]:
-    """So many objects that what was rendered of them is remembered."""
-    return [one for number in range(100) for one in count(str(number), value)]
 
 
 def two(key: str) -> list[object]:
@@ -67,18 +60,18 @@ def two(key: str) -> list[object]:
 def test_the_figures_are_true_after_every_step() -> None:
     async def main(store: Store) -> None:
         parts = store.parts
-        await parts.publish("a", two("a"), mark=MARK)
+        await parts.publish("a", two("a"))
         assert store.figures == (1, 0, 2)
         await parts.publish("b", count("b"))
         assert store.figures == (2, 0, 3)
-        await parts.publish("a", count("a"), mark=MARK)
+        await parts.publish("a", count("a"))
         assert store.figures == (2, 0, 2)
         for failures, key in enumerate(("a", "b", "the whole"), 1):
             parts.fail(key)
             assert store.figures == (2, failures, 2)
         parts.forgive("the whole")
         assert store.figures == (2, 2, 2)
-        assert parts.confirm("a", MARK)
+        await parts.publish("a", count("a"))
         assert store.figures == (2, 1, 2)
         parts.keep_only({"a"})
         assert store.figures == (1, 0, 1)
@@ -147,29 +140,12 @@ def test_a_failure_that_ends_a_part_at_once_is_told_as_its_expiry() -> None:
     run(main, keep=0)
 
 
-def test_what_was_never_shown_has_no_mark_and_cannot_be_confirmed() -> None:
-    async def main(store: Store) -> None:
-        assert store.parts.mark("a") == b""
-        assert store.parts.confirm("a", MARK) is False
-        await store.parts.publish("a", count("a"))
-        assert store.parts.mark("a") == b""
-        assert store.parts.confirm("a", b"") is False
-        await store.parts.publish("a", count("a"), mark=MARK)
-        assert store.parts.mark("a") == MARK
-        assert store.parts.confirm("a", MARK) is True
-
-    run(main)
-
-
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_confirmation_counts_unless_it_is_not_wanted_any_more(wanted: bool) -> None:
+def test_the_same_again_counts_unless_it_is_not_wanted(wanted: bool) -> None:
     async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"), mark=MARK)
+        await store.parts.publish("a", count("a"))
         await asyncio.sleep(280)
-        if wanted:
-            assert store.parts.confirm("a", MARK)  # is wanted where nobody says anything else
-        else:
-            assert store.parts.confirm("a", MARK, wanted=lambda: False)
+        await store.parts.publish("a", count("a"), wanted=lambda: wanted)
         await asyncio.sleep(10)
         await store.parts.expire()
         assert ("a" in store.parts) is wanted
@@ -227,15 +203,15 @@ def test_a_part_that_cannot_be_made_anew_is_due_until_it_can() -> None:
     run(main)
 
 
-def test_an_answer_is_compared_with_what_was_made_anew() -> None:
+def test_an_answer_takes_the_place_of_what_was_made_anew() -> None:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
-        return many(2), None
+        return count("a", 2), None
 
     async def main(store: Store) -> None:
-        await store.parts.publish("a", many(1), stale_at=START, rebuild=rebuild)
+        await store.parts.publish("a", count("a", 1), stale_at=START, rebuild=rebuild)
         await store.parts.expire()
         assert store.shown() == {b"2"}
-        await store.parts.publish("a", many(1))
+        await store.parts.publish("a", count("a", 1))
         assert store.shown() == {b"1"}
 
     run(main)
@@ -243,13 +219,13 @@ def test_an_answer_is_compared_with_what_was_made_anew() -> None:
 
 def test_the_oldest_part_is_told_and_none_where_there_is_none() -> None:
     async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"), mark=MARK)
+        await store.parts.publish("a", count("a"))
         await asyncio.sleep(30)
         await store.parts.publish("b", count("b"))
         await store.parts.expire()
         assert store.state.oldest_part == START
         await asyncio.sleep(30)
-        store.parts.confirm("a", MARK)
+        await store.parts.publish("a", count("a"))
         store.parts.account()
         assert store.state.oldest_part == START + 30
         store.parts.close()
@@ -265,24 +241,22 @@ class _Interrupted(Renderer):
     def __init__(self) -> None:
         super().__init__(RenderSettings(deny=(), job_labels=()))
         self.meanwhile: list[Callable[[], None]] = []
-        self.rendered = 0
 
-    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update:
-        update = await super().update(provider, objects, basis)
-        self.rendered += 1
+    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+        rendered = await super().render(provider, objects)
         if self.meanwhile:
             self.meanwhile.pop()()
-        return update
+        return rendered
 
 
-def test_an_answer_is_compared_anew_where_the_part_was_dropped_while_it_was_rendered() -> None:
+def test_an_answer_is_shown_whole_though_its_part_was_dropped_meanwhile() -> None:
     async def main() -> None:
         renderer = _Interrupted()
         store = Store(renderer=renderer)
-        await store.parts.publish("a", many(1))
+        await store.parts.publish("a", two("a"))
         renderer.meanwhile.append(lambda: store.parts.keep_only(()))
-        await store.parts.publish("a", many(1))  # nothing changed, so that nothing was rendered at first
-        assert (renderer.rendered, store.series("a"), store.figures) == (3, 100, (1, 0, 100))
+        await store.parts.publish("a", two("a"))
+        assert (store.series("a"), store.figures) == (2, (1, 0, 2))
 
     run_stepped(main)
 

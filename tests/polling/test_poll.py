@@ -78,7 +78,7 @@ def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_lis
 
     async def main() -> None:
         polled = Polled()
-        await polled.part(lambda part: part.publish(count("a"), mark=b"1"))
+        await polled.part(lambda part: part.publish(count("a")))
         await polled.part(gone)
         assert await polled.rig.parts() == set()
         assert polled.rig.own("collector_success") == 1
@@ -88,9 +88,7 @@ def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_lis
     run_stepped(main)
 
 
-def test_what_was_missed_while_nobody_wanted_it_and_is_confirmed_since_may_be_missed_again() -> None:
-    outcomes: list[bool] = []
-
+def test_what_was_missed_unwanted_and_found_since_may_be_missed() -> None:
     async def gone(part: Part) -> None:
         await part.not_found(NotFound("no such job"))
 
@@ -98,15 +96,11 @@ def test_what_was_missed_while_nobody_wanted_it_and_is_confirmed_since_may_be_mi
         async with poll.part("a", wanted=lambda: False) as part:
             await gone(part)
 
-    async def confirm(part: Part) -> None:
-        outcomes.append(part.confirm(b"1"))
-
     async def main() -> None:
         polled = Polled()
-        await polled.part(lambda part: part.publish(count("a"), mark=b"1"))
+        await polled.part(lambda part: part.publish(count("a")))
         await polled.poll(gone_unwanted)
-        await polled.part(confirm)
-        assert outcomes == [True]
+        await polled.part(lambda part: part.publish(count("a")))
         await polled.part(gone)
         assert polled.rig.own("collector_success") == 1
         assert await polled.rig.parts() == set()

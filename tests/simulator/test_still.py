@@ -14,7 +14,7 @@ from tests.simulator.modelarts.client import Caller as ModelArtsCaller
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.exposition import Format, body
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -41,7 +41,7 @@ def exporter_of(simulator: Simulator, url: str, folder: Path, sources: tuple[str
 
 async def shown(exporter: Exporter) -> dict[str, str]:
     """Every sample of the fleet but the times of readings, by its series."""
-    text = b"".join(await body(exporter.board.snapshot(), Format.TEXT, gzip=False, extra=b"")).decode()
+    text = exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
     samples = dict(line.rpartition(" ")[::2] for line in text.splitlines() if line.startswith("trainfleet_"))
     passing = ("trainfleet_exporter_", "trainfleet_job_usage_timestamp_seconds")
     return {series: value for series, value in samples.items() if not series.startswith(passing)}

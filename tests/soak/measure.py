@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 
 import trainfleet_exporter
 from tests.soak.site import Site
-from trainfleet_exporter.exposition import Format
+from trainfleet_exporter.page import Format
 
 _OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - the beginning of file names, as texts
 _SIMULATOR = os.path.join(_OWN, "simulator") + os.sep  # noqa: PTH118 - likewise
@@ -77,15 +77,15 @@ def _look_at_process(site: Site, found: Look) -> None:
 
 async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
     exporter = site.daemon.exporter
-    await exporter.board.settled()
-    page = exporter.board.page()
+    await exporter.page_store.build()
+    page = exporter.page_store.page()
     own = exporter.telemetry.exposition(openmetrics=False)
     figures["series"] = sum(runner.state.series for runner in exporter.runners)
     figures["parts"] = sum(runner.state.parts for runner in exporter.runners)
     figures["own series"] = sum(not line.startswith(b"#") for line in own.splitlines())
-    figures["text"] = sum(map(len, page.pieces(Format.TEXT)))
-    figures["openmetrics"] = sum(map(len, page.pieces(Format.OPENMETRICS)))
-    figures["deflated"] = sum(map(len, (await page.deflated(Format.TEXT)).blocks))
+    figures["text"] = page.body(Format.TEXT, b"", gzip=False).size
+    figures["openmetrics"] = page.body(Format.OPENMETRICS, b"", gzip=False).size
+    figures["deflated"] = page.body(Format.TEXT, b"", gzip=True).size
 
 
 def _reachable(root: object) -> int:

@@ -37,7 +37,7 @@ ROWS: Sequence[Row] = (
     Row("threads", "threads", Limit(more=4)),
     Row("live", "live jobs on the page", Limit()),
     Row("series", "series of the clouds", Limit(share=0.02)),
-    Row("parts", "parts that the board keeps", Limit(more=2)),
+    Row("parts", "parts that the page store keeps", Limit(more=2)),
     Row("own series", "series of the exporter itself", Limit(share=0.1)),
     Row("text", "page as text, KiB", Limit(share=0.02), _KIB),
     Row("openmetrics", "page as OpenMetrics, KiB", Limit(share=0.02), _KIB),

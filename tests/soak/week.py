@@ -145,7 +145,7 @@ def _check(there: Site, *, whole: bool) -> list[str]:
 
 def _shown(there: Site) -> set[tuple[str, str]]:
     """The jobs on the page, by provider and id."""
-    page = b"".join(piece.data for piece in there.daemon.exporter.board.page().samples("trainfleet_job_info"))
+    page = b"".join(there.daemon.exporter.page_store.page().samples("trainfleet_job_info"))
     # ModelArts' v1 jobs are told by job and version, of which the world knows the version.
     return {(provider, job_id.rpartition("/")[2]) for provider, job_id in _JOB_ID.findall(page.decode())}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainfleet_exporter.exposition import Renderer, RenderSettings
+from trainfleet_exporter.page import Renderer, RenderSettings
 
 
 def lines(objects: Sequence[object], *, provider: str = "p", job_labels: tuple[str, ...] = ()) -> str:
     """Sample lines of the objects, family by family, without heads."""
-    rendered = Renderer(RenderSettings(deny=(), job_labels=job_labels)).render(provider, objects)
-    return b"".join(piece for pieces in rendered.values() for piece in pieces).decode()
+    rendered = Renderer(RenderSettings(deny=(), job_labels=job_labels)).render_at_once(provider, objects).lines
+    return b"".join(text for texts in rendered.values() for text in texts).decode()

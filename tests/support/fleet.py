@@ -11,7 +11,7 @@ import pytest
 
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.exposition import Format, body
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner, Schedule
 from trainfleet_exporter.providers import way_out
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -66,8 +66,7 @@ class Fleet:
 
     async def lines(self, *prefixes: str) -> list[str]:
         """Published sample lines whose names begin with one of the prefixes after `trainfleet_`."""
-        snapshot = self.exporter.board.snapshot()
-        text = b"".join(await body(snapshot, Format.TEXT, gzip=False, extra=b"")).decode()
+        text = self.exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
         wanted = tuple(f"trainfleet_{prefix}" for prefix in prefixes)
         return [line for line in text.splitlines() if line.startswith(wanted)]
 

@@ -13,7 +13,6 @@ import httpx
 import time_machine
 
 from tests.support.clock import START
-from trainfleet_exporter.exposition import Board, Renderer, RenderSettings
 from trainfleet_exporter.model import (
     Accelerator,
     Accelerators,
@@ -24,6 +23,7 @@ from trainfleet_exporter.model import (
     Status,
     UsageValues,
 )
+from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
@@ -88,7 +88,7 @@ def text_of(element: Element | None) -> str:
 class Rig:
     """What the page is made of. Times are Unix seconds; it is `NOW` when the page is asked for."""
 
-    board: Board = field(default_factory=Board)
+    page_store: PageStore = field(default_factory=PageStore)
     telemetry: Telemetry = field(default_factory=Telemetry)
     errors: dict[tuple[str, str], LastError | None] = field(default_factory=dict)
     deny: Sequence[str] = ()
@@ -111,12 +111,12 @@ class Rig:
     def publish(self, part: str, provider: str, *objects: object) -> None:
         """Have objects shown."""
         renderer = Renderer(RenderSettings(deny=tuple(self.deny)))
-        self.board.put(part, renderer.render(provider, objects))
+        self.page_store.put(part, renderer.render_at_once(provider, objects).lines)
 
     def pages(self) -> Pages:
         """What the application is made from."""
         return Pages(
-            board=self.board,
+            page_store=self.page_store,
             telemetry=self.telemetry,
             waiting_for=list,
             config_text=str,

@@ -1,10 +1,9 @@
-"""What the page costs others: it reads the snapshot in slices and once, and its size has bounds."""
+"""What the page costs others: it reads the metrics a little at a time and once, and its size has bounds."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import weakref
+import sys
 from collections.abc import Iterator
 from unittest.mock import Mock
 
@@ -13,8 +12,7 @@ from starlette.responses import Response
 
 from tests.support.clock import run_stepped
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
-from trainfleet_exporter.exposition import Snapshot
-from trainfleet_exporter.model import Pod, Status, Workspace
+from trainfleet_exporter.model import Pod, Status
 from trainfleet_exporter.web.status_page import Sources, StatusPage, endpoint, samples
 from trainfleet_exporter.web.status_page.fleet import IDLE_ROWS, read_fleet
 from trainfleet_exporter.web.status_page.own import read_own
@@ -46,7 +44,7 @@ def large() -> Rig:
 def _page(rig: Rig) -> StatusPage:
     return StatusPage(
         Sources(
-            board=rig.board,
+            page_store=rig.page_store,
             telemetry=rig.telemetry,
             last_errors=lambda: rig.errors,
             denied=tuple,
@@ -71,23 +69,20 @@ def test_rows_have_bounds(large: Rig) -> None:
     assert page.tiles()["Accelerators held"][0] == f"{PROVIDERS * 25 * 26 // 2:,}"
 
 
-def test_the_loop_gets_its_turn_every_few_lines(large: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A clock that goes on by a millisecond whenever it is looked at: after two looks it is time to rest.
-    ticks = itertools.count()
-    monkeypatch.setattr(samples, "perf_counter", lambda: next(ticks) / 1000)
-    snapshot = large.board.snapshot()
+def test_the_loop_gets_its_turn_every_few_lines(large: Rig) -> None:
+    page = large.page_store.current()
 
     async def main() -> int:
         turns = 0
-        reading = asyncio.create_task(read_fleet(snapshot, ()))
+        reading = asyncio.create_task(read_fleet(page, ()))
         while not reading.done():
             await asyncio.sleep(0)
             turns += 1
         return turns
 
-    lines = sum(piece.data.count(b"\n") for name in _READ_WHOLE for piece in snapshot.samples(name))
+    lines = sum(text.count(b"\n") for name in _READ_WHOLE for text in page.samples(name))
     assert lines == JOBS * 3 + PROVIDERS
-    assert asyncio.run(main()) > lines / samples._LOOK / 4
+    assert asyncio.run(main()) >= lines // samples._LINES - len(_READ_WHOLE)
 
 
 _READ_WHOLE = (
@@ -100,14 +95,14 @@ _READ_WHOLE = (
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
-    """Counts how often a snapshot is read."""
+    """Counts how often a page is read."""
     counted = Mock(wraps=read_fleet)
     monkeypatch.setattr(endpoint, "read_fleet", counted)
     return counted
 
 
-def test_a_page_is_made_once_a_second_and_a_snapshot_read_once(reads: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "SLICE_SECONDS", 0.0)  # others ask while it is being read
+def test_a_page_is_made_once_a_second_and_metrics_read_once(reads: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "_LINES", 1)  # others ask while it is being read
     rig = healthy()
 
     async def main() -> list[bytes]:
@@ -140,7 +135,7 @@ def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     rig = healthy()
     deny: list[str] = []
     sources = Sources(
-        board=rig.board,
+        page_store=rig.page_store,
         telemetry=rig.telemetry,
         last_errors=dict,
         denied=lambda: deny,
@@ -159,9 +154,7 @@ def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     assert reads.call_count == 2
 
 
-def test_a_reload_may_add_a_provider_while_the_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "SLICE_SECONDS", 0.0)  # whoever waits gets a turn between any two families
-
+def test_a_reload_may_add_a_provider_while_the_page_is_made() -> None:
     async def main(turns: int) -> bool:
         rig = healthy()
         reading = asyncio.create_task(read_own(rig.telemetry, rig.errors))
@@ -181,17 +174,16 @@ def test_a_reload_may_add_a_provider_while_the_page_is_made(monkeypatch: pytest.
         turns += 1
 
 
-def test_an_old_snapshot_is_let_go() -> None:
+def test_metrics_that_are_no_more_are_let_go() -> None:
     rig = healthy()
 
-    async def main() -> weakref.ref[Snapshot]:
+    async def main() -> None:
         page = _page(rig)
         await _ask(page)
-        shown = weakref.ref(rig.board.snapshot())
-        assert shown() is not None
-        rig.publish("new", "pai", Workspace("1", "x"))
-        rig.board.snapshot()
-        assert shown() is None
-        return shown
+        block = rig.page_store.current().families["trainfleet_jobs"]
+        assert sys.getrefcount(block) == 3  # by its page, by its name here, and for the count
+        rig.publish("new", "pai", *counts({Status.RUNNING: 1}, "third"))
+        rig.page_store.current()
+        assert sys.getrefcount(block) == 2
 
     run_stepped(main)

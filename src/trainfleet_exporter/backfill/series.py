@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.exposition import Renderer, RenderSettings
-from trainfleet_exporter.exposition.text import escape_label, is_too_long
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import Readings, UsageSource
+from trainfleet_exporter.page import Renderer, RenderSettings
+from trainfleet_exporter.page.text import escape_label, is_too_long
 from trainfleet_exporter.providers.history import Track
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
@@ -33,7 +33,7 @@ class Namer:
         self._provider = provider
         self._renderer = Renderer(RenderSettings(deny=tuple(metrics.deny), job_labels=tuple(metrics.job_labels)))
         self._first = "".join(f'{name}="{escape_label(value)}",' for name, value in sorted(more.items()))
-        self._shown = {row.name for of in KEYS for row in self._renderer.rows(of)}
+        self._shown = self._renderer.shown
 
     def shows(self, family: str) -> bool:
         """Whether the config exposes a family."""
@@ -57,9 +57,9 @@ class Namer:
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
         """Every sample of objects of the model: the family's name, the series, and the value as it is written."""
-        for name, pieces in self._renderer.render(self._provider, objects).items():
+        for name, texts in self._renderer.render_at_once(self._provider, objects).lines.items():
             # A label can hold a newline only as an escape, and a value has no space. Other ends of lines are none here.
-            for line in b"".join(pieces).decode().removesuffix("\n").split("\n"):
+            for line in b"".join(texts).decode().removesuffix("\n").split("\n"):
                 labels, _, value = line[len(name) + 1 :].rpartition("} ")
                 yield name, Series(PLACES[name], self._first + labels), value
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainfleet_exporter.backfill.spool import Piece
-from trainfleet_exporter.exposition.formats import Format, head
-from trainfleet_exporter.exposition.text import format_value
 from trainfleet_exporter.families import Family
+from trainfleet_exporter.page.formats import Format, head
+from trainfleet_exporter.page.text import format_value
 from trainfleet_exporter.providers.history import seconds_after
 
 _BUFFER = 1024 * 1024

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.exposition import Board
 from trainfleet_exporter.polling import Collector, Rolling
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
@@ -18,24 +17,6 @@ from trainfleet_exporter.transport import Attempt
 _TRIED = 20
 """So many jobs tell what a cycle over all of them will cost; asking about each would take a quarter of an hour."""
 _TELL_EVERY = 3.0
-
-
-class CountingBoard(Board):
-    """A board that remembers how many samples each part has, by family."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.samples: dict[Hashable, dict[str, int]] = {}
-
-    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None:
-        """Count, and put (exposition.Board)."""
-        super().put(part, rendered)
-        before = self.samples.get(part, {})
-        counts = {
-            family: before.get(family, 0) if texts is None else sum(text.count(b"\n") for text in texts)
-            for family, texts in rendered.items()
-        }
-        self.samples[part] = {family: count for family, count in counts.items() if count}
 
 
 class Trial:
@@ -50,7 +31,6 @@ class Trial:
         shard: Shard = WHOLE,
     ) -> None:
         self.attempts: list[tuple[str, Attempt]] = []
-        self.board = CountingBoard()
         self.units: dict[tuple[str, str], int] = {}
         """By provider and collector, how many jobs one that rolls over them polls in a cycle."""
         self._tell = tell
@@ -58,7 +38,6 @@ class Trial:
             config,
             platforms,
             observe=lambda provider, attempt: self.attempts.append((provider, attempt)),
-            board=self.board,
             adapt=self._sampled,
             shard=shard,
         )
@@ -88,12 +67,13 @@ class Trial:
     def series(self, provider: str) -> dict[str, int]:
         """How many series each family of a provider will have."""
         found: Counter[str] = Counter()
-        for part, families in self.board.samples.items():
+        store = self.exporter.page_store
+        for part in store.parts:
             assert isinstance(part, tuple)
             whose, collector, _ = part
             if whose == provider:
                 factor = self.scale(provider, collector)
-                for family, count in families.items():
+                for family, count in store.series(part).items():
                     found[family] += round(count * factor)
         return dict(found)
 

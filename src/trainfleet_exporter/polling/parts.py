@@ -16,25 +16,24 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, 
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainfleet_exporter.exposition import Basis, Update
+from trainfleet_exporter.page import Rendered
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and tells when that has to happen next.
 Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
 
 
-class PartBoard(Protocol):
-    """Where parts are shown (exposition.Board)."""
+class LineStore(Protocol):
+    """Where parts are shown (page.PageStore)."""
 
-    def put(self, part: Hashable, rendered: Mapping[str, Sequence[bytes] | None]) -> None: ...
+    def put(self, part: Hashable, lines: Mapping[str, Sequence[bytes]]) -> None: ...
     def drop(self, part: Hashable) -> None: ...
-    def series(self, part: Hashable) -> int: ...
 
 
 class PartRenderer(Protocol):
-    """What makes sample lines of model objects (exposition.Renderer)."""
+    """What makes sample lines of model objects (page.Renderer)."""
 
-    async def update(self, provider: str, objects: Sequence[object], basis: Basis | None) -> Update: ...
+    async def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
 
 
 @dataclass(slots=True)
@@ -42,11 +41,8 @@ class _Shown:
     read_at: float
     published: float
     series: int
-    basis: Basis | None
-    """What the next answer is compared with, so that only what changed is rendered."""
     stale_at: float | None
     rebuild: Rebuild | None
-    mark: bytes
     failing_since: float | None = None
 
 
@@ -57,7 +53,7 @@ class PartStore:
         self,
         state: CollectorState,
         *,
-        board: PartBoard,
+        page_store: LineStore,
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
@@ -65,7 +61,7 @@ class PartStore:
     ) -> None:
         self._state = state
         self._expired = expired
-        self._board = board
+        self._page_store = page_store
         self._renderer = renderer
         self._keep_polls = keep_polls
         self._poll_timeout = poll_timeout
@@ -86,59 +82,28 @@ class PartStore:
         *,
         stale_at: float | None = None,
         rebuild: Rebuild | None = None,
-        mark: bytes = b"",
         wanted: Callable[[], bool] = lambda: True,
     ) -> int:
         """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile.
 
-        `mark` is that of the answer, where another answer of the same mark would say the same (see `confirm`). Returns
-        how many of its texts were too long for a label.
+        Returns how many of its texts were too long for a label.
         """
-        while True:
-            previous = self._shown.get(key)
-            basis = previous.basis if previous is not None else None
-            update = await self._renderer.update(self._state.provider, objects, basis)
-            if self._closed or not wanted():
-                return 0
-            latest = self._shown.get(key)
-            if (latest.basis if latest is not None else None) is basis:
-                break  # else it was dropped or made anew meanwhile: what was left as it was is there no more
-        part = self._board_key(key)
-        self._board.put(part, update.rendered)
-        series = self._board.series(part)
-        previous = latest
-        self._series += series - (previous.series if previous is not None else 0)
+        rendered = await self._renderer.render(self._state.provider, objects)
+        if self._closed or not wanted():
+            return 0
+        previous = self._shown.get(key)
+        self._series += rendered.series - (previous.series if previous is not None else 0)
+        self._page_store.put(self._page_key(key), rendered.lines)
         self._shown[key] = _Shown(
             read_at=time.time(),
             published=_now(),
-            series=series,
-            basis=update.basis,
+            series=rendered.series,
             stale_at=stale_at,
             rebuild=rebuild,
-            mark=mark,
         )
         self._failed.discard(key)
         self._tell()
-        return update.too_long
-
-    def mark(self, key: str) -> bytes:
-        """The mark of the answer that a part shows; empty where there is none, or no part."""
-        shown = self._shown.get(key)
-        return b"" if shown is None else shown.mark
-
-    def confirm(self, key: str, mark: bytes, *, wanted: Callable[[], bool] = lambda: True) -> bool:
-        """Note that a new answer has the mark of the one that is shown: the same as to publish that again.
-
-        False, and nothing is done, where the part does not show an answer of that mark (any more).
-        """
-        shown = self._shown.get(key)
-        if shown is None or not mark or shown.mark != mark or shown.rebuild is not None:
-            return False  # what a dated part shows depends on the time as well
-        if wanted():
-            shown.read_at, shown.published, shown.failing_since = time.time(), _now(), None
-            self._failed.discard(key)
-            self._tell()
-        return True
+        return rendered.too_long
 
     def miss(self, key: str) -> bool:
         """Note that a part's thing was not found; whether that is new. It is forgotten when it is found, or no more."""
@@ -196,18 +161,16 @@ class PartStore:
                 due, shown.stale_at = shown.stale_at, None
                 try:
                     objects, stale_at = await shown.rebuild(wall)
-                    update = await self._renderer.update(self._state.provider, objects, shown.basis)
+                    rendered = await self._renderer.render(self._state.provider, objects)
                 except BaseException:
                     shown.stale_at = due
                     raise
                 if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
                     shown.stale_at = stale_at
                 if self._shown.get(key) is shown:
-                    self._board.put(self._board_key(key), update.rendered)
-                    shown.basis = update.basis
-                    series = self._board.series(self._board_key(key))
-                    self._series += series - shown.series
-                    shown.series = series
+                    self._page_store.put(self._page_key(key), rendered.lines)
+                    self._series += rendered.series - shown.series
+                    shown.series = rendered.series
         self._tell()
         self.account()
 
@@ -229,9 +192,9 @@ class PartStore:
 
     def _drop(self, key: str) -> None:
         self._series -= self._shown.pop(key).series
-        self._board.drop(self._board_key(key))
+        self._page_store.drop(self._page_key(key))
 
-    def _board_key(self, key: str) -> Hashable:
+    def _page_key(self, key: str) -> Hashable:
         return (self._state.provider, self._state.collector, key)
 
     def _tell(self) -> None:

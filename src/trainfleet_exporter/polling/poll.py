@@ -41,28 +41,12 @@ class Part:
         *,
         stale_at: float | None = None,
         rebuild: Rebuild | None = None,
-        mark: bytes = b"",
     ) -> None:
         """Show a complete answer in place of the last one (see PartStore.publish)."""
         store = self._poll.store
         store.find(self.key)
-        too_long = await store.publish(
-            self.key, objects, stale_at=stale_at, rebuild=rebuild, mark=mark, wanted=self._wanted
-        )
+        too_long = await store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
         self.dropped("too_long", too_long)
-
-    @property
-    def mark(self) -> bytes:
-        """The mark that the answer was published with that is shown; empty where there is none."""
-        return self._poll.store.mark(self.key)
-
-    def confirm(self, mark: bytes) -> bool:
-        """Show on what is shown, for a new answer of its mark; False where it is shown no more, and has to be published
-        (see PartStore.confirm)."""
-        confirmed = self._poll.store.confirm(self.key, mark, wanted=self._wanted)
-        if confirmed:
-            self._poll.store.find(self.key)
-        return confirmed
 
     async def not_found(self, error: CloudError) -> None:
         """Show nothing any more: what the part tells of has gone since it was listed.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
 from trainfleet_exporter.polling.pacing import Pace
-from trainfleet_exporter.polling.parts import PartBoard, PartRenderer, PartStore
+from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import CALLER, Caller
@@ -38,7 +38,7 @@ class Runner:
         collector: Collector,
         *,
         telemetry: Telemetry,
-        board: PartBoard,
+        page_store: LineStore,
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
@@ -52,7 +52,7 @@ class Runner:
         self._took = 0.0
         self._store = PartStore(
             self.state,
-            board=board,
+            page_store=page_store,
             renderer=renderer,
             keep_polls=keep_polls,
             poll_timeout=poll_timeout,

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from trainfleet_exporter.exposition import Board
+from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.headers import guarded
 from trainfleet_exporter.web.metrics import MetricsEndpoint
@@ -35,7 +35,7 @@ class Outcome(Protocol):
 class Pages:
     """What the pages show and do. `waiting_for` names the collectors whose first poll has not ended yet."""
 
-    board: Board
+    page_store: PageStore
     telemetry: Telemetry
     waiting_for: Callable[[], list[str]]
     config_text: Callable[[], str]
@@ -53,7 +53,7 @@ class Pages:
 def make_app(pages: Pages) -> ASGIApp:
     """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
     sources = Sources(
-        board=pages.board,
+        page_store=pages.page_store,
         telemetry=pages.telemetry,
         last_errors=pages.last_errors,
         denied=pages.denied,
@@ -72,7 +72,7 @@ def make_app(pages: Pages) -> ASGIApp:
         if waiting:
             return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
         if not is_shown:  # the page that scrapes are sent has what the first polls found from here on
-            await pages.board.settled()
+            await pages.page_store.build()
             is_shown = True
         return PlainTextResponse("trainfleet-exporter is ready.\n")
 
@@ -89,7 +89,7 @@ def make_app(pages: Pages) -> ASGIApp:
 
     starlette = Starlette(
         routes=[
-            Route(pages.telemetry_path, MetricsEndpoint(pages.board, pages.telemetry), methods=["GET", "HEAD"]),
+            Route(pages.telemetry_path, MetricsEndpoint(pages.page_store, pages.telemetry), methods=["GET", "HEAD"]),
             Route("/", StatusPage(sources).answer),
             Route("/-/healthy", healthy),
             Route("/-/ready", ready),

@@ -21,7 +21,6 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from trainfleet_exporter.slices import answer_comes
 from trainfleet_exporter.web.guests import Guest
 from trainfleet_exporter.web.headers import HEADERS
 
@@ -72,7 +71,7 @@ _LOG.addFilter(_FromStrangers())
 
 
 class Connection(HttpToolsProtocol):
-    """Tells each request's application how to abort its connection (see `abort_of`), and long work of its coming."""
+    """Gives each request's application a way to abort its connection (see `abort_of`)."""
 
     def __init__(
         self,
@@ -190,7 +189,6 @@ class Connection(HttpToolsProtocol):
         if cycle is not None and cycle.scope is self.scope:  # else it was no request that is answered
             abort = partial(_abort, weakref.ref(cycle), self.transport)  # weak: the cycle has the scope
             self.scope["extensions"] = {_EXTENSION: {"abort": abort}}
-            answer_comes()
 
     def on_message_complete(self) -> None:
         """The last byte of a request."""

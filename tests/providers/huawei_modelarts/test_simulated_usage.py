@@ -15,7 +15,7 @@ from tests.providers.huawei_modelarts.test_usage import Page
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.exposition import Format, body
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -47,7 +47,7 @@ async def exporter(simulator: Simulator, url: str, folder: Path, *, usage: str) 
 
 async def samples(found: Exporter) -> Samples:
     """Everything that is published, by name and labels but for the provider."""
-    text = b"".join(await body(found.board.snapshot(), Format.TEXT, gzip=False, extra=b"")).decode()
+    text = found.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
     matches = [_SAMPLE.fullmatch(line) for line in text.splitlines() if not line.startswith("#")]
     return {
         (match[1], frozenset(pair for pair in _LABEL.findall(match[2]) if pair[0] != "provider")): float(match[3])

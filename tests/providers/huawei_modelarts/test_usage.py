@@ -42,25 +42,18 @@ class Page:
         self._parts: dict[Hashable, dict[str, list[str]]] = {}
         """By part and family, the names and labels of the series."""
         self._shown: Counter[str] = Counter()
-        board = exporter.board
-        put, drop = board.put, board.drop
+        store = exporter.page_store
+        put, drop = store.put, store.drop
 
-        def watched_put(part: Hashable, rendered: Mapping[str, Any]) -> None:
-            put(part, rendered)
-            shown = self._parts.get(part, {})
-            self._replace(
-                part,
-                {
-                    family: shown[family] if pieces is None else _series(b"".join(pieces))
-                    for family, pieces in rendered.items()
-                },
-            )
+        def watched_put(part: Hashable, lines: Mapping[str, Any]) -> None:
+            put(part, lines)
+            self._replace(part, {family: _series(b"".join(texts)) for family, texts in lines.items()})
 
         def watched_drop(part: Hashable) -> None:
             drop(part)
             self._replace(part, {})
 
-        board.put, board.drop = watched_put, watched_drop  # type: ignore[method-assign]  # watched from here on
+        store.put, store.drop = watched_put, watched_drop  # type: ignore[method-assign]  # watched from here on
 
     def _replace(self, part: Hashable, families: dict[str, list[str]]) -> None:
         self.changes += 1

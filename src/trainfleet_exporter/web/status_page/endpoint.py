@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from trainfleet_exporter.exposition import Board, Snapshot
+from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.status_page.fleet import Fleet, read_fleet
 from trainfleet_exporter.web.status_page.own import LastError, read_own
@@ -38,7 +37,7 @@ HEADERS = {
 class Sources:
     """Where the page has its figures from. `last_errors` are by provider and collector, `denied` is `metrics.deny`."""
 
-    board: Board
+    page_store: PageStore
     telemetry: Telemetry
     last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]]
     denied: Callable[[], Sequence[str]]
@@ -55,8 +54,8 @@ class StatusPage:
         self._body = b""
         self._made_at: float | None = None
         self._fleet = Fleet()
-        self._fleet_of: Callable[[], Snapshot | None] = lambda: None
-        """The snapshot that it was read from, held weakly: it may be large, and gone from the board."""
+        self._fleet_of: int | None = None
+        """The number of the page that it was read from."""
         self._denied: Sequence[str] = ()
 
     async def answer(self, _: Request) -> Response:
@@ -70,10 +69,10 @@ class StatusPage:
 
     async def _make(self) -> bytes:
         sources = self._sources
-        snapshot, denied = sources.board.page(), tuple(sources.denied())
-        if self._fleet_of() is not snapshot or self._denied != denied:
-            self._fleet = await read_fleet(snapshot, denied)
-            self._fleet_of, self._denied = weakref.ref(snapshot), denied
+        metrics, denied = sources.page_store.page(), tuple(sources.denied())
+        if self._fleet_of != metrics.number or self._denied != denied:
+            self._fleet = await read_fleet(metrics, denied)
+            self._fleet_of, self._denied = metrics.number, denied
         own = await read_own(sources.telemetry, sources.last_errors())
         page = Page(own, self._fleet, time.time(), sources.telemetry_path, sources.notice)
         return (await page.markup()).encode()

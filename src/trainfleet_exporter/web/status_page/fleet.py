@@ -1,8 +1,8 @@
 """The fleet's figures, read from the sample lines that a scrape would be sent, and from nothing else.
 
 So the page cannot say another thing than /metrics, follows `metrics.deny`, and works for any cloud; nothing is kept
-for it while nobody looks. It reads four families whole (some 20 ms of work for 5,000 jobs, in slices), and looks up
-further ones only for the few jobs that it names.
+for it between two requests. It reads four families whole (some 20 ms of work for 5,000 jobs, a millisecond at a time),
+and looks up further ones only for the few jobs that it names.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from trainfleet_exporter.exposition import Snapshot
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import FINISHED, Status
-from trainfleet_exporter.web.status_page.samples import Slices, row, rows, unescape
+from trainfleet_exporter.page import Page
+from trainfleet_exporter.web.status_page.samples import row, rows, unescape
 
 IDLE_RATIO = 0.05
 """Accelerators whose utilization is below this do nothing; the shipped alert rules say the same."""
@@ -116,37 +116,32 @@ class Fleet:
         return self.hides_held or _UTILIZATION in self.hidden
 
 
-async def read_fleet(snapshot: Snapshot, deny: Sequence[str]) -> Fleet:
-    """Read a snapshot. `deny` are the globs of `metrics.deny`."""
-    slices = Slices()
+async def read_fleet(page: Page, deny: Sequence[str]) -> Fleet:
+    """Read a page. `deny` are the globs of `metrics.deny`."""
     fleet = Fleet(hidden=[family for family in READ if any(fnmatchcase(family, glob) for glob in deny)])
-    async for (provider, *place, _), _ in rows(
-        snapshot, slices, _PROVIDER, "provider", "platform", "region", "project_id"
-    ):
+    async for (provider, *place, _), _ in rows(page, _PROVIDER, "provider", "platform", "region", "project_id"):
         fleet.places[unescape(provider)] = " · ".join(unescape(word) for word in place if word)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     labels = ("provider", "workspace_id", "status", "platform_status")
-    async for (provider, _, status, _), count in rows(snapshot, slices, _JOBS, *labels):
+    async for (provider, _, status, _), count in rows(page, _JOBS, *labels):
         counts[unescape(provider)][unescape(status)] += int(count)
     fleet.jobs = {provider: dict(found) for provider, found in counts.items()}
     if not fleet.hides_held:
-        await _read_held(snapshot, slices, fleet)
+        await _read_held(page, fleet)
     for job in fleet.idle:
-        await _describe(snapshot, slices, job)
+        await _describe(page, job)
         job.provider, job.job_id = unescape(job.provider), unescape(job.job_id)
     return fleet
 
 
-async def _read_held(snapshot: Snapshot, slices: Slices, fleet: Fleet) -> None:
+async def _read_held(page: Page, fleet: Fleet) -> None:
     """Who holds what, and what of it is idle. The utilization of a kind is known for a job or not, never taken as 0."""
-    holds = {key: value == 1 async for key, value in rows(snapshot, slices, _HOLDS, "provider", "job_id")}
+    holds = {key: value == 1 async for key, value in rows(page, _HOLDS, "provider", "job_id")}
     labels = ("provider", "job_id", "accelerator")
-    ratios = {key: value async for key, value in rows(snapshot, slices, _UTILIZATION, *labels)}
+    ratios = {key: value async for key, value in rows(page, _UTILIZATION, *labels)}
     held: dict[tuple[str, str], Held] = {}
     idle: dict[tuple[str, ...], IdleJob] = {}
-    async for (provider, job_id, kind, model), count in rows(
-        snapshot, slices, _REQUESTED, *labels, "accelerator_model"
-    ):
+    async for (provider, job_id, kind, model), count in rows(page, _REQUESTED, *labels, "accelerator_model"):
         holding = holds.get((provider, job_id))
         if not count or holding is False:
             continue
@@ -172,15 +167,14 @@ async def _read_held(snapshot: Snapshot, slices: Slices, fleet: Fleet) -> None:
     fleet.idle = heapq.nlargest(IDLE_ROWS, idle.values(), key=lambda job: (job.held, -job.utilization))
 
 
-async def _describe(snapshot: Snapshot, slices: Slices, job: IdleJob) -> None:
+async def _describe(page: Page, job: IdleJob) -> None:
     """Say whose job it is, and since when."""
-    where = (snapshot, slices)
     key = (job.provider, job.job_id)
-    if found := await row(*where, _INFO, *key, *_INFO_LABELS):
+    if found := await row(page, _INFO, *key, *_INFO_LABELS):
         about = dict(zip(_INFO_LABELS, map(unescape, found[0]), strict=True))
         job.name, job.pool_id = about["job_name"], about["pool_id"]
         job.user = about["user_name"] or about["user_id"]
-    if found := await row(*where, _STATUS, *key, "status"):
+    if found := await row(page, _STATUS, *key, "status"):
         job.status = unescape(found[0][0])
-    if found := await row(*where, _STARTED, *key):
+    if found := await row(page, _STARTED, *key):
         job.started = found[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,6 @@ from enum import IntEnum
 from typing import Protocol
 
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.web.status_page.samples import Slices
 
 _STALE_INTERVALS = 3.0
 """A poll that has not ended in so many of its intervals hangs, whatever the latest one said."""
@@ -124,7 +124,6 @@ _API = "trainfleet_exporter_api_"
 
 async def read_own(telemetry: Telemetry, errors: Mapping[tuple[str, str], LastError | None]) -> Own:
     """Read all of it, family by family."""
-    slices = Slices()
     own = Own()
     figures: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
     calls: list[tuple[str, str, str, int]] = []
@@ -136,7 +135,7 @@ async def read_own(telemetry: Telemetry, errors: Mapping[tuple[str, str], LastEr
             else:
                 key = labels.get("provider", ""), labels.get("collector", labels.get("api", ""))
                 figures[sample.name][key] = sample.value
-        await slices.rest()
+        await asyncio.sleep(0)
     for name, collector in figures[f"{_COLLECTOR}interval_seconds"]:
         provider = own.providers.setdefault(name, ProviderFigures(name))
         provider.collectors[collector] = _collector(figures, name, collector, errors.get((name, collector)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.web.status_page.markup import Child, Html, element, joined
 from trainfleet_exporter.web.status_page.own import ApiFigures, CollectorFigures, ProviderFigures, State
 from trainfleet_exporter.web.status_page.parts import ROWS, badge, heads, muted, section, table
-from trainfleet_exporter.web.status_page.samples import Slices
 from trainfleet_exporter.web.status_page.words import TEXT_CHARS, ago, amount, cut, moment, name, percent, several, span
 
 _RECENT_SECONDS = 3600.0
@@ -36,7 +36,6 @@ async def provider_sections(
 
     `places` are platform and region by provider. `now` is Unix seconds. The worst provider comes first.
     """
-    slices = Slices()
     ordered = sorted(providers, key=lambda provider: provider.state(now))
     in_trouble: list[Child] = []
     others: list[Child] = []
@@ -44,7 +43,7 @@ async def provider_sections(
         state = provider.state(now)
         card = _provider(provider, places.get(provider.name, ""), now)
         (in_trouble if state < State.WAITING else others).append(card)
-        await slices.rest()
+        await asyncio.sleep(0)
     if rest := Counter(provider.state(now) for provider in ordered[ROWS:]):
         more = joined([joined([badge(state), f" {amount(count)}"]) for state, count in sorted(rest.items())], ", ")
         others.append(element("p", f"{several(rest.total(), 'more provider')}: ", more))

@@ -9,8 +9,6 @@ from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.detail import Detail
-from trainfleet_exporter.quantities import counting_unusable
 
 
 def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
@@ -36,25 +34,17 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
 
 
 async def read_pods(api: PaiApi, part: Part) -> int | None:
-    """Read and show the pods of one job; how many there are, or None where no answer says anything new of them."""
-    answer = Detail(part.key, part.mark)
+    """Read and show the pods of one job; how many there are, or None where the job was not found."""
     try:
-        row = await api.get_job(part.key, deadline=part.deadline, decode=answer.decode)
+        row = await api.get_job(part.key, deadline=part.deadline)
     except NotFound as error:
         await part.not_found(error)  # the next sweep says what became of it
         return None
-    if answer.is_known:
-        if part.confirm(answer.mark):
-            return None
-        row = answer.row()
-    with counting_unusable() as lost:
-        detail, found, dropped = translate.pods(row)
+    detail, found, dropped = translate.pods(row)
     del row  # before publishing, during which other jobs are read
     for reason, count in dropped.items():
         part.dropped(reason, count)
-    # What cannot be used is counted at each poll: that takes the row.
-    mark = b"" if lost or dropped else answer.mark
-    await part.publish([detail, *found], mark=mark)
+    await part.publish([detail, *found])
     return len(found)
 
 

@@ -16,10 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from trainfleet_exporter.exposition import Basis, Board, Format, Renderer, RenderSettings, body
-from trainfleet_exporter.exposition import render as render_module
-from trainfleet_exporter.exposition import snapshot as snapshot_module
-from trainfleet_exporter.exposition.tag_labels import tag_labels
 from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.model import (
     Accelerator,
@@ -31,6 +27,9 @@ from trainfleet_exporter.model import (
     Subject,
     UsageValues,
 )
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.page import render as render_module
+from trainfleet_exporter.page.tag_labels import tag_labels
 
 from .examples import EXAMPLES, JOB_LABELS
 
@@ -168,18 +167,18 @@ def number(value: float) -> str:
 
 @pytest.fixture(autouse=True)
 def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that small pages have many pieces, and small parts are compared with what they were."""
-    monkeypatch.setattr(render_module, "_REMEMBERED", 1)
-    monkeypatch.setattr(snapshot_module, "PIECE_LIMIT", 1000)
-    monkeypatch.setattr(snapshot_module, "_SMALL", 200)
+    """So that small parts have many texts."""
+    monkeypatch.setattr(render_module, "_OBJECTS", 2)
+    monkeypatch.setattr(render_module, "_READINGS", 3)
+    monkeypatch.setattr(render_module, "CHUNK_BYTES", 200)
 
 
-async def check(board: Board, plain: Plain) -> None:
+def check(page_store: PageStore, plain: Plain) -> None:
     for fmt in Format:
         expected = plain.page(fmt)
-        for page in (board.snapshot(), board.page()):
-            assert b"".join(await body(page, fmt, gzip=False, extra=OWN)) == expected
-            zipped = b"".join(await body(page, fmt, gzip=True, extra=OWN))
+        for page in (page_store.current(), page_store.page()):
+            assert page.body(fmt, OWN, gzip=False).joined() == expected
+            zipped = page.body(fmt, OWN, gzip=True).joined()
             inflater = zlib.decompressobj(31)
             assert inflater.decompress(zipped) == expected
             assert inflater.eof
@@ -189,45 +188,43 @@ async def check(board: Board, plain: Plain) -> None:
 
 @pytest.mark.long
 @settings(max_examples=150, deadline=None)
-@given(sequences(), st.sampled_from([300, 2000, 1 << 20]))
-def test_any_sequence_of_changes(sequence: list[tuple[int, str, list[object]]], limit: int) -> None:
+@given(sequences())
+def test_any_sequence_of_changes(sequence: list[tuple[int, str, list[object]]]) -> None:
     async def main() -> None:
-        board, renderer, plain = Board(limit=limit), Renderer(SETTINGS), Plain()
-        bases: dict[int, Basis | None] = {}
+        store, renderer, plain = PageStore(), Renderer(SETTINGS), Plain()
         for part, what, found in sequence:
             match what:
                 case "put":
-                    bases.pop(part, None)
-                    board.put(part, renderer.render(PROVIDER, found))
+                    store.put(part, renderer.render_at_once(PROVIDER, found).lines)
                     plain.put(part, found)
                 case "update":
-                    update = await renderer.update(PROVIDER, found, bases.get(part))
-                    bases[part] = update.basis
-                    board.put(part, update.rendered)
+                    rendered = await renderer.render(PROVIDER, found)
+                    store.put(part, rendered.lines)
+                    assert sum(store.series(part).values()) == rendered.series
                     plain.put(part, found)
                 case "drop":
-                    bases.pop(part, None)
-                    board.drop(part)
+                    store.drop(part)
                     plain.put(part, [])
                 case "look":
-                    await check(board, plain)
-        await board.settled()
-        await check(board, plain)
+                    check(store, plain)
+        await store.build()
+        check(store, plain)
 
     asyncio.run(main())
 
 
-def test_a_page_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     subjects = [Subject((f"j{number // 8}", f"p{number}")) for number in range(20_000)]
     values = array("d", [number / 7 for number in range(20_000)])
     found = [Readings(PodUsage, field, subjects, values) for field in ("values.cpu", "values.memory")]
 
     async def main() -> None:
-        board, plain = Board(), Plain()
-        board.put(0, (await Renderer(SETTINGS).update(PROVIDER, found, None)).rendered)
+        store, plain = PageStore(), Plain()
+        store.put(0, (await Renderer(SETTINGS).render(PROVIDER, found)).lines)
         plain.put(0, found)
-        assert len(board.snapshot().pieces(Format.TEXT)) > 3
-        await check(board, plain)
+        assert len(store.current().samples("trainfleet_pod_cpu_utilization_ratio")) > 3
+        await store.build()
+        check(store, plain)
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.exposition.tag_labels import tag_labels
+from trainfleet_exporter.page.tag_labels import tag_labels
 
 
 def test_only_wanted_tags_sorted_by_their_names() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.exposition.render import escape_label, format_value
+from trainfleet_exporter.page.text import escape_label, format_value
 
 from .reading import parse_openmetrics, parse_text, sample
 

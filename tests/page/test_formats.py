@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.exposition.formats import Format, head
 from trainfleet_exporter.families.family import Family, number
 from trainfleet_exporter.model import Job
+from trainfleet_exporter.page.formats import Format, head
 
 COUNTER = Family("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))
 GAUGE = Family("x_seconds", "Plain", "gauge", Job, (), number("duration"))

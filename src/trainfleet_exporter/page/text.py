@@ -13,6 +13,8 @@ _SHORT = LABEL_BYTES // 4
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUGE = 10**308
 """Past about this, a reader that takes samples as 64-bit floats (all do) would refuse the digits of an integer."""
+_SAFE_DIGITS = 300
+"""No integer that is written with so few characters is past that."""
 
 
 def escape_label(value: str) -> str:
@@ -25,6 +27,17 @@ def escape_label(value: str) -> str:
     if "\n" in value:
         value = value.replace("\n", "\\n")
     return _clean(value)
+
+
+def is_plain(value: str) -> bool:
+    """Whether a label value, or each of several that are joined, stands on the page as it is: not escaped, not cut."""
+    return (
+        len(value) <= _SHORT
+        and '"' not in value
+        and "\\" not in value
+        and "\n" not in value
+        and (value.isascii() or _SURROGATE.search(value) is None)
+    )
 
 
 def is_too_long(value: str) -> bool:
@@ -48,6 +61,14 @@ def _clean(value: str) -> str:
 
 def format_value(value: float) -> str:
     """Shortest text that reads back as the same 64-bit float; an integer keeps all its digits."""
+    if type(value) is float:
+        text = repr(value)
+        if text[-1] not in "0fn":  # neither a whole number, nor one that merely ends so, nor infinity, nor none
+            return text
+    elif type(value) is int:
+        text = repr(value)
+        if len(text) <= _SAFE_DIGITS:
+            return text
     if isinstance(value, int):
         if -_HUGE < value < _HUGE:
             return int.__repr__(value)

@@ -1,18 +1,14 @@
-"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/exposition/test_golden.py` writes the files anew."""
+"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/page/test_golden.py` writes the files anew."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.exposition.board import Board
-from trainfleet_exporter.exposition.body import body
-from trainfleet_exporter.exposition.formats import Format
-from trainfleet_exporter.exposition.render import Renderer, RenderSettings
 from trainfleet_exporter.families import described
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
 
@@ -24,12 +20,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def page(fmt: Format, *names: str) -> bytes:
-    """The page of the named examples, each put on the board as a part of its own."""
+    """The page of the named examples, each put as a part of its own."""
     renderer = Renderer(RenderSettings(job_labels=JOB_LABELS))
-    board = Board(FAMILIES)
+    store = PageStore(FAMILIES)
     for name in names:
-        board.put(name, renderer.render("pai-hangzhou", EXAMPLES[name]))
-    return b"".join(asyncio.run(body(board.snapshot(), fmt, gzip=False, extra=b"")))
+        store.put(name, renderer.render_at_once("pai-hangzhou", EXAMPLES[name]).lines)
+    return store.current().body(fmt, b"", gzip=False).joined()
 
 
 def check(name: str, made: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from trainfleet_exporter.exposition.formats import Format
+from trainfleet_exporter.page.formats import Format
 
 _WEIGHT = re.compile(r"0(\.\d*)?|1(\.0*)?")
 

@@ -1,0 +1,21 @@
+"""From model objects to the bytes on /metrics: rendering, the page store, the formats."""
+
+from trainfleet_exporter.page.blocks import Block, Body, Page, chunks
+from trainfleet_exporter.page.formats import Format
+from trainfleet_exporter.page.negotiation import accepts_gzip, choose
+from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
+from trainfleet_exporter.page.store import PageStore
+
+__all__ = [
+    "Block",
+    "Body",
+    "Format",
+    "Page",
+    "PageStore",
+    "RenderSettings",
+    "Rendered",
+    "Renderer",
+    "accepts_gzip",
+    "choose",
+    "chunks",
+]

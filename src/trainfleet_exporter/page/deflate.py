@@ -1,0 +1,55 @@
+"""How pages are compressed: by isal, or by zlib where isal has no wheel for the platform.
+
+Measured on sample lines: isal takes a twelfth of the time of zlib's level 6 for 5 % more bytes; zlib's level 1 takes
+half of it for 10 % more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from types import ModuleType
+
+codec: ModuleType
+"""What has compressobj, crc32 and the flush modes, as zlib has them."""
+
+try:
+    from isal import isal_zlib
+    from isal.isal_zlib import crc32_combine
+except ImportError:
+    from trainfleet_exporter.page.zlib_crc import crc32_combine
+
+    codec = zlib
+    QUICK_BYTES = 96 << 10
+else:
+    codec = isal_zlib
+    QUICK_BYTES = 256 << 10
+
+__all__ = ["QUICK_BYTES", "Deflater", "crc32_combine"]
+
+_LEVEL = 1
+
+
+class Deflater:
+    """Makes raw deflate blocks of some data, which can be joined with those of other data before and after it.
+
+    QUICK_BYTES are compressed in about a third of a millisecond. Compressing lets other threads run.
+    """
+
+    def __init__(self) -> None:
+        self._compressor = codec.compressobj(_LEVEL, codec.DEFLATED, -zlib.MAX_WBITS)
+        self._blocks: list[bytes] = []
+        self.crc = 0
+        """CRC-32 of the data."""
+        self.size = 0
+        """Bytes of the data."""
+
+    def add(self, data: bytes) -> None:
+        """Compress more data."""
+        self._blocks.append(self._compressor.compress(data))
+        self.crc = codec.crc32(data, self.crc)
+        self.size += len(data)
+
+    def finish(self, *, last: bool) -> bytes:
+        """Return the blocks: they end on a byte border, and with the final block if they are the `last` of a stream."""
+        self._blocks.append(self._compressor.flush(codec.Z_FINISH if last else codec.Z_FULL_FLUSH))
+        return b"".join(self._blocks)

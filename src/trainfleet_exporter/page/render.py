@@ -1,0 +1,231 @@
+"""From model objects to sample lines. No timestamps, no heads: the lines fit both formats as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families.family import Number, NumberByAccelerator
+from trainfleet_exporter.model import Readings
+from trainfleet_exporter.page.blocks import CHUNK_BYTES
+from trainfleet_exporter.page.tag_labels import tag_labels
+from trainfleet_exporter.page.text import cut, escape_label, format_value, is_plain, is_too_long
+
+_SLICE_SECONDS = 0.001
+"""After so much work, others have their turn on the event loop."""
+_OBJECTS = 100
+"""Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
+same objects make the same texts, so that the store sees that they have not changed."""
+_READINGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RenderSettings:
+    """What the operator chose to show."""
+
+    deny: tuple[str, ...] = ()
+    """Globs on sample names (case matters); a family that matches any is never rendered."""
+    job_labels: tuple[str, ...] = ()
+    """Names of platform tags, exactly as the platform has them, that become labels of `trainfleet_job_labels`."""
+
+
+class Column(NamedTuple):
+    """The family that shows `Readings` of some field."""
+
+    name: str
+    by_accelerator: bool
+
+
+@dataclass(slots=True)
+class Rendered:
+    """The sample lines of a part, by family, in texts of at most 1 MB that end with a line (a longer line apart)."""
+
+    lines: dict[str, list[bytes]]
+    series: int = 0
+    """Number of lines."""
+    too_long: int = 0
+    """How many label values were cut, and how many objects dropped because their ids are too long."""
+
+    def add(self, family: str, lines: list[str]) -> None:
+        """Append lines of a family as one text, or as several where they are long."""
+        if lines:
+            self.series += len(lines)
+            self.lines.setdefault(family, []).extend(_texts("".join(lines).encode()))
+
+
+class Renderer:
+    """Renders objects of the model by the table of families, as the settings allow."""
+
+    def __init__(self, settings: RenderSettings) -> None:
+        self._job_labels = frozenset(settings.job_labels)
+        self._families: dict[type, list[Family]] = {of: [] for of in KEYS}
+        self._columns: dict[tuple[type, str], Column] = {}
+        for family in FAMILIES:
+            if any(fnmatchcase(family.name, glob) for glob in settings.deny):
+                continue
+            self._families[family.of].append(family)
+            if isinstance(family.read, Number | NumberByAccelerator):
+                by_accelerator = isinstance(family.read, NumberByAccelerator)
+                self._columns[family.of, family.read.path] = Column(family.name, by_accelerator)
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The names of the families that the settings allow."""
+        return frozenset([family.name for families in self._families.values() for family in families])
+
+    def column(self, readings: Readings) -> Column | None:
+        """The family that shows a column; None where that is denied."""
+        return self._columns.get((readings.of, readings.field))
+
+    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+        """Render objects of classes of `KEYS`, and `Readings`, in their order. Yields to the loop each millisecond.
+
+        A label value over 4,096 bytes is cut; an object with such an id is dropped.
+        """
+        rendered, began = Rendered({}), perf_counter()
+        for _ in self._steps(provider, objects, rendered):
+            if perf_counter() - began >= _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = perf_counter()
+        return rendered
+
+    def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
+        """The same without yielding: for few objects."""
+        rendered = Rendered({})
+        for _ in self._steps(provider, objects, rendered):
+            pass
+        return rendered
+
+    def _steps(self, provider: str, objects: Sequence[object], rendered: Rendered) -> Iterator[None]:
+        by_class: dict[type, list[object]] = {}
+        for found in objects:
+            by_class.setdefault(type(found), []).append(found)
+        columns = by_class.pop(Readings, [])
+        for of, group in by_class.items():
+            naming = _Naming(provider, KEYS[of][0])
+            for start in range(0, len(group), _OBJECTS):
+                yield from self._objects(of, group[start : start + _OBJECTS], naming, rendered)
+        for column in columns:
+            assert isinstance(column, Readings)
+            yield from self._readings(provider, column, rendered)
+
+    def _objects(self, of: type, group: list[object], naming: _Naming, rendered: Rendered) -> Iterator[None]:
+        families = self._families[of]
+        if not families:
+            return
+        labels = list(map(naming.labels, map(KEYS[of][1], group)))
+        named = [(found_labels, found) for found_labels, found in zip(labels, group, strict=True) if found_labels]
+        rendered.too_long += len(group) - len(named)
+        for family in families:
+            if isinstance(family.read, Number):
+                rendered.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
+            else:
+                further = _Further(family.labels, self._job_labels)
+                rendered.add(family.name, _lines(f"{family.name}{{", family.read, further, named))
+                rendered.too_long += further.cuts
+            yield
+
+    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> Iterator[None]:
+        column = self.column(readings)
+        if column is None:
+            return
+        naming = _Naming(provider, KEYS[readings.of][0])
+        head = f"{column.name}{{"
+        tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
+        for start in range(0, len(readings.subjects), _READINGS):
+            end = start + _READINGS
+            lines: list[str] = []
+            for subject, value in zip(readings.subjects[start:end], readings.values[start:end], strict=True):
+                labels = subject.labels
+                if not labels:
+                    labels = subject.labels = naming.labels(subject.keys)
+                    if not labels:
+                        rendered.too_long += 1
+                        continue
+                text = repr(value)
+                if text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
+                    text = format_value(value)
+                lines.append(f"{head}{labels}{tail}{text}\n")
+            rendered.add(column.name, lines)
+            yield
+
+
+class _Naming:
+    """Writes the labels that name objects of one class: the provider and the class's keys."""
+
+    def __init__(self, provider: str, names: Sequence[str]) -> None:
+        self._provider = f'provider="{escape_label(provider)}"'
+        self._names = names
+        self._template = _template(names)
+
+    def labels(self, keys: tuple[str, ...]) -> str:
+        """The labels of an object; empty where a key is too long for a label: cut, it might name another object."""
+        if is_plain("".join(keys)):
+            return self._provider + self._template % keys
+        if any(map(is_too_long, keys)):
+            return ""
+        return self._provider + self._template % tuple(map(escape_label, keys))
+
+
+class _Further:
+    """Writes the labels of a family that come after those that name an object, each with its comma before it."""
+
+    def __init__(self, names: tuple[str, ...] | None, job_labels: frozenset[str]) -> None:
+        self._names = names
+        self._job_labels = job_labels
+        self._template = _template(names or ())
+        self.cuts = 0
+        """How many values were too long."""
+
+    def labels(self, values: tuple[str, ...]) -> str | None:
+        """None where there is none to show, though the family has labels."""
+        if self._names is not None:
+            if is_plain("".join(values)):
+                return self._template % values
+            return self._template % tuple(map(self._escaped, values))
+        tags = dict(zip(values[::2], values[1::2], strict=True))
+        pairs = tag_labels(tags, self._job_labels)
+        return "".join([f',{name}="{self._escaped(value)}"' for name, value in pairs]) or None
+
+    def _escaped(self, value: str) -> str:
+        if is_too_long(value):
+            self.cuts += 1
+            value = cut(value)
+        return escape_label(value)
+
+
+def _template(names: Sequence[str]) -> str:
+    return "".join([f',{name}="%s"' for name in names])
+
+
+def _number_lines(head: str, get: Callable[[Any], float | None], named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of a family that reads one number of an object."""
+    return [f"{head}{labels}}} {format_value(value)}\n" for labels, found in named if (value := get(found)) is not None]
+
+
+def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of any family."""
+    lines: list[str] = []
+    for labels, found in named:
+        for values, value in read(found):
+            more = further.labels(values)
+            if more is not None:
+                lines.append(f"{head}{labels}{more}}} {format_value(value)}\n")
+    return lines
+
+
+def _texts(data: bytes) -> Iterator[bytes]:
+    """The lines in texts of at most 1 MB; a line that is longer is a text of its own."""
+    start = 0
+    while len(data) - start > CHUNK_BYTES:
+        end = data.rfind(b"\n", start, start + CHUNK_BYTES) + 1
+        if not end:
+            end = data.index(b"\n", start) + 1
+        yield data[start:end]
+        start = end
+    yield data[start:] if start else data

@@ -1,0 +1,199 @@
+"""What is published now: sample lines by family and part; and the newest page of them that is built."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from trainfleet_exporter.aside import Aside
+from trainfleet_exporter.families import FAMILIES, Family
+from trainfleet_exporter.page import deflate
+from trainfleet_exporter.page.blocks import Block, Page
+from trainfleet_exporter.page.formats import Format, head
+
+log = logging.getLogger(__name__)
+
+_REST_SECONDS = 1.0
+"""From the end of one build to the begin of the next, at least."""
+_REST = 9
+"""How many times the CPU time of a build the next one waits: builds take a tenth of the time at most."""
+
+Texts = tuple[bytes, ...]
+
+
+class _FamilyLines:
+    """The sample lines of one family, by part, in the order in which the parts came."""
+
+    __slots__ = ("changed", "parts", "size")
+
+    def __init__(self) -> None:
+        self.parts: dict[Hashable, Texts] = {}
+        self.size = 0
+        """Bytes of all parts."""
+        self.changed = 0
+        """The number of the latest change (see PageStore)."""
+
+    def replace(self, part: Hashable, texts: Texts, number: int) -> bool:
+        """Put texts in place of those that the part had, as the change of this number; whether they differ."""
+        before = self.parts.get(part, ())
+        if texts == before:
+            return False
+        self.changed = number
+        self.size += sum(map(len, texts)) - sum(map(len, before))
+        if texts:
+            self.parts[part] = texts
+        else:
+            del self.parts[part]
+        return True
+
+
+class PageStore:
+    """Holds the latest sample lines of every part. Belongs to one event loop and is not for threads.
+
+    A part is whatever is replaced whole (a workspace's jobs, the pools, one job's pods), named by any hashable key.
+
+        put, drop ──► lines by family and part ──keep_built()──► the newest finished page ──page()──► a scrape
+
+    Memory: the lines once, which both formats share and the newest page refers to; their gzip once; and while a page is
+    built, the lines and the gzip of the families that changed since the last one. A format has of its own its heads.
+    """
+
+    def __init__(self, families: Sequence[Family] = FAMILIES, standings: Callable[[], Any] = lambda: None) -> None:
+        """`families` are in the order of the page. `standings` returns how the collectors stand now: a page carries
+        what is as old as its samples."""
+        self._lines = {family.name: _FamilyLines() for family in families}
+        self._families: dict[Hashable, Collection[str]] = {}
+        """What each part has lines of."""
+        self._standings = standings
+        self._changes = 0
+        """The number of the latest change of any family."""
+        self._changed = asyncio.Event()
+        heads = {fmt: {family.name: Block.of((head(family, fmt),)) for family in families} for fmt in Format}
+        self._page = Page(0, heads)
+        self._building = asyncio.Lock()
+        self._is_kept_built = False
+        self._fails = False
+        """Whether the latest build failed."""
+
+    def put(self, part: Hashable, lines: Mapping[str, Sequence[bytes]]) -> None:
+        """Replace a part whole by these lines (as a `Renderer` makes them). A page shows all of the change or nothing.
+
+        Raises KeyError, and changes nothing, for a family that the store does not know.
+        """
+        unknown = lines.keys() - self._lines.keys()
+        if unknown:
+            raise KeyError(f"no such family: {', '.join(sorted(unknown))}")
+        number = self._changes + 1
+        texts_by_family = {**dict.fromkeys(self._families.get(part, ()), ()), **lines}
+        changed = [
+            self._lines[family].replace(part, tuple(filter(None, texts)), number)
+            for family, texts in texts_by_family.items()
+        ]
+        self._families[part] = tuple(lines)
+        if any(changed):
+            self._changes = number
+            self._changed.set()
+
+    def drop(self, part: Hashable) -> None:
+        """Take a part off the page. A part that is not there is no error."""
+        self.put(part, {})
+        del self._families[part]
+
+    @property
+    def parts(self) -> Collection[Hashable]:
+        """The parts that were put and not dropped."""
+        return self._families.keys()
+
+    def series(self, part: Hashable) -> dict[str, int]:
+        """How many series (sample lines) the part has, by family. Counts them: takes 10 ns a line."""
+        found = {family: self._lines[family].parts.get(part, ()) for family in self._families.get(part, ())}
+        return {family: sum([text.count(b"\n") for text in texts]) for family, texts in found.items() if texts}
+
+    def page(self) -> Page:
+        """What a scrape sends: the page as it is now, if that can be built at once; else the newest finished one."""
+        is_built_elsewhere = self._is_kept_built and not self._fails
+        if is_built_elsewhere and sum([self._lines[family].size for family in self._stale()]) > deflate.QUICK_BYTES:
+            return self._page
+        return self.current()
+
+    def current(self) -> Page:
+        """The page as it is now. Builds what has changed, at once."""
+        built = {family: Block.of(chain.from_iterable(self._lines[family].parts.values())) for family in self._stale()}
+        self._show(self._changes, built, self._standings())
+        return self._page
+
+    async def keep_built(self) -> None:
+        """Build pages as lines change, until cancelled. While that fails, each scrape builds its page itself."""
+        self._is_kept_built = True
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                rest = _REST_SECONDS
+                try:
+                    rest = max(rest, _REST * await self.build())
+                except Exception:
+                    if not self._fails:
+                        log.exception("cannot build pages ahead of scrapes; logged once while it lasts")
+                    self._fails = True
+                    self._changed.set()
+                else:
+                    self._fails = False
+                await asyncio.sleep(rest)
+        finally:
+            self._is_kept_built = False
+
+    async def build(self) -> float:
+        """Have a finished page that shows what is published now; return the seconds of CPU that compressing took."""
+        async with self._building:
+            gathered = await self._gather()
+            number, standings = self._changes, self._standings()
+            # A thread of its own: the loop's may all be waiting for a name server that is gone.
+            work = asyncio.get_running_loop().run_in_executor(Aside(), _compress, gathered)
+            del gathered
+            built, seconds = await work
+            if number > self._page.number:  # else a scrape has built it, or a newer one
+                replaced = [self._page.families.get(family) for family in built]
+                self._show(number, built, standings)
+                while replaced:  # to free the texts of a family may take milliseconds
+                    replaced.pop()
+                    await asyncio.sleep(0)
+            return seconds
+
+    async def _gather(self) -> dict[str, tuple[Texts, ...]]:
+        """Collect the lines of the families that have changed, as they are when this ends. Yields between families."""
+        gathered: dict[str, tuple[Texts, ...]] = {}
+        seen: dict[str, int] = {}
+        turns = 2 * len(self._lines)  # without an end, changes that come meanwhile could keep this busy
+        while waiting := [family for family in self._stale() if seen.get(family) != self._lines[family].changed]:
+            family = waiting[0]
+            gathered[family] = tuple(self._lines[family].parts.values())
+            seen[family] = self._lines[family].changed
+            if turns:
+                turns -= 1
+                await asyncio.sleep(0)
+        return gathered
+
+    def _stale(self) -> list[str]:
+        """The families that have changed since the newest page was built."""
+        return [family for family, lines in self._lines.items() if lines.changed > self._page.number]
+
+    def _show(self, number: int, built: Mapping[str, Block], standings: Any) -> None:
+        """Let scrapes have a page with these blocks, and those of the page before for all other families."""
+        families = self._page.families
+        if built:
+            blocks = {**families, **built}
+            families = {family: blocks[family] for family in self._lines if family in blocks and blocks[family].size}
+        self._page = replace(self._page, number=number, families=families, standings=standings)
+
+
+def _compress(gathered: Mapping[str, tuple[Texts, ...]]) -> tuple[dict[str, Block], float]:
+    """Blocks of families, and the CPU time that they took in this thread."""
+    began = time.thread_time()
+    built = {family: Block.of(chain.from_iterable(parts)) for family, parts in gathered.items()}
+    return built, time.thread_time() - began

@@ -1,0 +1,129 @@
+"""Bodies: gzip equals plain in both formats, telemetry stands before the end, nothing is deflated twice."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.exposition import generate_latest as generate_text
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+from tests.support.programs import need
+from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.page.blocks import CHUNK_BYTES
+from trainfleet_exporter.page.deflate import Deflater
+
+from .examples import EXAMPLES
+from .reading import parse_openmetrics
+
+OWN = b"# HELP own x\n# TYPE own gauge\nown 1\n"
+FAMILY = FAMILIES[1].name
+
+
+def get(page_store: PageStore, fmt: Format, *, zipped: bool, extra: bytes = OWN) -> bytes:
+    body = page_store.current().body(fmt, extra, gzip=zipped)
+    assert len(body.joined()) == body.size
+    return body.joined()
+
+
+def example_store() -> PageStore:
+    store = PageStore()
+    renderer = Renderer(RenderSettings())
+    for name, found in EXAMPLES.items():
+        store.put(name, renderer.render_at_once("p", found).lines)
+    return store
+
+
+@pytest.mark.parametrize("fmt", Format)
+@pytest.mark.parametrize("extra", [b"", OWN])
+def test_gzip_equals_plain(fmt: Format, extra: bytes) -> None:
+    for store in (PageStore(), example_store()):
+        plain = get(store, fmt, zipped=False, extra=extra)
+        zipped = get(store, fmt, zipped=True, extra=extra)
+        assert gzip.decompress(zipped) == plain
+        assert plain.endswith(extra + fmt.end)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=400)), max_size=15), st.sampled_from(Format))
+def test_gzip_equals_plain_whatever_is_put(sequence: list[tuple[int, bytes]], fmt: Format) -> None:
+    store = PageStore()
+    for part, text in sequence:
+        store.put(part, {FAMILY: [text]})
+        reader = gzip.GzipFile(fileobj=io.BytesIO(get(store, fmt, zipped=True)))
+        assert reader.read() == get(store, fmt, zipped=False)
+
+
+@pytest.mark.parametrize("fmt", Format)
+def test_gzip_command_accepts_it(fmt: Format) -> None:
+    command = need("gzip")
+    store = example_store()
+    store.put("large", {FAMILY: [(b"x" * 99 + b"\n") * (CHUNK_BYTES // 100)] * 2})
+    zipped = get(store, fmt, zipped=True)
+    subprocess.run([command, "-t"], input=zipped, check=True, capture_output=True)
+    plain = subprocess.run([command, "-dc"], input=zipped, check=True, capture_output=True).stdout
+    assert plain == get(store, fmt, zipped=False)
+
+
+def test_it_is_one_gzip_member() -> None:
+    inflater = zlib.decompressobj(31)
+    plain = inflater.decompress(get(example_store(), Format.TEXT, zipped=True))
+    assert inflater.eof
+    assert inflater.unused_data == b""
+    assert plain == get(example_store(), Format.TEXT, zipped=False)
+
+
+def test_only_the_exporters_own_metrics_are_compressed_by_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = example_store().current()
+    compressed: list[bytes] = []
+    add = Deflater.add
+
+    def watched(deflater: Deflater, data: bytes) -> None:
+        compressed.append(data)
+        add(deflater, data)
+
+    monkeypatch.setattr(Deflater, "add", watched)
+    for fmt in Format:
+        page.body(fmt, OWN, gzip=True)
+        page.body(fmt, OWN, gzip=False)
+    assert compressed == [OWN + fmt.end for fmt in Format]
+
+
+@pytest.mark.parametrize("gzip", [True, False])
+def test_both_formats_share_the_samples(gzip: bool) -> None:
+    page = example_store().current()
+    text, openmetrics = ({id(unit[0]) for unit in page.body(fmt, b"", gzip=gzip).units} for fmt in Format)
+    forms = [block.deflated if gzip else block.texts[0] for block in page.families.values()]
+    assert {id(form) for form in forms} <= text & openmetrics
+
+
+def test_telemetry_of_prometheus_client_stands_before_the_end() -> None:
+    registry = CollectorRegistry()
+    Counter("own_polls", "Polls.", registry=registry).inc()
+    store = example_store()
+    own: bytes = generate_openmetrics(registry)
+    page = get(store, Format.OPENMETRICS, zipped=False, extra=own)
+    assert page.count(b"# EOF\n") == 1
+    names = {family.name for family in parse_openmetrics(page.decode())}
+    assert {"own_polls", "trainfleet_job_restarts"} <= names
+    assert b"own_polls_total 1.0\n" in get(store, Format.TEXT, zipped=False, extra=generate_text(registry))
+
+
+def test_an_empty_page_has_its_end_only() -> None:
+    assert get(PageStore(), Format.TEXT, zipped=False, extra=b"") == b""
+    assert get(PageStore(), Format.OPENMETRICS, zipped=False, extra=b"") == b"# EOF\n"
+    assert gzip.decompress(get(PageStore(), Format.TEXT, zipped=True, extra=b"")) == b""
+
+
+def test_promtool_finds_nothing_wrong() -> None:
+    command = need("promtool")
+    page = get(example_store(), Format.TEXT, zipped=False)
+    found = subprocess.run([command, "check", "metrics"], input=page, check=False, capture_output=True)
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")

@@ -1,0 +1,105 @@
+"""Compression by either library: blocks that can be joined, and their checksums."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from isal import isal_zlib
+
+from trainfleet_exporter.page import Block, Format, Page, deflate
+from trainfleet_exporter.page.blocks import CHUNK_BYTES, chunks
+from trainfleet_exporter.page.zlib_crc import crc32_combine
+
+COMBINES = [crc32_combine, isal_zlib.crc32_combine]
+
+
+@pytest.fixture
+def _without_isal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "isal", None)
+    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
+    importlib.reload(deflate)
+    yield
+    monkeypatch.undo()
+    importlib.reload(deflate)
+
+
+def test_isal_compresses_where_it_is_installed() -> None:
+    assert deflate.codec is isal_zlib
+    assert deflate.crc32_combine is isal_zlib.crc32_combine
+
+
+@pytest.mark.usefixtures("_without_isal")
+def test_zlib_takes_its_place_where_it_is_not() -> None:
+    assert deflate.codec is zlib
+    assert deflate.crc32_combine is crc32_combine
+    deflater = deflate.Deflater()
+    deflater.add(b"some text\n" * 100)
+    assert zlib.decompress(deflater.finish(last=True), -15) == b"some text\n" * 100
+    assert (deflater.crc, deflater.size) == (zlib.crc32(b"some text\n" * 100), 1000)
+    assert deflate.QUICK_BYTES < 256 << 10  # it takes longer
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@given(first=st.binary(), second=st.binary())
+def test_checksum_of_two_strings(combine: object, first: bytes, second: bytes) -> None:
+    assert callable(combine)
+    assert combine(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+@pytest.mark.parametrize("length", [0, 1, (1 << 20) - 1, 1 << 20, 3_000_001])
+def test_checksum_of_long_strings(length: int) -> None:
+    first, second = b"head\n", b"\x00\xffx" * (length // 3) + b"y" * (length % 3)
+    assert crc32_combine(zlib.crc32(first), zlib.crc32(second), length) == zlib.crc32(first + second)
+
+
+@pytest.mark.parametrize("length", [(1 << 32) - 1, 1 << 32, (5 << 30) + 7, (1 << 40) + 1])
+def test_checksums_past_four_gibibytes(length: int) -> None:
+    assert crc32_combine(123456789, 987654321, length) == isal_zlib.crc32_combine(123456789, 987654321, length)
+    once = crc32_combine(123456789, 0, length)
+    twice = crc32_combine(crc32_combine(123456789, 0, length // 2), 0, length - length // 2)
+    assert once == twice
+
+
+def test_the_size_of_a_page_past_four_gibibytes_is_taken_modulo() -> None:
+    half = Block((b"x",), Block.of([b"x"]).deflated, 17, (3 << 30) + 5)
+    heads = {fmt: {family: Block.of([b"# head\n"]) for family in "ab"} for fmt in Format}
+    body = Page(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=True).joined()
+    plain = Page(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=False).size
+    assert plain == 2 * ((3 << 30) + 5) + 2 * 7 + 6
+    assert int.from_bytes(body[-4:], "little") == plain - (1 << 32)
+
+
+@given(st.lists(st.binary(max_size=60)), st.integers(1, 20))
+def test_chunks_are_the_same_bytes(texts: list[bytes], limit: int) -> None:
+    found = list(chunks(texts, limit))
+    assert b"".join(found) == b"".join(texts)
+    assert all(0 < len(chunk) <= limit for chunk in found)
+
+
+def test_a_text_of_the_right_size_is_not_copied() -> None:
+    large = bytes(CHUNK_BYTES)
+    first, second, third = chunks([b"a", large, b"b"])
+    assert second is large
+    assert (first, third) == (b"a", b"b")
+
+
+@given(st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=8), st.randoms())
+def test_blocks_are_joined_in_any_order(content: list[list[bytes]], random: object) -> None:
+    blocks = [Block.of(texts) for texts in content]
+    assert hasattr(random, "shuffle")
+    random.shuffle(blocks)
+    blocks.append(Block.of([b"end"], last=True))
+    inflater = zlib.decompressobj(-15)
+    plain = inflater.decompress(b"".join(block.deflated for block in blocks))
+    assert plain == b"".join(text for block in blocks for text in block.texts)
+    assert inflater.eof
+    crc = 0
+    for block in blocks:
+        crc = deflate.crc32_combine(crc, block.crc, block.size)
+    assert crc == zlib.crc32(plain)

@@ -1,0 +1,319 @@
+"""Rendering: order, pieces, slices, and what the settings allow."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from trainfleet_exporter.families import FAMILIES, KEYS
+from trainfleet_exporter.model import (
+    DeviceUsage,
+    Job,
+    JobCount,
+    JobUsage,
+    Pod,
+    PodUsage,
+    Readings,
+    Status,
+    Subject,
+    UsageValues,
+)
+from trainfleet_exporter.page import render as render_module
+from trainfleet_exporter.page.blocks import CHUNK_BYTES
+from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
+
+from .examples import EXAMPLES, JOB_LABELS
+from .reading import Sample, joined, samples
+
+ALL = [found for examples in EXAMPLES.values() for found in examples]
+
+
+def pods(count: int) -> list[Pod]:
+    return [Pod(job_id=f"dlc{n // 8}", pod_id=f"dlc{n // 8}-worker-{n % 8}", created=float(n)) for n in range(count)]
+
+
+def test_every_series_occurs_once() -> None:
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render_at_once("p", ALL).lines
+    series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
+    assert set(rendered) == {family.name for family in FAMILIES}
+    assert max(series.values()) == 1
+
+
+def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
+    # The renderer takes a shorter way to single numbers, which must lead to the same place.
+    rendered = samples(joined(Renderer(RenderSettings()).render_at_once("p", ALL).lines))
+    expected = []
+    for family in FAMILIES:
+        names, keys = KEYS[family.of]
+        for found in ALL:
+            if type(found) is not family.of or family.labels is None:
+                continue
+            for values, value in family.read(found):
+                labels = zip((*names, *family.labels), (*keys(found), *values), strict=True)
+                expected.append((family.name, {"provider": "p", **dict(labels)}, float(value)))
+
+    def ordered(lines: list[Sample]) -> list[Sample]:
+        return sorted(lines, key=lambda line: (line[0], sorted(line[1].items())))
+
+    assert ordered(rendered) == ordered(expected)
+
+
+def test_labels_come_in_the_order_of_provider_keys_and_further_labels() -> None:
+    rendered = (
+        Renderer(RenderSettings()).render_at_once('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)]).lines
+    )
+    assert rendered["trainfleet_pod_status"] == [
+        b'trainfleet_pod_status{provider="a\\"b",job_id="j",pod_id="p\\n",status="queued"} 1\n'
+    ]
+
+
+def test_what_the_platform_did_not_say_has_no_sample() -> None:
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render_at_once("p", [Job(job_id="j")]).lines
+    assert set(rendered) == {"trainfleet_job_info", "trainfleet_job_status"}
+
+
+@pytest.mark.parametrize(("held", "value"), [(True, b"1"), (False, b"0")])
+def test_a_truth_is_one_or_zero(held: bool, value: bytes) -> None:
+    rendered = Renderer(RenderSettings()).render_at_once("p", [Job(job_id="j", holds_resources=held)]).lines
+    assert rendered["trainfleet_job_holds_resources"] == [
+        b'trainfleet_job_holds_resources{provider="p",job_id="j"} ' + value + b"\n"
+    ]
+
+
+def test_no_objects_no_families() -> None:
+    assert Renderer(RenderSettings()).render_at_once("p", []).lines == {}
+
+
+def test_an_object_has_its_labels_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: Counter[tuple[str, ...]] = Counter()
+    labels = render_module._Naming.labels
+
+    def counting(naming: render_module._Naming, keys: tuple[str, ...]) -> str:
+        written[keys] += 1
+        return labels(naming, keys)
+
+    monkeypatch.setattr(render_module._Naming, "labels", counting)
+    rendered = Renderer(RenderSettings()).render_at_once("prov", EXAMPLES["pod"][:1])
+    assert len(rendered.lines) == 6
+    assert written == {("dlc1example0001a", "dlc1example0001a-worker-0"): 1}
+
+
+def test_denied_families_are_not_rendered() -> None:
+    rendered = (
+        Renderer(RenderSettings(deny=("*_info", "trainfleet_pool_*", "TRAINFLEET_*"))).render_at_once("p", ALL).lines
+    )
+    expected = {f.name for f in FAMILIES if not f.name.endswith("_info") and "_pool_" not in f.name}
+    assert set(rendered) == expected - {"trainfleet_job_labels"}
+
+
+def test_job_labels_shows_the_named_tags_only() -> None:
+    job = Job(job_id="j", tags=(("team", "nlp"), ("owner", "x"), ("cost.center", "1"), ("cost-center", "2")))
+    renderer = Renderer(RenderSettings(job_labels=("team", "cost-center", "cost.center")))
+    (line,) = renderer.render_at_once("p", [job]).lines["trainfleet_job_labels"]
+    assert line == (
+        b'trainfleet_job_labels{provider="p",job_id="j",'
+        b'label_cost_center_conflict1="2",label_cost_center_conflict2="1",label_team="nlp"} 1\n'
+    )
+    without = Renderer(RenderSettings(job_labels=("other",)))
+    assert "trainfleet_job_labels" not in without.render_at_once("p", [job]).lines
+
+
+def test_texts_end_with_a_line_and_are_few() -> None:
+    found = pods(30_000)
+    rendered = Renderer(RenderSettings(deny=("*_status",))).render_at_once("p", found)
+    texts = rendered.lines["trainfleet_pod_info"]
+    assert len(texts) == 300
+    assert all(len(text) <= CHUNK_BYTES and text.endswith(b"\n") for text in texts)
+    names = [labels["pod_id"] for _, labels, _ in samples(b"".join(texts))]
+    assert names == [pod.pod_id for pod in found]
+
+
+def test_the_same_objects_make_the_same_texts() -> None:
+    def rendered(duration: float) -> Rendered:
+        column = Readings(PodUsage, "values.cpu", subjects, [0.5] * 5000)
+        jobs = [Job(job_id=f"j{n}", name="a", duration=duration, restarts=n) for n in range(500)]
+        return asyncio.run(Renderer(RenderSettings()).render("p", [*jobs, column]))
+
+    subjects = [Subject((f"j{n // 8}", f"p{n}")) for n in range(5000)]
+    first, again, later = rendered(1.0), rendered(1.0), rendered(2.0)
+    assert first.lines == again.lines
+    differing = {family for family, texts in later.lines.items() if texts != first.lines[family]}
+    assert differing == {"trainfleet_job_duration_seconds"}
+
+
+def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
+    names = tuple(f"t{number}" for number in range(350))  # a tag has at most 4,096 bytes, a line has many
+
+    def job(job_id: str, tags: int) -> Job:
+        return Job(job_id=job_id, tags=tuple((name, "x" * 4000) for name in names[:tags]))
+
+    found = [*(job(str(n), 87) for n in range(7)), job("giant", 350), job("last", 1)]
+    pieces = Renderer(RenderSettings(job_labels=names)).render_at_once("p", found).lines["trainfleet_job_labels"]
+    assert [len(piece) <= CHUNK_BYTES for piece in pieces].count(False) == 1
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    lines = b"".join(pieces).decode().splitlines()
+    assert [(line.split('"')[3], line.count("label_t")) for line in lines] == [
+        (job.job_id, len(job.tags)) for job in found
+    ]
+
+
+def _rendered(objects: Sequence[object]) -> Rendered:
+    return asyncio.run(Renderer(RenderSettings(job_labels=("team",))).render("p", objects))
+
+
+LONG = "é" * 2049
+"""4,098 bytes."""
+
+
+@pytest.mark.parametrize("value", ["x" * 4097, LONG, "x" + LONG, "研" * 1366, "😀" * 1025, "\ud800" * 1366, '"' * 5000])
+def test_a_label_value_that_is_too_long_is_cut_and_counted(value: str) -> None:
+    rendered = _rendered([Job(job_id="j", name=value, tags=(("team", value),))])
+    page = b"".join(b"".join(pieces) for pieces in rendered.lines.values())
+    shown = {name: labels for name, labels, _ in samples(page)}
+    clean = value.replace("\ud800", "\ufffd")
+    for text in (shown["trainfleet_job_info"]["job_name"], shown["trainfleet_job_labels"]["label_team"]):
+        assert 4096 - 4 < len(text.encode()) <= 4096
+        assert text.endswith("…")
+        beginning = text.rpartition("#")[0]
+        assert clean.startswith(beginning)
+        assert len(beginning.encode()) > 4000
+    assert rendered.too_long == 2
+
+
+@pytest.mark.parametrize("value", ["x" * 4096, "é" * 2048, "😀" * 1024, "\ud800" * 1365, "\n" * 4096])
+def test_a_label_value_of_4096_bytes_is_whole(value: str) -> None:
+    rendered = _rendered([Job(job_id="j", name=value)])
+    ((_, labels, _),) = samples(b"".join(rendered.lines["trainfleet_job_info"]))
+    assert labels["job_name"] == value.replace("\ud800", "\ufffd")
+    assert rendered.too_long == 0
+
+
+def test_long_values_that_begin_alike_stay_two_series() -> None:
+    found = [JobCount("1", Status.UNKNOWN, "x" * 5000 + end, 1) for end in "ab"]
+    first, second = samples(b"".join(_rendered(found).lines["trainfleet_jobs"]))
+    assert first[1] != second[1]
+    again, _ = samples(b"".join(_rendered(found).lines["trainfleet_jobs"]))
+    assert again == first  # the same series in the next poll
+
+
+def test_an_object_whose_id_is_too_long_is_dropped_alone() -> None:
+    found = [Pod(job_id="j", pod_id=pod_id, role="worker") for pod_id in ("a", "x" * 4097, "b")]
+    subjects = [Subject(("j", pod_id)) for pod_id in ("a", "x" * 4097, "b")]
+    column = Readings(PodUsage, "values.cpu", subjects, [0.1, 0.2, 0.3])
+    rendered = _rendered([*found, column])
+    page = b"".join(b"".join(pieces) for pieces in rendered.lines.values())
+    assert {labels["pod_id"] for _, labels, _ in samples(page)} == {"a", "b"}
+    usage = samples(b"".join(rendered.lines["trainfleet_pod_cpu_utilization_ratio"]))
+    assert [value for _, _, value in usage] == [0.1, 0.3]
+    assert rendered.too_long == 2  # the pod, and its reading
+
+
+def test_what_is_too_long_counts_in_each_poll_that_finds_it() -> None:
+    def found(duration: float, reading: float) -> list[object]:
+        subjects = [Subject(("x" * 4097, "p")), Subject(("j", "p"))]
+        return [
+            *(Job(job_id=f"j{number}", duration=duration) for number in range(100)),
+            Job(job_id="named", name="x" * 5000),
+            Job(job_id="x" * 5000),
+            Readings(PodUsage, "values.cpu", subjects, [reading, reading]),
+        ]
+
+    for poll in (found(1.0, 0.5), found(1.0, 0.5), found(2.0, 0.5), found(1.0, 0.6), found(3.0, 0.7)):
+        assert _rendered(poll).too_long == 3
+    assert _rendered(found(1.0, 0.5)[:100]).too_long == 0
+
+
+def test_a_column_shows_the_same_as_an_object_for_each_reading() -> None:
+    values = array(
+        "d", [0.0, 0.1, 1e15, 1e16, -0.0, 1e-7, float("nan"), float("inf"), 123456.0, 20.5, 1e20, 0.30000000000000004]
+    )
+    renderer = Renderer(RenderSettings())
+    pods = [Subject((f'j"{n}', f"p\n{n}")) for n in range(len(values))]
+    devices = [Subject(("j", "p", str(n), "npu")) for n in range(len(values))]
+    found: list[tuple[Readings, list[object]]] = [
+        (
+            Readings(PodUsage, "values.memory_bytes", pods, values),
+            [
+                PodUsage(pod.keys[0], pod.keys[1], UsageValues(memory_bytes=value))
+                for pod, value in zip(pods, values, strict=True)
+            ],
+        ),
+        (
+            Readings(JobUsage, "values.accelerator_memory", [Subject(("j",))], array("d", [0.5]), "npu"),
+            [JobUsage("j", UsageValues(accelerator="npu", accelerator_memory=0.5))],
+        ),
+        (
+            Readings(DeviceUsage, "utilization", devices, values),
+            [DeviceUsage("j", "p", str(n), "npu", utilization=value) for n, value in enumerate(values)],
+        ),
+    ]
+    for column, objects in found:
+        assert renderer.render_at_once("p", [column]) == renderer.render_at_once("p", objects)
+        assert renderer.render_at_once("p", [column]).series == len(objects)
+
+
+def test_labels_of_a_subject_are_written_once_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, renderer = Subject(("job", "pod")), Renderer(RenderSettings())
+    assert renderer.render_at_once("p", [Readings(PodUsage, "values.cpu", [subject], [1.0])]).series == 1
+    monkeypatch.delattr(render_module._Naming, "labels")
+    for field in ("values.cpu", "values.memory"):
+        assert renderer.render_at_once("p", [Readings(PodUsage, field, [subject], [1.0])]).series == 1
+
+
+def test_a_denied_column_is_not_rendered() -> None:
+    column = Readings(PodUsage, "values.cpu", [Subject(("j", "p")), Subject(("x" * 5000, "p"))], [1.0, 2.0])
+    rendered = Renderer(RenderSettings(deny=("*_cpu_*",))).render_at_once("p", [column])
+    assert (rendered.lines, rendered.series, rendered.too_long) == ({}, 0, 0)
+
+
+def test_the_families_that_are_shown() -> None:
+    assert Renderer(RenderSettings()).shown == {family.name for family in FAMILIES}
+    assert Renderer(RenderSettings(deny=("*",))).shown == frozenset()
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 0), (0.0005, 60 // 2), (0.001, 60)])
+def test_others_have_their_turn_each_millisecond(seconds: float, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, seconds)
+    monkeypatch.setattr(render_module, "perf_counter", lambda: next(clock))
+    found, renderer, taken = pods(2_000), Renderer(RenderSettings()), 0
+
+    async def count_turns() -> None:
+        nonlocal taken
+        while True:
+            await asyncio.sleep(0)
+            taken += 1
+
+    async def main() -> Rendered:
+        counting = asyncio.create_task(count_turns())
+        rendered = await renderer.render("p", found)
+        counting.cancel()
+        return rendered
+
+    assert asyncio.run(main()) == renderer.render_at_once("p", found)
+    assert turns / 2 <= taken <= 2 * turns
+
+
+def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(render_module, "perf_counter", lambda: next(clock))
+    subjects = [Subject((f"j{n}", "p")) for n in range(10_000)]
+    steps = 0
+
+    async def count_turns() -> None:
+        nonlocal steps
+        while True:
+            await asyncio.sleep(0)
+            steps += 1
+
+    async def main() -> None:
+        counting = asyncio.create_task(count_turns())
+        await Renderer(RenderSettings()).render("p", [Readings(PodUsage, "values.cpu", subjects, [0.1] * 10_000)])
+        counting.cancel()
+
+    asyncio.run(main())
+    assert steps >= 10_000 / render_module._READINGS - 1
