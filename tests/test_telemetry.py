@@ -1,8 +1,9 @@
-"""What the exporter says about itself, as a page: every family, in the order of the registry, in both formats."""
+"""The exporter's own metrics as a page: every family, in the order of the registry, in both formats."""
 
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import pytest
 import time_machine
@@ -25,7 +26,7 @@ class Budget:
 
 @pytest.fixture
 def telemetry() -> Telemetry:
-    """Of two providers, one of which has not answered yet."""
+    """Two providers; one has not answered yet."""
     with time_machine.travel(LOADED, tick=False):
         telemetry = Telemetry()
     jobs = CollectorState(
@@ -54,7 +55,7 @@ def telemetry() -> Telemetry:
 
 
 def lines(page: bytes) -> list[str]:
-    """Without what differs from one moment and machine to the next."""
+    """Leave out the lines that depend on the moment and the machine."""
     return [line for line in page.decode().splitlines() if not OF_THE_PROCESS.match(line)]
 
 
@@ -62,7 +63,7 @@ def samples(telemetry: Telemetry) -> list[str]:
     return [line for line in lines(telemetry.exposition(openmetrics=False)) if not line.startswith("#")]
 
 
-def test_all_that_is_known_is_shown_and_nothing_else(telemetry: Telemetry) -> None:
+def test_every_known_value_is_shown_and_nothing_else(telemetry: Telemetry) -> None:
     own, p = "trainfleet_exporter", 'api="dlc",provider="p"'
     jobs, pools, q = (
         '{collector="jobs",provider="p"}',
@@ -118,7 +119,7 @@ def test_all_that_is_known_is_shown_and_nothing_else(telemetry: Telemetry) -> No
     ]
 
 
-def test_a_page_is_what_prometheus_client_makes_of_the_registry(telemetry: Telemetry) -> None:
+def test_page_is_what_prometheus_client_writes(telemetry: Telemetry) -> None:
     text, openmetrics = telemetry.exposition(openmetrics=False), telemetry.exposition(openmetrics=True)
     assert lines(text) == lines(write_text(telemetry.registry))
     assert lines(openmetrics + b"# EOF\n") == lines(write_openmetrics(telemetry.registry))
@@ -129,7 +130,7 @@ def test_a_page_is_what_prometheus_client_makes_of_the_registry(telemetry: Telem
     assert [family.name for family in read_openmetrics(openmetrics.decode() + "# EOF\n")] == names
 
 
-def test_a_provider_that_leaves_takes_its_gauges_and_then_its_counters(telemetry: Telemetry) -> None:
+def test_removed_provider_loses_gauges_then_counters(telemetry: Telemetry) -> None:
     def of_p() -> set[str]:
         return {line.split("{")[0] for line in samples(telemetry) if 'provider="p"' in line}
 
@@ -149,7 +150,7 @@ def test_a_provider_that_leaves_takes_its_gauges_and_then_its_counters(telemetry
     assert samples(telemetry) == of_others
 
 
-def test_a_collector_that_leaves_takes_its_own_counters_only(telemetry: Telemetry) -> None:
+def test_removed_collector_loses_only_its_counters(telemetry: Telemetry) -> None:
     before = samples(telemetry)
     telemetry.forget_collector("p", "jobs")
     gone = re.compile(r'.*_(errors|readings)_total\{collector="jobs",provider="p"')
@@ -157,7 +158,7 @@ def test_a_collector_that_leaves_takes_its_own_counters_only(telemetry: Telemetr
     assert len(before) - len(samples(telemetry)) == 1 + len(DROP_REASONS)
 
 
-def test_what_a_collector_tells_after_its_end_is_not_counted(telemetry: Telemetry) -> None:
+def test_late_reports_of_a_removed_collector_are_not_counted(telemetry: Telemetry) -> None:
     late = CollectorState("r", "jobs", 60.0)
     telemetry.watch(late)
     telemetry.unwatch("r")
@@ -167,7 +168,7 @@ def test_what_a_collector_tells_after_its_end_is_not_counted(telemetry: Telemetr
     assert not [line for line in samples(telemetry) if 'provider="r"' in line]
 
 
-def test_gauges_are_those_of_the_moment_and_in_the_order_of_the_config(telemetry: Telemetry) -> None:
+def test_gauges_are_current_and_in_the_order_of_the_config(telemetry: Telemetry) -> None:
     def up() -> list[str]:
         return [line for line in samples(telemetry) if line.startswith("trainfleet_provider_up")]
 
@@ -180,18 +181,18 @@ def test_gauges_are_those_of_the_moment_and_in_the_order_of_the_config(telemetry
     assert up() == ['trainfleet_provider_up{provider="p"} 1.0', 'trainfleet_provider_up{provider="q"} 1.0']
 
 
-def test_a_reload_that_failed_leaves_the_time_of_the_config_in_use(telemetry: Telemetry) -> None:
-    def told() -> list[str]:
+def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry) -> None:
+    def shown() -> list[str]:
         return [line.rpartition(" ")[2] for line in samples(telemetry) if "_config_last_reload_" in line]
 
     with time_machine.travel(LOADED + 100, tick=False):
         telemetry.reloaded(success=False)
-        assert told() == ["0.0", "1.7500000005e+09"]
+        assert shown() == ["0.0", "1.7500000005e+09"]
         telemetry.reloaded(success=True)
-        assert told() == ["1.0", "1.7500001005e+09"]
+        assert shown() == ["1.0", "1.7500001005e+09"]
 
 
-def test_of_several_exporters_each_says_which_it_is_and_the_home_alone_whether_a_provider_is_up() -> None:
+def test_only_the_primary_shard_shows_whether_a_provider_is_up() -> None:
     telemetry = Telemetry(Shard(2, 5))
     for provider in ("here", "elsewhere"):
         telemetry.watch(CollectorState(provider, "jobs", 60.0, success=True))
@@ -202,5 +203,39 @@ def test_of_several_exporters_each_says_which_it_is_and_the_home_alone_whether_a
     assert "\ntrainfleet_exporter_total_shards 5.0\n" in page
     up = re.findall(r"^trainfleet_provider_up.*", page, re.MULTILINE)
     assert up == ['trainfleet_provider_up{provider="here"} 1.0']
-    telemetry.set_guest("elsewhere", is_guest=False)  # another spread: it has come home
+    telemetry.set_guest("elsewhere", is_guest=False)  # after a change of shards
     assert 'trainfleet_provider_up{provider="elsewhere"} 1.0' in telemetry.exposition(openmetrics=False).decode()
+
+
+def test_states_of_an_earlier_moment_stand_for_the_current_ones() -> None:
+    telemetry, state = Telemetry(), CollectorState("p", "jobs", 60.0, parts=1)
+    telemetry.watch(state)
+    earlier = telemetry.standings()
+    state.parts = 2
+    parts = b'trainfleet_exporter_collector_parts{collector="jobs",provider="p"} '
+    assert parts + b"1.0\n" in telemetry.exposition(openmetrics=False, standings=earlier)
+    assert parts + b"2.0\n" in telemetry.exposition(openmetrics=False)
+    assert parts not in telemetry.exposition(openmetrics=False, standings=[])
+
+
+def test_removed_providers_take_no_memory() -> None:
+    telemetry, wide = Telemetry(), "x" * 10_000
+
+    def churn(numbers: range) -> None:
+        for number in numbers:
+            provider = f"{number}{wide}"
+            telemetry.watch(CollectorState(provider, "jobs", 60.0))
+            telemetry.attempt(provider, api="dlc", operation="ListJobs", outcome="ok", seconds=0.1)
+            telemetry.watch_credentials(provider, lambda: 1.8e9)
+            telemetry.exposition(openmetrics=False)
+            telemetry.unwatch(provider)
+            telemetry.forget_provider(provider)
+
+    churn(range(5))
+    tracemalloc.start()
+    try:
+        churn(range(5, 100))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 20 * len(wide)
