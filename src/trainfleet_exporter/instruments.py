@@ -1,7 +1,7 @@
 """Counters and histograms of prometheus-client, and a writer that puts the exporter's own metrics on a page.
 
 prometheus-client's own writer takes about 5 µs a sample and so holds the event loop for 30 ms at each scrape of
-20 providers. Here a series writes its name and labels once, when it is created, and a sample takes about 1.5 µs.
+20 providers. Here the text of a series up to its value is made once, and a sample takes about 1 µs.
 """
 
 from __future__ import annotations
