@@ -17,8 +17,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from trainfleet_exporter.exposition.formats import Format, head
-from trainfleet_exporter.exposition.text import escape_label
+from trainfleet_exporter.page.formats import Format, head
+from trainfleet_exporter.page.text import escape_label
 
 _EXPONENT_FROM = 1e6
 """From here on Go, and prometheus-client with it, writes an exponent where Python does not."""

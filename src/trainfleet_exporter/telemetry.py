@@ -18,8 +18,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 import trainfleet_exporter
-from trainfleet_exporter.page import Format
 from trainfleet_exporter.instruments import Counter, Histogram, forget_label_texts, write
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.sharding import WHOLE, Shard
 
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed", "too_long")
