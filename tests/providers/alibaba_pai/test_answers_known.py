@@ -20,7 +20,6 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from tests.support.golden import in_order
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.providers.translated import Translated
 
 POLLED = CONFIG.replace("{usage: {source: job_metrics}}", "{job_counts: {enabled: false}, usage: {enabled: false}}")
@@ -209,7 +208,6 @@ def test_the_page_is_that_of_a_provider_without_memory(
         found = run_stepped(lambda: _seen(given, fleet))
         patch.setattr(Translated, "again", lambda self, raw, seconds: None)
         patch.setattr(Translated, "job", _translate_each_time)
-        patch.setattr(PartStore, "mark", lambda self, key: b"")
         expected = run_stepped(lambda: _seen(given, fleet))
     assert found == expected
 
