@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings, blocks, deflate, zlib_crc
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.deflate import Deflater
 
@@ -41,8 +41,18 @@ def example_store() -> PageStore:
     return store
 
 
+@pytest.fixture(params=["isal", "zlib"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compresses by one library or the other."""
+    if request.param == "zlib":
+        monkeypatch.setattr(deflate, "codec", zlib)
+        monkeypatch.setattr(blocks, "crc32_combine", zlib_crc.crc32_combine)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("fmt", Format)
 @pytest.mark.parametrize("extra", [b"", OWN])
+@pytest.mark.usefixtures("library")
 def test_gzip_equals_plain(fmt: Format, extra: bytes) -> None:
     for store in (PageStore(), example_store()):
         plain = get(store, fmt, zipped=False, extra=extra)
@@ -62,6 +72,7 @@ def test_gzip_equals_plain_whatever_is_put(sequence: list[tuple[int, bytes]], fm
 
 
 @pytest.mark.parametrize("fmt", Format)
+@pytest.mark.usefixtures("library")
 def test_gzip_command_accepts_it(fmt: Format) -> None:
     command = need("gzip")
     store = example_store()

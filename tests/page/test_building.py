@@ -124,6 +124,15 @@ def test_a_small_change_is_sent_at_once() -> None:
     run(main)
 
 
+def test_what_is_small_again_is_sent_at_once() -> None:
+    async def main(store: PageStore) -> None:
+        for value in range(1, 6):
+            store.put("a", {ONE: [text_of(value, QUICK_BYTES * 2 // 3)]})
+            assert shown(store.page()) == {b"%d" % value}
+
+    run(main)
+
+
 def test_no_page_is_older_than_one_that_was_sent_before() -> None:
     async def main(store: PageStore) -> None:
         store.put("large", {ONE: [text_of(1, 2 * LARGE)]})
@@ -171,6 +180,43 @@ def test_a_slow_build_does_not_replace_a_newer_page(monkeypatch: pytest.MonkeyPa
         await building
         assert store.current().number == page.number
         assert (shown(store.current()), store.current().standings) == ({b"2"}, 2)
+
+    asyncio.run(main())
+
+
+def test_a_slow_build_does_not_make_standings_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        moment = 1
+        store, held = PageStore(standings=lambda: moment), Held(monkeypatch)
+        store.put("a", {ONE: [text_of(1, LARGE)]})
+        building = asyncio.create_task(store.build())
+        await held.begun.wait()
+        moment = 2
+        assert store.current().standings == 2
+        store.put("a", {ONE: [text_of(2, LARGE)]})
+        held.go_on()
+        await building
+        assert (shown(store._page), store._page.standings) == ({b"1"}, 2)
+
+    asyncio.run(main())
+
+
+def test_others_have_their_turn_between_families() -> None:
+    async def main() -> None:
+        store, turns = PageStore(), 0
+        store.put("a", {family.name: [text_of(1, 10)] for family in FAMILIES[:20]})
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count_turns())
+        gathered = await store._gather()
+        counting.cancel()
+        assert len(gathered) == 20
+        assert turns >= 19
 
     asyncio.run(main())
 
