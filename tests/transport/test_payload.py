@@ -158,3 +158,25 @@ def test_any_object_is_read_and_each_field_by_itself(fields: dict[str, Any]) -> 
         alone = decode(json.dumps({name: value}).encode(), Row)
         field = next(one.name for one in msgspec.structs.fields(Row) if one.encode_name == name)
         assert repr(getattr(found, field)) == repr(getattr(alone, field))
+
+
+class Counts(msgspec.Struct):
+    rows: list[Row] | None | msgspec.UnsetType = msgspec.UNSET
+    by_word: dict[str, float | None] | None = None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"{}", msgspec.UNSET),
+        (b'{"rows": {}}', msgspec.UNSET),
+        (b'{"rows": null}', None),
+        (b'{"rows": [1]}', []),
+    ],
+)
+def test_no_list_and_an_empty_one_can_be_told_apart(body: bytes, expected: object) -> None:
+    assert decode(body, Counts).rows == expected
+
+
+def test_an_entry_of_a_map_that_does_not_fit_is_null() -> None:
+    assert decode(b'{"by_word": {"a": "1", "b": true, "c": null}}', Counts).by_word == {"a": 1, "b": None, "c": None}

@@ -49,8 +49,9 @@ class NotJson(ValueError):
 def decode(body: bytes, into: type[T]) -> T:
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
 
-    Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted. An item of a list that does
-    not fit is left out; it is null where the type of the list allows that. Raises NotJson or NotAnObject.
+    Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
+    item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson or
+    NotAnObject.
     """
     if into is not dict:
         try:
@@ -123,8 +124,7 @@ def _fit_any(given: Any, kind: inspect.UnionType) -> Any:
         kinds = [each for each in kinds if _is_of(given, each)]
         if not kinds:
             unusable(given, "malformed")
-    found = _fit(given, kinds[0]) if kinds else _ABSENT
-    return None if found is _ABSENT and kind.includes_none else found
+    return _fit(given, kinds[0]) if kinds else _ABSENT
 
 
 def _is_of(given: Any, kind: inspect.Type) -> bool:
@@ -164,13 +164,21 @@ def _fields_of(cls: type[msgspec.Struct]) -> tuple[tuple[str, str, inspect.Type]
 def _fit_list(given: Any, kind: inspect.Type) -> Any:
     if not isinstance(given, list):
         return _ABSENT
-    return [value for item in given if (value := _fit(item, kind)) is not _ABSENT]
+    items = (_fit_item(item, kind) for item in given)
+    return [item for item in items if item is not _ABSENT]
 
 
 def _fit_dict(given: Any, kind: inspect.Type) -> Any:
     if not isinstance(given, dict):
         return _ABSENT
-    return {key: value for key, item in given.items() if (value := _fit(item, kind)) is not _ABSENT}
+    items = ((key, _fit_item(item, kind)) for key, item in given.items())
+    return {key: item for key, item in items if item is not _ABSENT}
+
+
+def _fit_item(given: Any, kind: inspect.Type) -> Any:
+    """An item of a list or map: what does not fit is null where the type allows that, so that it keeps its place."""
+    found = _fit(given, kind)
+    return None if found is _ABSENT and isinstance(kind, inspect.UnionType) and kind.includes_none else found
 
 
 def _text(given: Any) -> Any:
