@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
+from tests.support.payloads import payload
 from trainfleet_exporter.backfill.facts import steady
 from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.work import Unfinished
@@ -20,6 +21,7 @@ from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -187,7 +189,7 @@ def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
 
 def _modelarts(phase: str, **status: Any) -> Life:
     row = {"metadata": {"id": "j", "create_time": MIDNIGHT * 1000}, "status": {"phase": phase, **status}}
-    life = modelarts.life(row, shown_tags=())
+    life = modelarts.life(payload(row, payloads.Job), shown_tags=())
     assert life is not None
     return life
 
@@ -229,8 +231,8 @@ def test_without_records_start_and_duration_do() -> None:
 
 def _told(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
     arrays = Arrays(life, now)
-    payload = {"metrics": [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]}
-    (track,) = arrays.add("worker-0", payload)
+    rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
+    (track,) = arrays.add("worker-0", payload({"metrics": rows}, payloads.Metrics))
     return list(zip(track.times, track.values, strict=True)), dict(arrays.dropped)
 
 

@@ -25,6 +25,7 @@ from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues
 from trainfleet_exporter.simulator.modelarts import promql
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
@@ -52,14 +53,14 @@ def test_aom_is_believed_on_days_of_which_task_metrics_tell_nothing(
     real = ModelArtsApi.task_metrics
     started: dict[str, float] = {}
 
-    async def of_the_first_day(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
+    async def of_the_first_day(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> Metrics:
         answer = await real(self, job_id, task, deadline=deadline)
         minutes = min(max(0, int(MIDNIGHT + DAY - started[job_id]) // 60 - 1), MOST_MINUTES - 1)
-        rows = [{**row, "value": row["value"][:minutes]} for row in answer.get("metrics", [])]
-        return {**answer, "metrics": [row for row in rows if row["value"]]}
+        rows = [MetricValues(row.metric, (row.value or [])[:minutes]) for row in answer.metrics or ()]
+        return Metrics([row for row in rows if row.value])
 
-    async def nothing(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> dict[str, Any]:
-        return {}
+    async def nothing(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> Metrics:
+        return Metrics()
 
     async def work(rig: Rig) -> None:
         at_midnight = Range(EVENING.end - 1200, EVENING.end + 1200)

@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.simulated import SimulatedCloud
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Job, JobMetadata, JobStatus
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
@@ -41,7 +42,7 @@ class TestHuaweiModelArts(ProviderConformance):
     )
 
     def status_of(self, word: str) -> Status:
-        job = translate.job({"metadata": {"id": "j"}, "status": {"phase": word}})
+        job = translate.job(Job(metadata=JobMetadata("j"), status=JobStatus(word)))
         assert job is not None
         return job.status
 

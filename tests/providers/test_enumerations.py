@@ -13,10 +13,11 @@ import pytest
 
 from tests.support import enumerations as sdk
 from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
+from tests.support.payloads import payload
 from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.huawei_modelarts import pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import payloads, pool_details, v1
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
 from trainfleet_exporter.providers.states import POOL_STATUS
 
@@ -261,8 +262,8 @@ def test_the_tables_are_the_contract_s() -> None:
         },
         Status,
     )
-    assert numbers == {str(number): v1.status({"status": number})[0] for number in range(22)}
-    assert v1.status({"status": 22}) == (Status.UNKNOWN, "JOBSTAT_22")
+    assert numbers == {str(number): v1.status(float(number))[0] for number in range(22)}
+    assert v1.status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
 
 
 def test_every_documented_way_to_start_again_is_a_restart() -> None:
@@ -271,6 +272,7 @@ def test_every_documented_way_to_start_again_is_a_restart() -> None:
     assert len(ways) == 2
     for way in ways:
         records = [{"start_at": 1, "start_type": "init_or_rescheduled"}, {"start_at": 2, "start_type": way}]
-        job = huawei.job({"metadata": {"id": "j"}, "status": {"running_records": records}})
+        row = {"metadata": {"id": "j"}, "status": {"running_records": records}}
+        job = huawei.job(payload(row, payloads.Job))
         assert job is not None
         assert job.restarts == 1, way

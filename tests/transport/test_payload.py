@@ -161,7 +161,7 @@ def test_any_object_is_read_and_each_field_by_itself(fields: dict[str, Any]) -> 
 
 
 class Counts(msgspec.Struct):
-    rows: list[Row] | None | msgspec.UnsetType = msgspec.UNSET
+    rows: list[Row] | msgspec.UnsetType | None = msgspec.UNSET
     by_word: dict[str, float | None] | None = None
 
 

@@ -7,8 +7,8 @@ the same everywhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.model import Workspace
@@ -18,6 +18,7 @@ from trainfleet_exporter.providers.knowledge import NONE_READ, Groundwork, Knowl
 from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.turns import Turns
 
+T = TypeVar("T")
 Read = Callable[[Part], Awaitable[None]]
 ReadEnds = Callable[[], Awaitable[None]]
 """Finds out how jobs of one workspace ended, and publishes its part again."""
@@ -33,8 +34,8 @@ def workspaces_sweep(
     *,
     configured: Sequence[str] | None,
     interval: float,
-    list_all: Callable[[float], Awaitable[Listing[Any]]],
-    translate: Callable[[Mapping[str, Any]], Workspace | None],
+    list_all: Callable[[float], Awaitable[Listing[T]]],
+    translate: Callable[[T], Workspace | None],
 ) -> Sweep:
     """The collector of workspaces. `configured` are the ids that the config names; None for all that are listed.
 
@@ -51,7 +52,7 @@ def workspaces_sweep(
         told.clear()
         told.update(ids)
 
-    def take(listing: Listing[Any]) -> dict[str, Workspace]:
+    def take(listing: Listing[T]) -> dict[str, Workspace]:
         rows = [translate(row) for row in listing.rows.values()]
         found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
         if configured is None:

@@ -18,7 +18,7 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Pod
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts.known_rows import KnownRows
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[[Check], None]
@@ -70,20 +70,16 @@ def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> Non
     run(check)
 
 
-def test_a_poll_in_which_only_time_went_by_shows_the_same_pods(run: Run, published: list[Sequence[object]]) -> None:
+def test_a_poll_shows_durations_and_tasks_as_they_are(run: Run, published: list[Sequence[object]]) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [job(f"job-{number}", tasks=["worker-0", "worker-1"]) for number in range(3)]
         await fleet.runner("workspaces").tick()
-        shown = []
         for duration in (60_000, 120_000):
             for row in cloud.jobs:
                 row["status"]["duration"] = duration
             await fleet.runner("jobs").tick()
-            shown.append(published[-1])
-        first, second = ([item for item in objects if isinstance(item, Pod)] for objects in shown)
-        assert len(first) == 6
-        assert all(before is after for before, after in zip(first, second, strict=True))
-        assert {item.duration for item in shown[1] if isinstance(item, Job)} == {120}
+            assert len([item for item in published[-1] if isinstance(item, Pod)]) == 6
+            assert {item.duration for item in published[-1] if isinstance(item, Job)} == {duration / 1000}
         cloud.jobs[0]["status"]["tasks"] = ["worker-0"]
         await fleet.runner("jobs").tick()
         assert len([item for item in published[-1] if isinstance(item, Pod)]) == 5
@@ -91,30 +87,42 @@ def test_a_poll_in_which_only_time_went_by_shows_the_same_pods(run: Run, publish
     run(check)
 
 
-def test_nothing_is_kept_of_jobs_and_workspaces_that_are_no_more(run: Run) -> None:
-    before = {id(rows) for rows in _known_rows()}
+def test_tasks_of_deleted_jobs_and_workspaces_are_dropped(run: Run) -> None:
+    before = {id(shared) for shared in _shared()}
 
     async def check(cloud: Cloud, fleet: Fleet) -> None:
-        def of_this_test() -> list[KnownRows]:
-            return [rows for rows in _known_rows() if id(rows) not in before]
-
+        (shared,) = (found for found in _shared() if id(found) not in before)
         cloud.workspaces.append({"id": "1", "name": "second"})
         cloud.jobs = [job("a"), job("b")]
         await fleet.runner("workspaces").tick()
         await fleet.runner("jobs").tick()
-        assert sorted(list(rows.tasks(["a", "b"])) for rows in of_this_test()) == [[], ["a", "b"]]
+        assert {key: sorted(tasks) for key, tasks in shared.tasks.items()} == {"0": ["a", "b"], "1": []}
         cloud.workspaces.pop()
         cloud.jobs = [job("b")]
         await fleet.runner("workspaces").tick()
         await fleet.runner("jobs").tick()
-        assert [list(rows.tasks(["a", "b"])) for rows in of_this_test()] == [["b"]]
+        assert {key: sorted(tasks) for key, tasks in shared.tasks.items()} == {"0": ["b"]}
 
     run(check)
 
 
-def _known_rows() -> list[KnownRows]:
+def _shared() -> list[Shared]:
     gc.collect()
-    return [found for found in gc.get_objects() if isinstance(found, KnownRows)]
+    return [found for found in gc.get_objects() if isinstance(found, Shared)]
+
+
+def test_tasks_of_a_job_are_shown_until_its_end_is_known(run: Run, published: list[Sequence[object]]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job("a"), job("b")]
+        await fleet.runner("workspaces").tick()
+        await fleet.runner("jobs").tick()
+        cloud.jobs[0]["status"]["phase"] = "Completed"
+        published.clear()
+        await fleet.runner("jobs").tick()
+        shown = [sorted(item.job_id for item in objects if isinstance(item, Pod)) for objects in published]
+        assert shown == [["a", "b"], ["b"]]  # before, and after it was looked up
+
+    run(check)
 
 
 def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> None:
@@ -133,7 +141,7 @@ def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> No
         counting = asyncio.create_task(count())
         await fleet.runner("jobs").tick()
         counting.cancel()
-        assert turns >= 20 + 2 * 1000 / 50  # a turn for each page, and for every fifty rows and jobs
+        assert turns >= 20 + 2 * 1000 / 100  # a turn for each page, and for every hundred rows and jobs
 
     run(check)
 

@@ -19,7 +19,9 @@ from tests.support.clock import START, run_stepped
 from tests.support.exposition import lines
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
+from tests.support.payloads import payload, payloads
 from trainfleet_exporter.model import PoolQueue, QueuePlace
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
 from trainfleet_exporter.providers.huawei_modelarts.pool_details import (
     node,
     pool_queue,
@@ -320,7 +322,7 @@ def test_golden_node() -> None:
         },
     }
     bare = {"metadata": {"name": "new"}, "status": {"phase": "Checking", "resources": {"cpu": "8"}}}
-    nodes = [node("pool-1", each) for each in (row, bare)]
+    nodes = [node("pool-1", each) for each in payloads([row, bare], Node)]
     check_golden(GOLDEN / "nodes.txt", lines(nodes))
 
 
@@ -334,14 +336,16 @@ def test_golden_node() -> None:
     ],
 )
 def test_places_in_a_queue(positions: list[object], shown: list[int]) -> None:
-    rows = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
+    given = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
+    rows = payloads(given, Workload)
     places = queue_places(rows, {"job-0", "job-1", "job-2"})
     assert [place.position for place in places] == shown
     assert queue_places(rows, ()) == []
 
 
 def test_a_queue_with_an_amount_that_cannot_be_read_has_no_sum_of_that_kind() -> None:
-    rows = [queued("a", 1, **{"nvidia.com_gpu": "8"}), queued("b", 2, **{"nvidia.com_gpu": "many"})]
+    given = [queued("a", 1, **{"nvidia.com_gpu": "8"}), queued("b", 2, **{"nvidia.com_gpu": "many"})]
+    rows = payloads(given, Workload)
     assert pool_queue("pool-1", rows, ["gpu"]) == PoolQueue("pool-1", ())
     found = pool_queue("pool-1", rows[:1], ["gpu", "npu"])
     assert [(item.kind, item.count) for item in found.accelerators] == [("gpu", 8), ("npu", 0)]
@@ -358,7 +362,7 @@ def test_a_queue_with_an_amount_that_cannot_be_read_has_no_sum_of_that_kind() ->
     ],
 )
 def test_readings_of_the_monitor_that_are_not_shown(item: Row, dropped: str) -> None:
-    found = pool_readings({"metrics": [item]}, now=START, max_age=900)
+    found = pool_readings(payload({"metrics": [item]}, PoolMonitor), now=START, max_age=900)
     assert found is not None
     assert found[0] == []
     assert dict(found[1]) == {dropped: 1}
@@ -366,16 +370,19 @@ def test_readings_of_the_monitor_that_are_not_shown(item: Row, dropped: str) -> 
 
 def test_a_pool_of_both_kinds_has_each_series_once() -> None:
     answer = {"metrics": [metric(name, (0, 50)) for name in ("cpuUsage", "gpuUtil", "npuUtil", "npuMemUsage")]}
-    found = pool_readings(answer, now=START, max_age=900)
+    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
     assert found is not None
     shown = [line.rpartition(" ")[0] for line in lines(pool_usage("pool-1", found[0])).splitlines()]
     assert len(shown) == len(set(shown)) == 4
 
 
 def test_a_monitor_without_a_list_is_no_answer() -> None:
-    assert pool_readings({"metrics": {}}, now=START, max_age=900) is None
-    assert pool_readings({}, now=START, max_age=900) is None
-    assert pool_readings({"metrics": None}, now=START, max_age=900) == ([], {})
+    def read(answer: Row) -> object:
+        return pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
+
+    assert read({"metrics": {}}) is None
+    assert read({}) is None
+    assert read({"metrics": None}) == ([], {})
 
 
 _KEYS = """metrics metric metricName dataPoints timestamp unit statistics statistic value metadata name status resources
@@ -389,11 +396,12 @@ _ANY = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["metrics", "metadata", "status", "quotas", "resourceRequirement"]), _ANY))
-def test_nothing_that_an_answer_holds_breaks_a_translation(payload: dict[str, Any]) -> None:
-    found = pool_readings(payload, now=START, max_age=900)
+def test_nothing_that_an_answer_holds_breaks_a_translation(answer: dict[str, Any]) -> None:
+    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
     assert found is None or all(usage.pool_id == "p" for usage in pool_usage("p", found[0]))
-    one = node("p", payload)
+    one = node("p", payload(answer, Node))
     assert one is None or (one.allocated_cpu_cores or 0) >= 0
-    assert all(isinstance(place, QueuePlace) for place in queue_places([payload], ()))
-    assert pool_queue("p", [payload], ()).pool_id == "p"
-    training_quota(payload)
+    row = payload(answer, Workload)
+    assert all(isinstance(place, QueuePlace) for place in queue_places([row], ()))
+    assert pool_queue("p", [row], ()).pool_id == "p"
+    training_quota(payload(answer, TrainingQuotas))

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.payloads import payload
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics
 from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values
 
 _INTERVALS = (
@@ -29,18 +31,19 @@ _ITEMS = st.fixed_dictionaries(
 @example("1e-320", [{"metric": "cpuUsage", "value": [50]}])
 @example(5e-324, [{"metric": "npuUtil", "value": [50]}])
 def test_no_interval_breaks_the_translation(interval: object, items: list[dict[str, Any]]) -> None:
-    payload = {"interval": interval, "metrics": items}
-    values, dropped = pod_values(payload)
+    answer = payload({"interval": interval, "metrics": items}, Metrics)
+    values, dropped = pod_values(answer)
     assert values is None or values.cpu is None or values.cpu >= 0
     assert sum(dropped.values()) <= len(items) + 1
-    cards, _ = device_usage("job", "pod", payload)
+    cards, _ = device_usage("job", "pod", answer)
     assert len({(card.accelerator, card.device) for card in cards}) == len(cards)
 
 
 @pytest.mark.parametrize("interval", [1e-320, "1e-320", 0, "0", -1, "x", None, True, 0.001, 10**400])
 def test_an_interval_that_is_none_counts_as_a_minute(interval: object) -> None:
     def latest(interval: object, back: int) -> object:
-        values, _ = pod_values({"interval": interval, "metrics": [{"metric": "cpuUsage", "value": [20, *[-1] * back]}]})
+        answer = {"interval": interval, "metrics": [{"metric": "cpuUsage", "value": [20, *[-1] * back]}]}
+        values, _ = pod_values(payload(answer, Metrics))
         return None if values is None else values.cpu
 
     assert [latest(interval, back) for back in range(30)] == [latest(1, back) for back in range(30)]

@@ -13,6 +13,7 @@ import pytest
 from tests.transport.rig import Rig
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, VersionsV1, VersionV1
 
 MINUTES = 30 * 24 * 60
 
@@ -21,7 +22,7 @@ async def _project(_: float) -> str:
     return "project"
 
 
-async def _read(answer: dict[str, Any], operation: str) -> dict[str, Any]:
+async def _read(answer: dict[str, Any], operation: str) -> VersionsV1 | Metrics:
     body = json.dumps(answer, separators=(",", ":")).encode()
     async with Rig(lambda _: httpx.Response(200, content=body)) as rig:
         api = ModelArtsApi(rig.client, cast("Identity", SimpleNamespace(project=_project)))
@@ -33,6 +34,10 @@ async def _read(answer: dict[str, Any], operation: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("operation", ["versions", "pod metrics"])
 def test_a_month_of_eight_cards_is_read(operation: str) -> None:
-    metrics = [{"metric": f"gpuUtil{card}", "value": ["22.15"] * MINUTES} for card in range(16)]
-    answer = {"metrics": metrics, "interval": 1} if operation == "pod metrics" else {"versions": [{"x": metrics}]}
-    assert asyncio.run(_read(answer, operation)) == answer
+    metrics: list[dict[str, Any]] = [{"metric": f"gpuUtil{card}", "value": ["22.15"] * MINUTES} for card in range(16)]
+    if operation == "versions":
+        answer: dict[str, Any] = {"versions": [{"version_id": 2, "status": 8, "system_metric_list": metrics}]}
+        assert asyncio.run(_read(answer, operation)) == VersionsV1([VersionV1(version_id="2", status=8.0)])
+    else:
+        found = asyncio.run(_read({"metrics": metrics, "interval": 1}, operation))
+        assert found == Metrics([MetricValues(row["metric"], row["value"]) for row in metrics], 1.0)

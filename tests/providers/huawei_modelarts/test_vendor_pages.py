@@ -10,8 +10,9 @@ import pytest
 from tests.providers.huawei_modelarts.vendor_pages import POD_METRICS_V1, TASK_METRICS, WORKLOAD_STATISTICS
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
+from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -19,18 +20,18 @@ JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "page",
     cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes"),
 )
-def test_v2_task_metrics_page(payload: dict[str, Any]) -> None:
-    values, dropped = pod_values(payload)
+def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
+    values, dropped = pod_values(payload(page, payloads.Metrics))
     assert values is not None
     assert not dropped  # the kinds of devices that a CPU job does not have are no loss
     check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(usage(JOB, "task_metrics", {"worker-0": values})))
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "page",
     cases(
         "huawei-modelarts-v2-pool-workload-statistics.txt",
         WORKLOAD_STATISTICS,
@@ -38,8 +39,8 @@ def test_v2_task_metrics_page(payload: dict[str, Any]) -> None:
         "Status code: 400",
     ),
 )
-def test_pool_workload_statistics_page(payload: dict[str, Any]) -> None:
-    translated = translate.pool_workloads("pool-a", payload)
+def test_pool_workload_statistics_page(page: dict[str, Any]) -> None:
+    translated = translate.pool_workloads("pool-a", payload(page, payloads.WorkloadStatisticsAnswer))
     assert translated is not None
     rows, dropped = translated
     assert not dropped
@@ -47,7 +48,7 @@ def test_pool_workload_statistics_page(payload: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "page",
     cases(
         "huawei-modelarts-v1-pod-metric-statistic.zh.txt",
         POD_METRICS_V1,
@@ -55,11 +56,12 @@ def test_pool_workload_statistics_page(payload: dict[str, Any]) -> None:
         "```",
     ),
 )
-def test_v1_pod_metric_statistic_page(payload: dict[str, Any]) -> None:
-    values, dropped = pod_values(payload)
+def test_v1_pod_metric_statistic_page(page: dict[str, Any]) -> None:
+    answer = payload(page, payloads.Metrics)
+    values, dropped = pod_values(answer)
     assert values is not None
     assert not dropped
-    devices, dropped = device_usage("10/10", "pod1", payload)  # the same shape with statistic_type=each
+    devices, dropped = device_usage("10/10", "pod1", answer)  # the same shape with statistic_type=each
     assert not dropped
     check_golden(
         GOLDEN / "page_v1_pod_metric_statistic.txt",

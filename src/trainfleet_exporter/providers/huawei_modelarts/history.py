@@ -293,13 +293,13 @@ class ModelArtsHistory:
         missing = 0
         for task in life.tasks:
             try:
-                payload = await self._api.task_metrics(job_id, task, deadline=deadline)
+                answer = await self._api.task_metrics(job_id, task, deadline=deadline)
             except NotFound:
                 missing += 1
                 continue
-            for track in arrays.add(task, payload):
+            for track in arrays.add(task, answer):
                 sink.track(track)
-            del payload  # before the next call
+            del answer  # before the next call
         if missing == len(life.tasks):
             sink.gone(job_id)
         for track in arrays.whole():

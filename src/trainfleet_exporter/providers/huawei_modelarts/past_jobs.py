@@ -6,37 +6,37 @@ before: a job may have been created or pending then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
-from trainfleet_exporter.model import FINISHED, Status
+from msgspec.structs import replace
+
+from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.providers.history import Life, Spell, lasting
-from trainfleet_exporter.providers.huawei_modelarts import translate
-from trainfleet_exporter.quantities import mapping, mappings, unix_time
-
-Row = Mapping[str, Any]
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.providers.values import unix_time
 
 
-def life(row: Row, *, shown_tags: Collection[str]) -> Life | None:
+def life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
     """The life of a job by its row; None without an id."""
-    # What it asks for is told of a job that is there, as it is of the present.
-    now, then = translate.job(row), translate.job({**row, "status": {**mapping(row, "status"), "phase": "Running"}})
+    # An ended job does not show what it asked for; a running one does.
+    state = row.status or payloads.JobStatus()
+    now, then = translate.job(row), translate.job(replace(row, status=replace(state, phase="Running")))
     if now is None or then is None:
         return None
     job = lasting(then, shown_tags)
-    end = _end(row, now.started, translate.duration(row))
+    end = _end(state, now)
     gone = now.status in FINISHED
     # A job that has ended nobody knows when is believed to have lived as long as something is known of it.
     known = [moment for moment in (now.created, now.started) if moment is not None]
     until = (end if end is not None else max(known, default=0.0)) if gone else None
-    runs = list(_runs(row, now.started, end if gone else None))
+    runs = list(_runs(state, now.started, end if gone else None))
     # A run of a job that has ended nobody knows when is not known to have lasted for any time.
     found = [
         Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs if stop is not None or not gone
     ]
     if gone and end is not None:
         found.append(Spell(end, None, now.status, now.platform_status, now.holds_resources))
-    tasks = tuple(translate.tasks(row))
+    tasks = translate.tasks(row).names
     return Life(
         job=job,
         until=until,
@@ -49,22 +49,20 @@ def life(row: Row, *, shown_tags: Collection[str]) -> Life | None:
     )
 
 
-def _end(row: Row, started: float | None, duration: float | None) -> float | None:
+def _end(state: payloads.JobStatus, job: Job) -> float | None:
     """When the last run ended; None where nothing tells."""
-    records = list(mappings(mapping(row, "status"), "running_records"))
-    ends = [end for record in records if (end := unix_time(record, "end_at")) is not None]
-    if ends:
-        return max(ends)
-    return None if started is None or duration is None else started + duration
+    end = translate.last_end(state.running_records)
+    if end is not None:
+        return end
+    return None if job.started is None or job.duration is None else job.started + job.duration
 
 
-def _runs(row: Row, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
+def _runs(state: payloads.JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
     """When it ran, run after run."""
-    records = list(mappings(mapping(row, "status"), "running_records"))
     found = [
-        (start, unix_time(record, "end_at"))
-        for record in records
-        if (start := unix_time(record, "start_at")) is not None
+        (start, unix_time(record.end_at))
+        for record in state.running_records or ()
+        if (start := unix_time(record.start_at)) is not None
     ]
     if not found:
         if started is not None:

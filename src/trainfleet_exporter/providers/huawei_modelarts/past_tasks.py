@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage, UsageSource
 from trainfleet_exporter.providers.dated import Dated
 from trainfleet_exporter.providers.history import MINUTE, Life, Track
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.usage import RATIO_FIELDS
 from trainfleet_exporter.providers.readings import believable_ratio
-from trainfleet_exporter.quantities import mappings, text
 
 SOURCE = "task_metrics"
 MOST_MINUTES = 4320
@@ -36,14 +35,14 @@ class Arrays:
         """By field, the sum of the tasks' readings at each time, and how many they are."""
         self._kind: Accelerator = "gpu"
 
-    def add(self, task: str, payload: Mapping[str, Any]) -> Iterator[Track]:
+    def add(self, task: str, answer: payloads.Metrics) -> Iterator[Track]:
         """What one task's answer shows."""
         taken: set[str] = set()
         job_id = self._life.job.job_id
-        for item in mappings(payload, "metrics"):
-            metric, values = text(item, "metric").lower(), item.get("value")
+        for item in answer.metrics or ():
+            metric, values = (item.metric or "").lower(), item.value
             field = RATIO_FIELDS.get(metric)
-            if field is None or not isinstance(values, list):
+            if field is None or values is None:
                 self.dropped["malformed"] += 1
                 continue
             dated = self._dated(values, bounded=field != "cpu")
@@ -78,7 +77,7 @@ class Arrays:
             ones = array("d", [1.0]) * len(moments)
             yield Track(UsageSource, "source", (job_id,), array("q", moments), ones, source=SOURCE)
 
-    def _dated(self, values: Sequence[Any], *, bounded: bool) -> Dated:
+    def _dated(self, values: Sequence[str | float | None], *, bounded: bool) -> Dated:
         found = Dated()
         life = self._life
         started = int(life.job.started or 0)
@@ -86,12 +85,9 @@ class Arrays:
         minutes = (end - started) // MINUTE
         first = minutes - len(values) if len(values) >= MOST_MINUTES and minutes > len(values) else 0
         for place, raw in enumerate(values, start=first):
-            if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-                self.dropped["malformed"] += 1
-                continue
             try:
-                number = float(raw)
-            except (ValueError, OverflowError):
+                number = float("" if raw is None else raw)
+            except ValueError:
                 self.dropped["malformed"] += 1
                 continue
             if number == -1:

@@ -1,7 +1,4 @@
-"""From ModelArts' v2 JSON to the model: pure functions, tolerant of everything but a missing identity.
-
-Shapes: training-job-searches items and training-jobs/{id} (the same object), workspaces, pools, runtime metrics,
-workload statistics. Times are Unix milliseconds and 0 is "never"; numbers come as text, too.
+"""From the answers of ModelArts' v2 API to the model: pure functions. What has no id becomes None.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html
 """
@@ -10,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from sys import intern
-from typing import Any
+
+import msgspec
 
 from trainfleet_exporter.model import (
     FINISHED,
@@ -31,10 +28,10 @@ from trainfleet_exporter.model import (
     Status,
     Workspace,
 )
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.quantities import GIB, mapping, mappings, number, quantity, text, unix_time, whole
-
-Row = Mapping[str, Any]
+from trainfleet_exporter.providers.values import amount, quantity, unix_time, whole
+from trainfleet_exporter.quantities import GIB
 
 PHASE_STATUS = {
     "Creating": Status.CREATING,
@@ -66,79 +63,94 @@ _NODE_CONDITIONS: tuple[NodeCondition, ...] = ("available", "abnormal", "creatin
 _RETRIES = "fault-tolerance/job-retry-num"
 
 
-def workspace(row: Row) -> Workspace | None:
+class JobTasks(msgspec.Struct, frozen=True, gc=False):
+    """What a job's row says of its tasks: their names, and how often the job may be restarted after a failure."""
+
+    names: tuple[str, ...] = ()
+    restarts_allowed: int | None = None
+
+
+_NO_STATUS, _NO_SPEC, _NO_RESOURCE = payloads.JobStatus(), payloads.JobSpec(), payloads.Resource()
+_NO_FLAVOR, _NOT_ALLOCATED = payloads.Flavor(), payloads.AllocatedResources()
+_NO_POOL_STATUS = payloads.PoolStatus()
+
+
+def workspace(row: payloads.Workspace) -> Workspace | None:
     """A row of the workspaces' list."""
-    workspace_id = text(row, "id")
-    return Workspace(workspace_id, text(row, "name")) if workspace_id else None
+    return Workspace(row.id, row.name or "") if row.id else None
 
 
-def job(row: Row) -> Job | None:
-    """A job as lists and details show it; None without an id."""
-    metadata, state, spec = mapping(row, "metadata"), mapping(row, "status"), mapping(row, "spec")
-    job_id = text(metadata, "id")
-    if not job_id:
+def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
+    """A job as lists and details show it; in this workspace, unless it names one."""
+    metadata = row.metadata
+    if metadata is None or not metadata.id:
         return None
-    resource = mapping(spec, "resource")
-    phase = text(state, "phase")
+    state, spec = row.status or _NO_STATUS, row.spec or _NO_SPEC
+    resource = spec.resource or _NO_RESOURCE
+    phase = state.phase or ""
     status = PHASE_STATUS.get(phase, Status.UNKNOWN)
-    holds = None if status is Status.UNKNOWN else status in _HOLDING
     gone = status in FINISHED
-    records = list(mappings(state, "running_records"))
-    nodes = number(resource, "node_count")
-    roles = _roles(row)
+    records = state.running_records
+    roles = [] if gone else list(_roles(row))
+    memory = _total((role.nodes, role.memory_gib) for role in roles)
     return Job(
-        job_id=job_id,
-        name=text(metadata, "name"),
-        job_type=text(row, "kind"),
-        workspace_id=text(metadata, "workspace_id"),
-        pool_id=text(resource, "pool_id"),
-        user_name=text(metadata, "user_name"),
-        resource_type=text(mapping(resource, "flavor_detail"), "flavor_type"),
-        payment_type=text(resource, "policy"),
+        job_id=metadata.id,
+        name=metadata.name or "",
+        job_type=row.kind or "",
+        workspace_id=metadata.workspace_id or workspace_id,
+        pool_id=resource.pool_id or "",
+        user_name=metadata.user_name or "",
+        resource_type=(resource.flavor_detail and resource.flavor_detail.flavor_type) or "",
+        payment_type=resource.policy or "",
         status=status,
         platform_status=phase,
-        reason=text(records[-1], "end_reason") if records else "",
-        holds_resources=holds,
-        priority=whole(mapping(spec, "schedule_policy"), "priority"),
-        created=unix_time(metadata, "create_time", per_second=1000),
-        started=unix_time(state, "start_time", per_second=1000),
-        finished=_finished(records) if gone else None,
-        duration=duration(row),
+        reason=(records[-1].end_reason or "") if records else "",
+        holds_resources=None if status is Status.UNKNOWN else status in _HOLDING,
+        priority=whole(spec.schedule_policy.priority) if spec.schedule_policy else None,
+        created=unix_time(metadata.create_time, per_second=1000),
+        started=unix_time(state.start_time, per_second=1000),
+        finished=last_end(records) if gone else None,
+        duration=duration(state),
         # Runs after the first. start_type does not tell them: a run on another node has that of a first one.
         restarts=len(records) - 1 if records else None,
-        cpu_cores=None if gone else _total([(role.nodes, role.cpu) for role in roles]),
-        memory_bytes=None if gone else _gib(_total([(role.nodes, role.memory_gib) for role in roles])),
-        nodes=None if gone else nodes,
-        accelerators=() if gone else _accelerators(roles),
-        tags=_tags(row),
+        cpu_cores=_total((role.nodes, role.cpu) for role in roles),
+        memory_bytes=None if memory is None else memory * GIB,  # GiB by habit (unproven)
+        nodes=None if gone else amount(resource.node_count),
+        accelerators=_accelerators(roles),
+        tags=_tags(row, metadata, spec),
     )
 
 
-def duration(row: Row) -> float | None:
+def duration(state: payloads.JobStatus) -> float | None:
     """How long a job has been running, in seconds; 0 is "never"."""
-    milliseconds = number(mapping(row, "status"), "duration")
+    milliseconds = amount(state.duration)
     return milliseconds / 1000 if milliseconds else None
 
 
-def restarts_allowed(row: Row) -> int | None:
-    """How often a job may be restarted after a failure."""
-    return whole(mapping(mapping(row, "metadata"), "annotations"), _RETRIES)
+def last_end(records: Iterable[payloads.RunningRecord] | None) -> float | None:
+    """The end of the last run (Unix seconds); jobs have no field for their own end."""
+    ends = [end for record in records or () if (end := unix_time(record.end_at)) is not None]
+    return max(ends, default=None)
 
 
-def details(job_id: str, tasks: Iterable[str], allowed: int | None) -> list[object]:
-    """What a job's row says of its tasks, each shown as a pod: their names and roles, and not their states."""
-    found: list[object] = [Pod(job_id=job_id, pod_id=task, role=intern(role_of(task))) for task in tasks]
-    if allowed is not None:
-        found.append(JobPods(job_id=job_id, restarts_allowed=allowed))
+def tasks(row: payloads.Job) -> JobTasks:
+    """The tasks of a job."""
+    annotations = (row.metadata and row.metadata.annotations) or {}
+    return JobTasks(_task_names(row), whole(quantity(annotations.get(_RETRIES))))
+
+
+def _task_names(row: payloads.Job) -> tuple[str, ...]:
+    """Each once. They are the same few in most jobs, and so are the objects."""
+    names = (row.status and row.status.tasks) or ()
+    return tuple(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
+
+
+def details(job_id: str, tasks: JobTasks) -> list[Pod | JobPods]:
+    """A job's tasks, each as a pod: their names and roles, and not their states. And how it may be restarted."""
+    found: list[Pod | JobPods] = [Pod(job_id=job_id, pod_id=task, role=intern(role_of(task))) for task in tasks.names]
+    if tasks.restarts_allowed is not None:
+        found.append(JobPods(job_id=job_id, restarts_allowed=tasks.restarts_allowed))
     return found
-
-
-def tasks(row: Row) -> list[str]:
-    """The task names of a job, each once. They are the same few in most jobs, and so are the objects."""
-    names = mapping(row, "status").get("tasks")
-    if not isinstance(names, list):
-        return []
-    return list(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
 
 
 def role_of(task: str) -> str:
@@ -146,50 +158,47 @@ def role_of(task: str) -> str:
     return task.rpartition("-")[0] or task
 
 
-def pool(row: Row) -> Pool | None:
-    """A row of the pools' list. `available` nodes are healthy ones, not free ones."""
-    metadata, state = mapping(row, "metadata"), mapping(row, "status")
-    pool_id = text(metadata, "name")
-    if not pool_id:
+def pool(row: payloads.Pool) -> Pool | None:
+    """A row of the pools' list."""
+    metadata, state = row.metadata, row.status or _NO_POOL_STATUS
+    if metadata is None or not metadata.name:
         return None
-    counts: list[NodeCount] = []
-    for condition in _NODE_CONDITIONS if isinstance(state.get("resources"), dict) else ():
-        flavors = (
-            mapping(state, "resources").get(condition) or []
-        )  # a key that is absent in a given answer is an empty one
-        if not isinstance(flavors, list):
-            continue
-        amounts = [whole(flavor, "count") if isinstance(flavor, dict) else None for flavor in flavors]
-        known = [amount for amount in amounts if amount is not None]
-        if len(known) == len(amounts):
-            counts.append(NodeCount(condition, sum(known)))
-    parent = text(state, "parent")
-    root = text(state, "root")
+    root = state.root or ""
     return Pool(
-        pool_id=pool_id,
-        name=text(mapping(metadata, "labels"), "os.modelarts/name"),
-        resource_type=text(mapping(row, "spec"), "type"),
-        parent_pool_id=parent or (root if root != pool_id else ""),
-        status=POOL_STATUS.get(text(state, "phase"), PoolStatus.UNKNOWN),
-        nodes=tuple(counts),
+        pool_id=metadata.name,
+        name=(metadata.labels and metadata.labels.name) or "",
+        resource_type=(row.spec and row.spec.type) or "",
+        parent_pool_id=state.parent or (root if root != metadata.name else ""),
+        status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
+        nodes=tuple(_node_counts(state.resources)) if state.resources else (),
     )
 
 
-def pool_amounts(row: Row) -> PoolAmounts | None:
-    """A row of the runtime metrics: what a pool has, and what of it is allocated, in Kubernetes' quantities."""
-    pool_id = text(mapping(row, "metadata"), "name")
-    if not pool_id:
+def _node_counts(nodes: payloads.PoolNodes) -> Iterator[NodeCount]:
+    """The conditions of which every flavor's count can be read. `available` nodes are healthy ones, not free ones."""
+    for condition in _NODE_CONDITIONS:
+        flavors = getattr(nodes, condition) or []  # a condition that is absent in a given answer has no nodes
+        if isinstance(flavors, list):
+            counts = [None if flavor is None else whole(flavor.count) for flavor in flavors]
+            known = [count for count in counts if count is not None]
+            if len(known) == len(counts):
+                yield NodeCount(condition, sum(known))
+
+
+def pool_amounts(row: payloads.PoolRuntimeMetrics) -> PoolAmounts | None:
+    """A row of the runtime metrics: what a pool has, and what of it is allocated."""
+    if row.metadata is None or not row.metadata.name:
         return None
-    table = mapping(row, "table")
-    capacity = mapping(mapping(table, "capacity"), "value")
-    allocated = mapping(mapping(table, "allocated"), "value")
+    table = row.table or payloads.PoolTable()
+    capacity = (table.capacity and table.capacity.value) or {}
+    allocated = (table.allocated and table.allocated.value) or {}
     return PoolAmounts(
-        pool_id=pool_id,
-        capacity_cpu_cores=quantity(capacity, "cpu"),
-        capacity_memory_bytes=quantity(capacity, "memory"),
+        pool_id=row.metadata.name,
+        capacity_cpu_cores=quantity(capacity.get("cpu")),
+        capacity_memory_bytes=quantity(capacity.get("memory")),
         capacity_accelerators=devices(capacity),
-        allocated_cpu_cores=quantity(allocated, "cpu"),
-        allocated_memory_bytes=quantity(allocated, "memory"),
+        allocated_cpu_cores=quantity(allocated.get("cpu")),
+        allocated_memory_bytes=quantity(allocated.get("memory")),
         allocated_accelerators=devices(allocated),
     )
 
@@ -203,36 +212,43 @@ def accelerator_kind(name: str) -> Accelerator | None:
     return "gpu" if "gpu" in word or "nvidia" in word or word.startswith(("tnt", "vnt", "pnt")) else None
 
 
-def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Counter[str]] | None:
-    """The workload statistics of a pool; None where the answer holds none at all.
+def devices(amounts: payloads.Amounts) -> tuple[Accelerators, ...]:
+    """Every accelerator key of the resources of a pool or node, by its raw name."""
+    return tuple(
+        Accelerators(kind, key, count)
+        for key, given in amounts.items()
+        if (kind := accelerator_kind(key)) is not None and (count := quantity(given)) is not None
+    )
 
-    The documented table calls the key `statics`, the example `statistics`; counts are text or numbers; types and
-    states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it is not
-    even known of what, neither are the zeros.
+
+def pool_workloads(
+    pool_id: str, answer: payloads.WorkloadStatisticsAnswer
+) -> tuple[list[PoolWorkloads], Counter[str]] | None:
+    """The workload statistics of a pool, and what was dropped, by reason; None where the answer holds none at all.
+
+    Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
+    is not even known of what, neither are the zeros.
     """
-    dropped: Counter[str] = Counter()
-    given = payload.get("statistics") or payload.get("statics")
-    items = given.get("items", "") if isinstance(given, dict) else ""
-    if items is None:  # a list without entries, as Go writes it
-        items = []
-    if not isinstance(items, list):
+    given = answer.statistics or answer.statics
+    if given is None or isinstance(given.items, msgspec.UnsetType):
         return None
+    dropped: Counter[str] = Counter()
     counts: dict[tuple[str, str], int] = {}
     unreadable: set[tuple[str, str]] = set()
     zeros_are_known = True
     seen: set[str] = set()
-    for item in items:
-        kind, states = (text(item, "type"), item.get("status")) if isinstance(item, dict) else ("", None)
-        if not kind or not isinstance(states, dict):
+    for item in given.items or ():
+        if item is None or not item.type or item.status is None:
             dropped["malformed"] += 1
             zeros_are_known = False
             continue
+        kind = item.type
         if kind in seen:
             dropped["duplicate"] += 1
             continue
         seen.add(kind)
-        for word in {**dict.fromkeys(WORKLOAD_STATUS), **dict.fromkeys(states)}:
-            count = whole(states, word) if word in states else 0
+        for word, value in (dict.fromkeys(WORKLOAD_STATUS, 0.0) | item.status).items():
+            count = whole(value)
             if count is None:
                 dropped["malformed"] += 1
                 unreadable.add((kind, word))
@@ -248,14 +264,7 @@ def pool_workloads(pool_id: str, payload: Row) -> tuple[list[PoolWorkloads], Cou
     return rows, dropped
 
 
-def _finished(records: Sequence[Row]) -> float | None:
-    """The end of the last run (Unix seconds there); jobs have no field for their own end."""
-    ends = [end for record in records if (end := unix_time(record, "end_at")) is not None]
-    return max(ends, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
+class _Role(msgspec.Struct, gc=False):
     """What each of a number of nodes asks for."""
 
     nodes: float | None
@@ -264,49 +273,55 @@ class _Role:
     devices: Accelerators | None
 
 
-def _roles(row: Row) -> list[_Role]:
+def _roles(row: payloads.Job) -> Iterator[_Role]:
     """The roles of a job. Heterogeneous jobs list theirs; how many nodes each has is told by the names of its tasks."""
-    listed = list(mappings(row, "tasks"))
-    if not listed:
-        resource = mapping(mapping(row, "spec"), "resource")
-        return [_role(resource, mapping(resource, "flavor_detail"), number(resource, "node_count"))]
-    counts = Counter(role_of(task) for task in tasks(row))
-    found = []
-    for item in listed:
-        resource = mapping(item, "task_resource")
-        found.append(_role(resource, resource, counts.get(text(item, "role"))))
-    return found
+    if not row.tasks:
+        resource = (row.spec and row.spec.resource) or _NO_RESOURCE
+        container = resource.main_container_allocated_resources or _NOT_ALLOCATED
+        yield _role(container, resource.flavor_detail or _NO_FLAVOR, amount(resource.node_count))
+        return
+    counts = Counter(role_of(task) for task in _task_names(row))
+    for role in row.tasks:
+        flavor = role.task_resource or _NO_FLAVOR
+        container = flavor.main_container_allocated_resources or _NOT_ALLOCATED
+        yield _role(container, flavor, counts.get(role.role or ""))
 
 
-def _role(resource: Row, flavor: Row, nodes: float | None) -> _Role:
-    container = mapping(resource, "main_container_allocated_resources")
-    info = mapping(flavor, "flavor_info")
-    cpu, memory = number(container, "cpu_core_num"), number(container, "mem_size")
-    each, model = number(container, "accelerator_num"), text(container, "accelerator_type")
-    kind = accelerator_kind(model) or accelerator_kind(text(flavor, "flavor_type"))
-    devices = (
-        Accelerators(kind or "gpu", model if each else "", each) if each is not None and (kind or not each) else None
-    )
-    if each is None:
-        devices = Accelerators("gpu", "", 0.0) if text(flavor, "flavor_type").upper() == "CPU" else None
-        for key in ("gpu", "npu"):
-            units = number(mapping(info, key), "unit_num")
-            if units:
-                devices = Accelerators(
-                    "gpu" if key == "gpu" else "npu", text(mapping(info, key), "product_name"), units
-                )
-    return _Role(
-        nodes=nodes,
-        cpu=cpu if cpu is not None else number(mapping(info, "cpu"), "core_num"),
-        memory_gib=memory if memory is not None else _flavor_memory(info),
-        devices=devices,
-    )
+def _role(container: payloads.AllocatedResources, flavor: payloads.Flavor, nodes: float | None) -> _Role:
+    info = flavor.flavor_info
+    cpu, memory = amount(container.cpu_core_num), amount(container.mem_size)
+    if cpu is None and info is not None and info.cpu is not None:
+        cpu = amount(info.cpu.core_num)
+    if memory is None and info is not None and info.memory is not None:
+        known_unit = (info.memory.unit or "").upper() in {"GB", "GIB", ""}
+        memory = amount(info.memory.size) if known_unit else None
+    return _Role(nodes, cpu, memory, _devices_of(container, flavor))
 
 
-def _total(amounts: Sequence[tuple[float | None, float | None]]) -> float | None:
+def _devices_of(container: payloads.AllocatedResources, flavor: payloads.Flavor) -> Accelerators | None:
+    """The accelerators of one node; None where nothing tells them."""
+    each = amount(container.accelerator_num)
+    flavor_type = flavor.flavor_type or ""
+    if each is not None:
+        model = container.accelerator_type or ""
+        kind = accelerator_kind(model) or accelerator_kind(flavor_type)
+        return Accelerators(kind or "gpu", model if each else "", each) if kind or not each else None
+    if (info := flavor.flavor_info) is not None:
+        if info.npu is not None and (units := amount(info.npu.unit_num)):
+            return Accelerators("npu", info.npu.product_name or "", units)
+        if info.gpu is not None and (units := amount(info.gpu.unit_num)):
+            return Accelerators("gpu", info.gpu.product_name or "", units)
+    return Accelerators("gpu", "", 0.0) if flavor_type.upper() == "CPU" else None
+
+
+def _total(amounts: Iterable[tuple[float | None, float | None]]) -> float | None:
     """The sum over roles of nodes times what each has; None where it is not known of every role."""
-    known = [nodes * each for nodes, each in amounts if nodes is not None and each is not None]
-    return math.fsum(known) if known and len(known) == len(amounts) else None
+    found = []
+    for nodes, each in amounts:
+        if nodes is None or each is None:
+            return None
+        found.append(nodes * each)
+    return math.fsum(found) if found else None
 
 
 def _accelerators(roles: Sequence[_Role]) -> tuple[Accelerators, ...]:
@@ -321,33 +336,8 @@ def _accelerators(roles: Sequence[_Role]) -> tuple[Accelerators, ...]:
     return tuple(Accelerators(kind, model, count) for (kind, model), count in real.items())
 
 
-def _flavor_memory(info: Row) -> float | None:
-    memory = mapping(info, "memory")
-    return number(memory, "size") if text(memory, "unit").upper() in ("GB", "GIB", "") else None
-
-
-def _gib(amount: float | None) -> float | None:
-    """ModelArts' memory sizes count GiB by habit (unproven)."""
-    return None if amount is None else amount * GIB
-
-
-def devices(value: Row) -> tuple[Accelerators, ...]:
-    """Every accelerator key of the resources of a pool or node, by its raw name."""
-    found = []
-    for key in value:
-        kind, count = accelerator_kind(key), quantity(value, key)
-        if kind is not None and count is not None:
-            found.append(Accelerators(kind, key, count))
-    return tuple(found)
-
-
-def _tags(row: Row) -> tuple[tuple[str, str], ...]:
-    annotations = mapping(mapping(row, "metadata"), "annotations")
-    found = {key: value for key, value in annotations.items() if isinstance(value, str)}
-    for source in (row, mapping(row, "metadata"), mapping(row, "spec")):
-        found.update(_tag_list(mappings(source, "tags")))
+def _tags(row: payloads.Job, metadata: payloads.JobMetadata, spec: payloads.JobSpec) -> tuple[tuple[str, str], ...]:
+    found = {key: value for key, value in (metadata.annotations or {}).items() if isinstance(value, str)}
+    for tags in (row.tags, metadata.tags, spec.tags):
+        found.update((tag.key, tag.value or "") for tag in tags or () if tag.key)
     return tuple(found.items())
-
-
-def _tag_list(tags: Iterable[Row]) -> dict[str, str]:
-    return {text(tag, "key"): text(tag, "value") for tag in tags if text(tag, "key")}

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 
 from trainfleet_exporter.model import Accelerator, DeviceUsage, JobUsage, PodUsage, UsageSource, UsageValues
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.readings import believable_ratio, mean
-from trainfleet_exporter.quantities import mappings, number, text
+from trainfleet_exporter.providers.values import amount
 
 _RECENT = 5
 """How many minutes back the last sample may lie and still be taken for now."""
@@ -51,14 +52,14 @@ class _Sample:
     value: float
 
 
-def pod_values(payload: Mapping[str, Any]) -> tuple[UsageValues | None, Counter[str]]:
+def pod_values(answer: payloads.Metrics) -> tuple[UsageValues | None, Counter[str]]:
     """What one task or pod uses now; None where nothing can be said. And what was dropped, by reason."""
     dropped: Counter[str] = Counter()
     taken: dict[str, Any] = {}
     kind: Accelerator = "gpu"
-    recent = _recent(payload)
-    for item in mappings(payload, "metrics"):
-        sample = _sample(item, recent, dropped)
+    recent = _recent(answer)
+    for item in answer.metrics or ():
+        sample = _sample((item.metric or "").lower(), item.value, recent, dropped)
         if sample is None:
             continue
         if sample.field in taken:
@@ -73,7 +74,7 @@ def pod_values(payload: Mapping[str, Any]) -> tuple[UsageValues | None, Counter[
     return UsageValues(accelerator=kind, **taken), dropped
 
 
-def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[list[DeviceUsage], Counter[str]]:
+def device_usage(job_id: str, pod_id: str, answer: payloads.Metrics) -> tuple[list[DeviceUsage], Counter[str]]:
     """What each card of a pod does (`statistic_type=each`).
 
     How a card is told apart is documented nowhere: by a number in the metric's name, or by its place among equal names.
@@ -81,15 +82,15 @@ def device_usage(job_id: str, pod_id: str, payload: Mapping[str, Any]) -> tuple[
     dropped: Counter[str] = Counter()
     found: dict[tuple[Accelerator, str], DeviceUsage] = {}
     places: Counter[str] = Counter()
-    recent = _recent(payload)
-    for item in mappings(payload, "metrics"):
-        match = _CARD.fullmatch(text(item, "metric").lower())
+    recent = _recent(answer)
+    for item in answer.metrics or ():
+        match = _CARD.fullmatch((item.metric or "").lower())
         if match is None:
             continue
         name = match[1]
         device = match[2] if match[2] is not None else str(places[name])
         places[name] += 1
-        sample = _sample({**item, "metric": name}, recent, dropped)
+        sample = _sample(name, item.value, recent, dropped)
         if sample is None:
             continue
         kind: Accelerator = "npu" if name.startswith("npu") else "gpu"
@@ -133,16 +134,16 @@ def _given(pods: Iterable[UsageValues], field: str) -> list[float]:
     return [value for values in pods if (value := getattr(values, field)) is not None]
 
 
-def _recent(payload: Mapping[str, Any]) -> int:
+def _recent(answer: payloads.Metrics) -> int:
     """How many of the last values are recent; v1 says how many minutes lie between them."""
-    return max(1, int(_RECENT // max(number(payload, "interval") or 1, 1)))
+    return max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
 
 
-def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sample | None:
+def _sample(
+    metric: str, values: Sequence[str | float | None] | None, recent: int, dropped: Counter[str]
+) -> _Sample | None:
     """The value that one metric has now, in the model's units; None where it has none."""
-    metric = text(item, "metric").lower()
-    values = item.get("value")
-    if (metric not in RATIO_FIELDS and metric not in _RATE_FIELDS) or not isinstance(values, list):
+    if (metric not in RATIO_FIELDS and metric not in _RATE_FIELDS) or values is None:
         dropped["malformed"] += 1
         return None
     raw = _latest(values[-recent:])
@@ -160,14 +161,14 @@ def _sample(item: Mapping[str, Any], recent: int, dropped: Counter[str]) -> _Sam
     return _Sample(metric, field, value)
 
 
-def _latest(values: Sequence[Any]) -> float | None:
+def _latest(values: Sequence[str | float | None]) -> float | None:
     """The newest of some samples that is one (-1 is none); None where there is none among them."""
     for raw in reversed(values):
-        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        if raw is None:
             continue
         try:
             value = float(raw)
-        except (ValueError, OverflowError):
+        except ValueError:
             continue
         if value != -1:
             return value

@@ -1,4 +1,4 @@
-"""The v1 training API's JSON to the model: jobs with versions, and pods known by the names of their log files.
+"""From the answers of the v1 training API to the model: jobs with versions, and pods by the names of their log files.
 
 A job is shown as `<job_id>/<version_id>`. Its status is an integer, whose JOBSTAT_ word is the platform's own.
 
@@ -8,14 +8,12 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0044.html
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind
-from trainfleet_exporter.quantities import mapping, mappings, number, text, unix_time, whole
-
-Row = Mapping[str, Any]
+from trainfleet_exporter.providers.values import amount, quantity, unix_time, whole
 
 _STATES = {
     0: ("UNKNOWN", Status.UNKNOWN),
@@ -41,31 +39,32 @@ _STATES = {
     20: ("CHECK_RUNNING_COMPLETED", Status.STARTING),
     21: ("CHECK_FAILED", Status.FAILED),
 }
+_DELETE_FAILED = "JOBSTAT_DELETE_FAILED"
 _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
-def status(row: Row) -> tuple[Status, str]:
-    """The common word and the platform's own, `JOBSTAT_RUNNING`; a number that nobody knows is shown as it is."""
-    number_given = whole(row, "status")
-    if number_given is None:
-        return Status.UNKNOWN, text(row, "status")
-    word, common = _STATES.get(number_given, (str(number_given), Status.UNKNOWN))
+def status(given: str | float | None) -> tuple[Status, str]:
+    """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
+    number = whole(quantity(given))
+    if number is None:
+        return Status.UNKNOWN, f"{given:g}" if isinstance(given, float) else given or ""
+    word, common = _STATES.get(number, (str(number), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
 
-def is_live(row: Row) -> bool:
+def is_live(row: payloads.JobV1) -> bool:
     """Whether a row of the jobs' list may still change: all that is not known to be over."""
-    common, _ = status(row)
-    return common not in FINISHED and whole(row, "status") != 6  # what could not be deleted has ended before
+    common, word = status(row.status)
+    return common not in FINISHED and word != _DELETE_FAILED  # what could not be deleted has ended before
 
 
-def counts(workspace_id: str, rows: Iterable[Row], *, since: float) -> list[JobCount]:
+def counts(workspace_id: str, rows: Iterable[payloads.JobV1], *, since: float) -> list[JobCount]:
     """The jobs of a workspace tallied by status, each status that the platform knows included.
 
     Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
     """
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in _STATES.values()})
-    tally.update(status(row) for row in rows if is_live(row) or (_time(row, "create_time") or since) >= since)
+    tally.update(status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
@@ -74,46 +73,45 @@ def job_id(job: str, version: str) -> str:
     return f"{job}/{version}"
 
 
-def newest_version(payload: Row, version_id: str) -> Row:
-    """The version that a job's row names, in the answer of its versions; empty where it is not there."""
-    rows = {text(row, "version_id"): row for row in mappings(payload, "versions")}
-    return rows.get(version_id, {})
+def newest_version(answer: payloads.VersionsV1, version_id: str) -> payloads.VersionV1 | None:
+    """The version that a job's row names, in the answer of its versions; None where it is not there."""
+    return next((row for row in reversed(answer.versions or []) if (row.version_id or "") == version_id), None)
 
 
-def job(row: Row, version: Row, *, workspace_id: str) -> Job:
+def job(row: payloads.JobV1, version: payloads.VersionV1, *, workspace_id: str) -> Job:
     """One version of a job, from the jobs' row and the version's."""
-    common, word = status(version if version.get("status") is not None else row)
+    common, word = status(row.status if version.status is None else version.status)
     gone = common in FINISHED
-    nodes = number(version, "worker_server_num")
+    nodes = amount(version.worker_server_num)
     return Job(
-        job_id=job_id(text(row, "job_id"), text(row, "version_id")),
-        name=text(row, "job_name"),
+        job_id=job_id(row.job_id or "", row.version_id or ""),
+        name=row.job_name or "",
         job_type="v1",
         workspace_id=workspace_id,
-        pool_id=text(version, "pool_id"),
-        user_name=text(version, "user_name"),
+        pool_id=version.pool_id or "",
+        user_name=version.user_name or "",
         status=common,
         platform_status=word,
         holds_resources=None if common is Status.UNKNOWN else common in _HOLDING,
-        created=_time(version, "create_time") or _time(row, "create_time"),
-        started=_time(version, "start_time"),
-        duration=_duration(version) or _duration(row),
+        created=_time(version.create_time) or _time(row.create_time),
+        started=_time(version.start_time),
+        duration=_duration(version.duration) or _duration(row.duration),
         nodes=None if gone else nodes,
         accelerators=() if gone else _accelerators(version, nodes),
     )
 
 
-def pods(shown_id: str, payload: Row) -> tuple[list[Pod], Counter[str]]:
+def pods(shown_id: str, answer: payloads.LogFileNames) -> tuple[list[Pod], Counter[str]]:
     """The pods of a version: its log files have their names. Their states the API does not tell."""
     dropped: Counter[str] = Counter()
-    names = payload.get("log_file_list")
-    if not isinstance(names, list | None):
+    names = answer.log_file_list
+    if isinstance(names, str):
         dropped["malformed"] += 1
     elif names is None:
         dropped["no_data"] += 1
     found: dict[str, Pod] = {}
     for name in names if isinstance(names, list) else ():
-        if not isinstance(name, str) or not name:
+        if not name:
             dropped["malformed"] += 1
         elif name in found:
             dropped["duplicate"] += 1
@@ -122,24 +120,23 @@ def pods(shown_id: str, payload: Row) -> tuple[list[Pod], Counter[str]]:
     return list(found.values()), dropped
 
 
-def _time(fields: Row, key: str) -> float | None:
-    return unix_time(fields, key, per_second=1000)
+def _time(milliseconds: float | None) -> float | None:
+    return unix_time(milliseconds, per_second=1000)
 
 
-def _duration(fields: Row) -> float | None:
+def _duration(given: float | None) -> float | None:
     """In seconds; 0 is "never"."""
-    milliseconds = number(fields, "duration")
+    milliseconds = amount(given)
     return milliseconds / 1000 if milliseconds else None
 
 
-def _accelerators(version: Row, nodes: float | None) -> tuple[Accelerators, ...]:
+def _accelerators(version: payloads.VersionV1, nodes: float | None) -> tuple[Accelerators, ...]:
     if nodes is None:
         return ()
-    npus = mapping(version, "npu_info")
-    units = number(npus, "unit_num")
-    if units:
-        return (Accelerators("npu", text(npus, "product_name"), units * nodes),)
-    each, model = number(version, "gpu_num"), text(version, "gpu_type")
+    npus = version.npu_info
+    if npus is not None and (units := amount(npus.unit_num)):
+        return (Accelerators("npu", npus.product_name or "", units * nodes),)
+    each, model = amount(version.gpu_num), version.gpu_type or ""
     if each is None:
         return ()
     return (Accelerators(accelerator_kind(model) or "gpu", model if each else "", each * nodes),)

@@ -48,13 +48,13 @@ def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) 
     async def read_quota(part: Part) -> None:
         nonlocal served
         try:
-            payload = await shared.api.training_quotas(deadline=part.deadline)
+            answer = await shared.api.training_quotas(deadline=part.deadline)
         except (RequestRefused, NotFound) as error:
             if error.status != 404 or served:
                 raise
             await part.publish([])  # not served in this region
             return
-        quota = training_quota(payload)
+        quota = training_quota(answer)
         if quota is None:
             raise BadAnswer("the answer has no quota of jobs", operation="ShowTrainingQuotas")
         served = True

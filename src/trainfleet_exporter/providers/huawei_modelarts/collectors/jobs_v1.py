@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import DeviceUsage, Job, Status, UsageValues
 from trainfleet_exporter.polling import Part, Poll, Rolling
-from trainfleet_exporter.providers.huawei_modelarts import v1
+from trainfleet_exporter.providers.huawei_modelarts import payloads, v1
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
-from trainfleet_exporter.quantities import text
+from trainfleet_exporter.quantities import counting_unusable
 
 SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200
@@ -30,8 +29,8 @@ class JobsV1:
     def __init__(self, shared: Shared, *, window: float) -> None:
         self._shared = shared
         self._window = window
-        self._lists: dict[str, list[Mapping[str, Any]]] = {}
-        self._live: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._lists: dict[str, list[payloads.JobV1]] = {}
+        self._live: dict[str, tuple[str, payloads.JobV1]] = {}
         self._unread: dict[str, CloudError] = {}
         """Lists that could not be read in this cycle, and why."""
 
@@ -50,22 +49,23 @@ class JobsV1:
         )
 
     async def _begin(self, poll: Poll) -> None:
-        lists: dict[str, list[Mapping[str, Any]]] = {}
-        live: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        lists: dict[str, list[payloads.JobV1]] = {}
+        live: dict[str, tuple[str, payloads.JobV1]] = {}
         for workspace_id in await self._shared.own_workspaces():
             key = _LIST + workspace_id
             try:
-                listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
+                with counting_unusable() as lost:
+                    listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
             except CloudError as error:
                 lists[key] = self._lists.get(key, [])  # what the last list held is asked about all the same
                 self._unread[key] = error.with_traceback(None)  # which holds the answer
             else:
-                poll.dropped("malformed", listing.malformed)
+                _note_dropped(poll, {**lost, "malformed": listing.malformed + lost["malformed"]})
                 lists[key] = list(listing.rows.values())
                 self._unread.pop(key, None)
             for row in lists[key]:
                 if v1.is_live(row):
-                    shown_id = v1.job_id(text(row, "job_id"), text(row, "version_id"))
+                    shown_id = v1.job_id(row.job_id or "", row.version_id or "")
                     live.setdefault(shown_id, (workspace_id, row))
         self._lists, self._live = lists, live
 
@@ -78,12 +78,12 @@ class JobsV1:
             await part.publish(v1.counts(workspace_id, self._lists[part.key], since=since))
             return
         workspace_id, row = self._live[part.key]
-        job, version = text(row, "job_id"), text(row, "version_id")
+        job, version = row.job_id or "", row.version_id or ""
         try:
             versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
             newest = v1.newest_version(versions, version)
             part.dropped("no_data", 0 if newest else 1)
-            shown = v1.job(row, newest, workspace_id=workspace_id)
+            shown = v1.job(row, newest or payloads.VersionV1(), workspace_id=workspace_id)
             del versions, newest  # before the next call
             if not self._shared.book.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
                 await part.publish([])
@@ -97,7 +97,7 @@ class JobsV1:
         names = await api.log_file_names_v1(job, version, deadline=part.deadline)
         pods, dropped = v1.pods(shown.job_id, names)
         del names
-        _tell(part, dropped)
+        _note_dropped(part, dropped)
         malformed = dropped["malformed"]
         if shown.status is not Status.RUNNING:
             return list(pods)
@@ -106,17 +106,17 @@ class JobsV1:
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in pods:
             try:
-                payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
-                values, dropped = pod_values(payload)
-                del payload
-                _tell(part, dropped)
+                answer = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
+                values, dropped = pod_values(answer)
+                del answer
+                _note_dropped(part, dropped)
                 if values is not None:
                     used[pod.pod_id] = values
                 if with_cards:
-                    payload = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
-                    cards, dropped = device_usage(shown.job_id, pod.pod_id, payload)
-                    del payload
-                    _tell(part, dropped)
+                    answer = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
+                    cards, dropped = device_usage(shown.job_id, pod.pod_id, answer)
+                    del answer
+                    _note_dropped(part, dropped)
                     devices += cards
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
@@ -124,6 +124,6 @@ class JobsV1:
         return [*pods, *usage(shown.job_id, SOURCE, used, without=without), *devices]
 
 
-def _tell(part: Part, dropped: Mapping[str, int]) -> None:
+def _note_dropped(where: Part | Poll, dropped: Mapping[str, int]) -> None:
     for reason, count in dropped.items():
-        part.dropped(reason, count)
+        where.dropped(reason, count)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Node
 from trainfleet_exporter.polling import Part, Sweep
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.pool_details import node
 from trainfleet_exporter.providers.sweeps import each_sweep
@@ -28,10 +29,10 @@ def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)
 
 
-def _nodes(part: Part, rows: Sequence[object]) -> dict[str, Node]:
+def _nodes(part: Part, rows: Sequence[payloads.Node | None]) -> dict[str, Node]:
     found: dict[str, Node] = {}
     for row in rows:
-        one = node(part.key, row) if isinstance(row, dict) else None
+        one = None if row is None else node(part.key, row)
         if one is None:
             part.dropped("malformed")
         elif one.node_name in found:

@@ -22,13 +22,13 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
 
     async def read(part: Part) -> None:
         try:
-            payload = await shared.api.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
+            answer = await shared.api.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
         except NotFound as error:
             await part.not_found(error)
             return
         now, max_age = time.time(), max(max_data_age, 2 * part.interval)
-        found = pool_readings(payload, now=now, max_age=max_age)
-        del payload  # before publishing, during which other pools are read
+        found = pool_readings(answer, now=now, max_age=max_age)
+        del answer  # before publishing, during which other pools are read
         if found is None:
             raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
         readings, dropped = found

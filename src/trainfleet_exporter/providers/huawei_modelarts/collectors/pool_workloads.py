@@ -37,12 +37,12 @@ def pool_workloads(shared: Shared, *, interval: float, at_once: int, has_jobs: b
 
     async def read(part: Part) -> None:
         try:
-            payload = await shared.api.workload_statistics(part.key, deadline=part.deadline)
+            answer = await shared.api.workload_statistics(part.key, deadline=part.deadline)
         except NotFound as error:
             await part.not_found(error)
             return
-        translated = translate.pool_workloads(part.key, payload)
-        del payload  # before publishing, during which other answers are read
+        translated = translate.pool_workloads(part.key, answer)
+        del answer  # before publishing, during which other answers are read
         if translated is None:
             raise BadAnswer("the answer has no statistics", operation="ShowWorkloadStatistics")
         rows, dropped = translated

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from trainfleet_exporter.model import Pool, PoolAmounts
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.division import Look
-from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.sweeps import with_unread
 from trainfleet_exporter.providers.turns import Turns
@@ -77,12 +77,14 @@ def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
     return Sweep(name="pools", interval=interval, run=run, expired=stale.add)
 
 
-def _amounts(rows: Sequence[object], listed: Collection[str]) -> tuple[dict[str, PoolAmounts], Counter[str]]:
+def _amounts(
+    rows: Sequence[payloads.PoolRuntimeMetrics | None], listed: Collection[str]
+) -> tuple[dict[str, PoolAmounts], Counter[str]]:
     """The amounts of the pools that are `listed` by pool, and what was dropped."""
     found: dict[str, PoolAmounts] = {}
     dropped: Counter[str] = Counter()
     for row in rows:
-        amount = translate.pool_amounts(row) if isinstance(row, dict) else None
+        amount = None if row is None else translate.pool_amounts(row)
         if amount is None:
             dropped["malformed"] += 1
         elif amount.pool_id not in listed:
@@ -94,12 +96,12 @@ def _amounts(rows: Sequence[object], listed: Collection[str]) -> tuple[dict[str,
     return found, dropped
 
 
-def _pools(rows: Sequence[object], elsewhere: Collection[str]) -> tuple[dict[str, Pool], Counter[str]]:
+def _pools(rows: Sequence[payloads.Pool | None], elsewhere: Collection[str]) -> tuple[dict[str, Pool], Counter[str]]:
     """The pools of one workspace by id, and what was dropped; those `elsewhere` are another workspace's."""
     found: dict[str, Pool] = {}
     dropped: Counter[str] = Counter()
     for row in rows:
-        pool = translate.pool(row) if isinstance(row, dict) else None
+        pool = None if row is None else translate.pool(row)
         if pool is None:
             dropped["malformed"] += 1
         elif pool.pool_id in found or pool.pool_id in elsewhere:

@@ -9,6 +9,7 @@ from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.translate import JobTasks
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 DEFAULT_WORKSPACE = "0"
@@ -20,8 +21,8 @@ class Shared(Knowledge):
     def __init__(self, api: ModelArtsApi, book: JobBook, division: Division | None = None) -> None:
         super().__init__(book, division)
         self.api = api
-        self.tasks: dict[str, Mapping[str, tuple[str, ...]]] = {}
-        """By workspace, the task names of each job, as its latest row told them; that of every live one is there."""
+        self.tasks: dict[str, Mapping[str, JobTasks]] = {}
+        """By workspace, the tasks of each job, by its latest row; those of every live job are there."""
         self.pool_ids: tuple[str, ...] = ()
         """By the last lists that could be read."""
         self.pools_known = False
@@ -44,4 +45,4 @@ class Shared(Knowledge):
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""
-        return next((jobs[job_id] for jobs in self.tasks.values() if job_id in jobs), ())
+        return next((jobs[job_id].names for jobs in self.tasks.values() if job_id in jobs), ())

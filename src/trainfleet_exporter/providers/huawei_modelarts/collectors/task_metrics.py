@@ -65,12 +65,12 @@ def task_metrics_usage(
         missing: NotFound | None = None
         for task in shared.tasks_of(part.key):
             try:
-                payload = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
+                answer = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
             except NotFound as error:
                 missing = error  # the task, or the whole job, went away meanwhile
                 continue
-            values, dropped = pod_values(payload)
-            del payload  # before the next call
+            values, dropped = pod_values(answer)
+            del answer  # before the next call
             for reason, count in dropped.items():
                 part.dropped(reason, count)
             if values is not None:

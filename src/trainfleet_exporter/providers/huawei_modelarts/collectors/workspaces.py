@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.polling import Sweep
-from trainfleet_exporter.providers.huawei_modelarts import translate
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, Shared
 from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import workspaces_sweep
@@ -17,7 +16,7 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
     """The collector. `configured` are the ids that the config names; None for all that the identity may enter."""
     served = False
 
-    async def list_all(deadline: float) -> Listing[Any]:
+    async def list_all(deadline: float) -> Listing[payloads.Workspace]:
         nonlocal served
         try:
             listing = await shared.api.list_workspaces(deadline=deadline)
@@ -25,7 +24,7 @@ def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: fl
             if error.status != 404 or served:
                 raise
             # A region that does not serve workspaces has the default one.
-            return Listing({DEFAULT_WORKSPACE: {"id": DEFAULT_WORKSPACE, "name": "default"}})
+            return Listing({DEFAULT_WORKSPACE: payloads.Workspace(DEFAULT_WORKSPACE, "default")})
         served = True
         return listing
 

@@ -1,0 +1,448 @@
+"""What the APIs of ModelArts and AOM answer: a struct for every object that is read, with the fields that are read.
+
+Every field may be missing or null. See transport.payload for what becomes of values that do not fit.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+# ModelArts: https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0001.html
+#
+# Times count milliseconds and 0 is "never", unless a docstring says otherwise. A list of rows is UNSET where the answer
+# has none, or something else in its place; a row that is no object is null.
+
+Amounts = dict[str, str | float | None]
+"""Resources by their keys, such as `cpu`, `memory` or `huawei.com/ascend-1980`: Kubernetes quantities."""
+
+
+class Workspace(msgspec.Struct, gc=False):
+    """A row of ListWorkspaces."""
+
+    id: str | None = None
+    name: str | None = None
+
+
+class WorkspacesPage(msgspec.Struct, gc=False):
+    """ListWorkspaces."""
+
+    total_count: float | None = None
+    workspaces: list[Workspace | None] | None = None
+
+
+# Training jobs.
+
+
+class Tag(msgspec.Struct, gc=False):
+    """A tag of a job."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+class JobMetadata(msgspec.Struct, gc=False):
+    """Who a job is. Annotations are texts."""
+
+    id: str | None = None
+    name: str | None = None
+    workspace_id: str | None = None
+    create_time: float | None = None
+    user_name: str | None = None
+    annotations: dict[str, str | float | None] | None = None
+    tags: list[Tag] | None = None
+
+
+class RunningRecord(msgspec.Struct, gc=False):
+    """One run of a job. Times are Unix seconds."""
+
+    start_at: float | None = None
+    end_at: float | None = None
+    end_reason: str | None = None
+
+
+class JobStatus(msgspec.Struct, gc=False):
+    """How a job does. `duration` is in milliseconds; `tasks` are the names of its tasks, such as `worker-0`.
+
+    A number among them is no name.
+    """
+
+    phase: str | None = None
+    start_time: float | None = None
+    duration: float | None = None
+    tasks: list[str | float | None] | None = None
+    running_records: list[RunningRecord] | None = None
+
+
+class CpuInfo(msgspec.Struct, gc=False):
+    """The CPU of a flavor."""
+
+    core_num: float | None = None
+
+
+class DeviceInfo(msgspec.Struct, gc=False):
+    """The accelerators of a flavor."""
+
+    unit_num: float | None = None
+    product_name: str | None = None
+
+
+class MemoryInfo(msgspec.Struct, gc=False):
+    """The memory of a flavor: an amount of `unit`."""
+
+    size: float | None = None
+    unit: str | None = None
+
+
+class FlavorInfo(msgspec.Struct, gc=False):
+    """What one node of a flavor has."""
+
+    cpu: CpuInfo | None = None
+    gpu: DeviceInfo | None = None
+    npu: DeviceInfo | None = None
+    memory: MemoryInfo | None = None
+
+
+class AllocatedResources(msgspec.Struct, gc=False):
+    """What the main container on one node was given. `mem_size` counts GiB."""
+
+    cpu_core_num: float | None = None
+    mem_size: float | None = None
+    accelerator_num: float | None = None
+    accelerator_type: str | None = None
+
+
+class Flavor(msgspec.Struct, gc=False):
+    """A kind of node: the flavor of a job, or what one role of a job asks for."""
+
+    flavor_type: str | None = None
+    flavor_info: FlavorInfo | None = None
+    main_container_allocated_resources: AllocatedResources | None = None
+
+
+class Resource(msgspec.Struct, gc=False):
+    """What a job asks for. `flavor_detail` is that of public pools, `pool_id` of dedicated ones."""
+
+    policy: str | None = None
+    node_count: float | None = None
+    pool_id: str | None = None
+    flavor_detail: Flavor | None = None
+    main_container_allocated_resources: AllocatedResources | None = None
+
+
+class SchedulePolicy(msgspec.Struct, gc=False):
+    """How a job is scheduled: priority 0 to 3."""
+
+    priority: float | None = None
+
+
+class JobSpec(msgspec.Struct, gc=False):
+    """What was asked for."""
+
+    resource: Resource | None = None
+    schedule_policy: SchedulePolicy | None = None
+    tags: list[Tag] | None = None
+
+
+class JobRole(msgspec.Struct, gc=False):
+    """One role of a heterogeneous job."""
+
+    role: str | None = None
+    task_resource: Flavor | None = None
+
+
+class Job(msgspec.Struct, gc=False):
+    """A row of ListTrainingJobs; ShowTrainingJobDetails answers the same object."""
+
+    kind: str | None = None
+    metadata: JobMetadata | None = None
+    status: JobStatus | None = None
+    spec: JobSpec | None = None
+    tasks: list[JobRole] | None = None
+    tags: list[Tag] | None = None
+
+
+class JobsPage(msgspec.Struct, gc=False):
+    """ListTrainingJobs. `total` is how many jobs match in all."""
+
+    total: float | None = None
+    items: list[Job | None] | None = None
+
+
+class MetricValues(msgspec.Struct, gc=False):
+    """One metric of a task or pod: a value for each interval, oldest first, in percent or a rate. -1 is none."""
+
+    metric: str | None = None
+    value: list[str | float | None] | None = None
+
+
+class Metrics(msgspec.Struct, gc=False):
+    """ShowTrainingJobMetrics (a minute between values), or metric-statistic of v1 (`interval` minutes)."""
+
+    metrics: list[MetricValues] | None = None
+    interval: float | None = None
+
+
+class TrainingQuota(msgspec.Struct, gc=False):
+    """How many of a resource there may be, and are. A quota of -1 is none."""
+
+    resource: str | None = None
+    quota: float | None = None
+    used: float | None = None
+
+
+class TrainingQuotas(msgspec.Struct, gc=False):
+    """ShowTrainingQuotas."""
+
+    quotas: list[TrainingQuota] | None = None
+
+
+# Pools.
+
+
+class PoolLabels(msgspec.Struct, gc=False):
+    """The labels of a pool."""
+
+    name: str | None = msgspec.field(name="os.modelarts/name", default=None)
+
+
+class PoolMetadata(msgspec.Struct, gc=False):
+    """`name` is the id of a pool; people know it by its label."""
+
+    name: str | None = None
+    labels: PoolLabels | None = None
+
+
+class PoolSpec(msgspec.Struct, gc=False):
+    """`type` is `Dedicate` or `Logical`."""
+
+    type: str | None = None
+
+
+class FlavorCount(msgspec.Struct, gc=False):
+    """How many nodes of one flavor."""
+
+    count: float | None = None
+
+
+class PoolNodes(msgspec.Struct, gc=False):
+    """The nodes of a pool by their condition. A condition that no node is in is left out.
+
+    The API page and its examples have lists; the SDK has one object in their place, of which nothing is taken.
+    """
+
+    available: list[FlavorCount | None] | FlavorCount | str | None = None
+    abnormal: list[FlavorCount | None] | FlavorCount | str | None = None
+    creating: list[FlavorCount | None] | FlavorCount | str | None = None
+    deleting: list[FlavorCount | None] | FlavorCount | str | None = None
+
+
+class PoolStatus(msgspec.Struct, gc=False):
+    """How a pool does; `parent` and `root` are ids of pools."""
+
+    phase: str | None = None
+    resources: PoolNodes | None = None
+    parent: str | None = None
+    root: str | None = None
+
+
+class Pool(msgspec.Struct, gc=False):
+    """A row of ListPools."""
+
+    metadata: PoolMetadata | None = None
+    spec: PoolSpec | None = None
+    status: PoolStatus | None = None
+
+
+class Pools(msgspec.Struct, gc=False):
+    """ListPools."""
+
+    items: list[Pool | None] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class PoolAmounts(msgspec.Struct, gc=False):
+    """An amount of a pool's resources."""
+
+    value: Amounts | None = None
+
+
+class PoolTable(msgspec.Struct, gc=False):
+    """What a pool has, and has given out."""
+
+    capacity: PoolAmounts | None = None
+    allocated: PoolAmounts | None = None
+
+
+class PoolRuntimeMetrics(msgspec.Struct, gc=False):
+    """A row of ShowPoolRuntimeMetrics."""
+
+    metadata: PoolMetadata | None = None
+    table: PoolTable | None = None
+
+
+class PoolsRuntimeMetrics(msgspec.Struct, gc=False):
+    """ShowPoolRuntimeMetrics."""
+
+    items: list[PoolRuntimeMetrics | None] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class WorkloadCounts(msgspec.Struct, gc=False):
+    """How many workloads of one type there are, by their status; one that is left out has none."""
+
+    type: str | None = None
+    status: dict[str, float | None] | None = None
+
+
+class WorkloadStatistics(msgspec.Struct, gc=False):
+    """The workloads of a pool, by type; one that is left out has none."""
+
+    items: list[WorkloadCounts | None] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class WorkloadStatisticsAnswer(msgspec.Struct, gc=False):
+    """ShowWorkloadStatistics. The table of the API page calls it `statics`, the example `statistics`."""
+
+    statistics: WorkloadStatistics | None = None
+    statics: WorkloadStatistics | None = None
+
+
+class Workload(msgspec.Struct, gc=False, rename="camel"):
+    """A row of ListWorkloads. Amounts have units: `2 Cores`, `6.52 GiB`, `8`. A position of -1 is none."""
+
+    uid: str | None = None
+    name: str | None = None
+    job_uuid: str | None = msgspec.field(name="jobUUID", default=None)
+    pending_position: float | None = None
+    resource_requirement: Amounts | None = None
+
+
+class WorkloadsPage(msgspec.Struct, gc=False):
+    """ListWorkloads. Whether `total` is there is contradicted."""
+
+    total: float | None = None
+    items: list[Workload | None] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class MonitorName(msgspec.Struct, gc=False, rename="camel"):
+    """Which metric of a pool's monitor."""
+
+    metric_name: str | None = None
+
+
+class MonitorValue(msgspec.Struct, gc=False):
+    """One statistic of a point. -1 is "no data"."""
+
+    statistic: str | None = None
+    value: str | float | None = None
+
+
+class MonitorPoint(msgspec.Struct, gc=False):
+    """A point of a metric, in `Percent` or `Megabytes`."""
+
+    timestamp: float | None = None
+    unit: str | None = None
+    statistics: list[MonitorValue] | None = None
+
+
+class MonitorMetric(msgspec.Struct, gc=False, rename="camel"):
+    """One metric of a pool's monitor."""
+
+    metric: MonitorName | None = None
+    data_points: list[MonitorPoint] | None = None
+
+
+class PoolMonitor(msgspec.Struct, gc=False):
+    """ShowPoolMonitor."""
+
+    metrics: list[MonitorMetric] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class NodeMetadata(msgspec.Struct, gc=False):
+    """Which node."""
+
+    name: str | None = None
+
+
+class NodeSpec(msgspec.Struct, gc=False):
+    """What was asked for."""
+
+    flavor: str | None = None
+
+
+class NodeStatus(msgspec.Struct, gc=False, rename="camel"):
+    """How a node does. What of its resources is not available is allocated."""
+
+    phase: str | None = None
+    private_ip: str | None = None
+    resources: Amounts | None = None
+    available_resources: Amounts | None = None
+
+
+class Node(msgspec.Struct, gc=False):
+    """A row of ListPoolNodes."""
+
+    metadata: NodeMetadata | None = None
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class NodesMetadata(msgspec.Struct, gc=False):
+    """The token for the next page; without it there is none."""
+
+    next_page: str | None = msgspec.field(name="continue", default=None)
+
+
+class NodesPage(msgspec.Struct, gc=False):
+    """ListPoolNodes."""
+
+    metadata: NodesMetadata | None = None
+    items: list[Node | None] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+# The v1 training API: https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0044.html
+# Its ids are numbers.
+
+
+class JobV1(msgspec.Struct, gc=False):
+    """A row of the v1 list of jobs, about the newest version of each. `status` is a number (v1.status)."""
+
+    job_id: str | None = None
+    job_name: str | None = None
+    version_id: str | None = None
+    status: str | float | None = None
+    create_time: float | None = None
+    duration: float | None = None
+
+
+class JobsPageV1(msgspec.Struct, gc=False):
+    """GET /v1/{project}/training-jobs."""
+
+    job_total_count: float | None = None
+    jobs: list[JobV1 | None] | None = None
+
+
+class VersionV1(msgspec.Struct, gc=False):
+    """A version of a job. `gpu_num` and `npu_info` are of one of its `worker_server_num` nodes."""
+
+    version_id: str | None = None
+    status: str | float | None = None
+    create_time: float | None = None
+    start_time: float | None = None
+    duration: float | None = None
+    worker_server_num: float | None = None
+    gpu_num: float | None = None
+    gpu_type: str | None = None
+    npu_info: DeviceInfo | None = None
+    pool_id: str | None = None
+    user_name: str | None = None
+
+
+class VersionsV1(msgspec.Struct, gc=False):
+    """GET .../training-jobs/{id}/versions."""
+
+    versions: list[VersionV1] | None = None
+
+
+class LogFileNames(msgspec.Struct, gc=False):
+    """GET .../versions/{version}/log/file-names: a list of names. A bare text in its place counts as malformed."""
+
+    log_file_list: list[str | None] | str | None = None
