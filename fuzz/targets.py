@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -26,16 +27,19 @@ from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_g
 from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.huawei_modelarts import aom_vectors, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import aom_vectors, past_jobs, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport.body import decode_json
+from trainfleet_exporter.transport.payload import decode_value
 from trainfleet_exporter.web.login import credentials
 from trainfleet_exporter.web.web_config import read_web_config
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], object]
+T = TypeVar("T")
 
 _NOW = 1_767_323_045.0
 _ENVIRON = {"KEY": "value", "EMPTY": "", "NUMBER": "7", "HOME": "/nowhere"}
@@ -154,6 +158,16 @@ def _translate(payload: object, made: Iterable[Reader], tables: Iterable[Reader]
             read(row)
 
 
+def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
+    """What translates a row once it has become a struct."""
+
+    def read(row: Row) -> object:
+        given = decode_value(json.dumps(row).encode(), into)
+        return None if given is None else translate(given)
+
+    return read
+
+
 @contextmanager
 def _maybe_bad() -> Iterator[None]:
     """What is no answer is told in a line."""
@@ -195,29 +209,52 @@ def alibaba_pai(data: bytes) -> None:
 
 
 _NOTHING = UsageValues()
+
+
+def _usage_of(answer: huawei.Metrics) -> object:
+    values = modelarts_usage.pod_values(answer)[0]
+    return modelarts_usage.usage("job", "task", {"pod": values or _NOTHING})
+
+
+def _monitor_of(answer: huawei.PoolMonitor) -> object:
+    found = pool_details.pool_readings(answer, now=_NOW, max_age=300)
+    return pool_details.pool_usage("pool", found[0] if found else [])
+
+
+_VERSION = huawei.VersionV1()
 _OF_MODELARTS: tuple[Reader, ...] = (
-    modelarts.workspace,
-    modelarts.job,
-    modelarts.pool,
-    modelarts.pool_amounts,
-    lambda row: (modelarts.pool_workloads("pool", row) or ([],))[0],
-    lambda row: modelarts_usage.device_usage("job", "pod", row)[0],
-    lambda row: modelarts_usage.usage("job", "task", {"pod": modelarts_usage.pod_values(row)[0] or _NOTHING}),
-    lambda row: v1.job(row, v1.newest_version(row, "1"), workspace_id="0"),
-    lambda row: v1.counts("0", [row], since=0.0),
-    lambda row: v1.pods("job", row)[0],
-    lambda row: pool_details.pool_usage("pool", (pool_details.pool_readings(row, now=_NOW, max_age=300) or ([],))[0]),
-    lambda row: pool_details.node("pool", row),
-    lambda row: pool_details.queue_places([row, row], {"job"}),
-    lambda row: pool_details.pool_queue("pool", [row], ["gpu"]),
-    pool_details.training_quota,
+    _reading(huawei.Workspace, modelarts.workspace),
+    _reading(huawei.Job, modelarts.job),
+    _reading(huawei.Job, lambda row: modelarts.details("job", modelarts.tasks(row))),
+    _reading(huawei.Pool, modelarts.pool),
+    _reading(huawei.PoolRuntimeMetrics, modelarts.pool_amounts),
+    _reading(huawei.WorkloadStatisticsAnswer, lambda answer: (modelarts.pool_workloads("pool", answer) or ([],))[0]),
+    _reading(huawei.Metrics, lambda answer: modelarts_usage.device_usage("job", "pod", answer)[0]),
+    _reading(huawei.Metrics, _usage_of),
+    _reading(huawei.VersionV1, lambda version: v1.job(huawei.JobV1(1), version, workspace_id="0")),
+    _reading(huawei.JobV1, lambda row: v1.job(row, _VERSION, workspace_id="0")),
+    _reading(huawei.JobV1, lambda row: v1.counts("0", [row], since=0.0)),
+    _reading(huawei.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
+    _reading(huawei.PoolMonitor, _monitor_of),
+    _reading(huawei.Node, lambda row: pool_details.node("pool", row)),
+    _reading(huawei.Workload, lambda row: pool_details.queue_places([row, row], {"job"})),
+    _reading(huawei.Workload, lambda row: pool_details.pool_queue("pool", [row], ["gpu"])),
+    _reading(huawei.TrainingQuotas, pool_details.training_quota),
+)
+_MODELARTS_PAGES: tuple[type[object], ...] = (
+    huawei.WorkspacesPage,
+    huawei.JobsPage,
+    huawei.Pools,
+    huawei.PoolsRuntimeMetrics,
+    huawei.WorkloadsPage,
+    huawei.NodesPage,
+    huawei.JobsPageV1,
 )
 _MODELARTS_TABLES: tuple[Reader, ...] = (
-    modelarts.duration,
-    modelarts.restarts_allowed,
-    modelarts.tasks,
-    modelarts.devices,
-    v1.is_live,
+    _reading(huawei.Job, lambda row: past_jobs.life(row, shown_tags=())),
+    _reading(huawei.VersionsV1, lambda answer: v1.newest_version(answer, "1")),
+    _reading(huawei.JobV1, v1.is_live),
+    *(_reading(page, lambda found: found) for page in _MODELARTS_PAGES),
 )
 
 

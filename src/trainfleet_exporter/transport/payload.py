@@ -107,6 +107,8 @@ def _fit(given: Any, kind: inspect.Type) -> Any:
             return _text(given)
         case inspect.FloatType():
             return _number(given)
+        case inspect.IntType():  # an id, of which no digit may be lost
+            return given if _is_of(given, kind) else _ABSENT
         case inspect.BoolType():
             return _truth(given)
         case inspect.AnyType() | inspect.CustomType(cls=builtins.object):
@@ -133,6 +135,8 @@ def _is_of(given: Any, kind: inspect.Type) -> bool:
             return isinstance(given, str)
         case inspect.FloatType():
             return isinstance(given, int | float) and not isinstance(given, bool)
+        case inspect.IntType():
+            return isinstance(given, int) and not isinstance(given, bool)
         case inspect.StructType() | inspect.DictType():
             return isinstance(given, dict)
         case inspect.ListType():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from typing import Any
 
@@ -215,7 +216,9 @@ def test_ids_of_v1_are_numbers() -> None:
     body = json.dumps({"job_total_count": 1, "jobs": [given, 3]}).encode()
     with counting_unusable() as lost:
         page = decode(body, payloads.JobsPageV1)
-    assert page.jobs == [payloads.JobV1("567524", "resnet", "1108482", 8.0), None]
+        assert v1.job_id(payload({"job_id": "a", "version_id": 2**70}, payloads.JobV1)) == f"a/{2**70}"
+        assert v1.job_id(payload({"job_id": 1, "job_name": [], "duration": math.nan}, payloads.JobV1)) == "1/"
+    assert page.jobs == [payloads.JobV1(567524, "resnet", 1108482, 8.0), None]
     assert not lost
 
 

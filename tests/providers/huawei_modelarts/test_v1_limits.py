@@ -37,7 +37,7 @@ def test_a_month_of_eight_cards_is_read(operation: str) -> None:
     metrics: list[dict[str, Any]] = [{"metric": f"gpuUtil{card}", "value": ["22.15"] * MINUTES} for card in range(16)]
     if operation == "versions":
         answer: dict[str, Any] = {"versions": [{"version_id": 2, "status": 8, "system_metric_list": metrics}]}
-        assert asyncio.run(_read(answer, operation)) == VersionsV1([VersionV1(version_id="2", status=8.0)])
+        assert asyncio.run(_read(answer, operation)) == VersionsV1([VersionV1(version_id=2, status=8.0)])
     else:
         found = asyncio.run(_read({"metrics": metrics, "interval": 1}, operation))
         assert found == Metrics([MetricValues(row["metric"], row["value"]) for row in metrics], 1.0)

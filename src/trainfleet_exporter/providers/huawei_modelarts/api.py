@@ -15,6 +15,7 @@ import msgspec
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
+from trainfleet_exporter.providers.huawei_modelarts.v1 import id_text
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
@@ -170,7 +171,7 @@ class ModelArtsApi:
             )
             return Page(whole(page.job_total_count), page.jobs)
 
-        return await read_whole_list(read_page, id_of=lambda row: row.job_id or "", operation="ListTrainingJobsV1")
+        return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation="ListTrainingJobsV1")
 
     async def list_versions_v1(self, job_id: str, *, deadline: float) -> payloads.VersionsV1:
         """GET /v1/{project}/training-jobs/{id}/versions; without a page, all of them."""

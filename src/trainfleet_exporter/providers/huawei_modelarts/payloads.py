@@ -399,15 +399,15 @@ class NodesPage(msgspec.Struct, gc=False):
 
 
 # The v1 training API: https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0044.html
-# Its ids are numbers.
+# Its ids are numbers (v1.id_text).
 
 
 class JobV1(msgspec.Struct, gc=False):
     """A row of the v1 list of jobs, about the newest version of each. `status` is a number (v1.status)."""
 
-    job_id: str | None = None
+    job_id: str | int | None = None
     job_name: str | None = None
-    version_id: str | None = None
+    version_id: str | int | None = None
     status: str | float | None = None
     create_time: float | None = None
     duration: float | None = None
@@ -423,7 +423,7 @@ class JobsPageV1(msgspec.Struct, gc=False):
 class VersionV1(msgspec.Struct, gc=False):
     """A version of a job. `gpu_num` and `npu_info` are of one of its `worker_server_num` nodes."""
 
-    version_id: str | None = None
+    version_id: str | int | None = None
     status: str | float | None = None
     create_time: float | None = None
     start_time: float | None = None

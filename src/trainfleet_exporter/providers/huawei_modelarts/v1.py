@@ -68,14 +68,19 @@ def counts(workspace_id: str, rows: Iterable[payloads.JobV1], *, since: float) -
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
-def job_id(job: str, version: str) -> str:
+def id_text(given: str | int | None) -> str:
+    """An id as text; empty where it is absent."""
+    return "" if given is None else str(given)
+
+
+def job_id(row: payloads.JobV1) -> str:
     """The id under which a version of a job is shown."""
-    return f"{job}/{version}"
+    return f"{id_text(row.job_id)}/{id_text(row.version_id)}"
 
 
 def newest_version(answer: payloads.VersionsV1, version_id: str) -> payloads.VersionV1 | None:
     """The version that a job's row names, in the answer of its versions; None where it is not there."""
-    return next((row for row in reversed(answer.versions or []) if (row.version_id or "") == version_id), None)
+    return next((row for row in reversed(answer.versions or []) if id_text(row.version_id) == version_id), None)
 
 
 def job(row: payloads.JobV1, version: payloads.VersionV1, *, workspace_id: str) -> Job:
@@ -84,7 +89,7 @@ def job(row: payloads.JobV1, version: payloads.VersionV1, *, workspace_id: str) 
     gone = common in FINISHED
     nodes = amount(version.worker_server_num)
     return Job(
-        job_id=job_id(row.job_id or "", row.version_id or ""),
+        job_id=job_id(row),
         name=row.job_name or "",
         job_type="v1",
         workspace_id=workspace_id,

@@ -65,7 +65,7 @@ class JobsV1:
                 self._unread.pop(key, None)
             for row in lists[key]:
                 if v1.is_live(row):
-                    shown_id = v1.job_id(row.job_id or "", row.version_id or "")
+                    shown_id = v1.job_id(row)
                     live.setdefault(shown_id, (workspace_id, row))
         self._lists, self._live = lists, live
 
@@ -78,7 +78,7 @@ class JobsV1:
             await part.publish(v1.counts(workspace_id, self._lists[part.key], since=since))
             return
         workspace_id, row = self._live[part.key]
-        job, version = row.job_id or "", row.version_id or ""
+        job, version = v1.id_text(row.job_id), v1.id_text(row.version_id)
         try:
             versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
             newest = v1.newest_version(versions, version)
