@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,13 +25,11 @@ from trainfleet_exporter.model import Job, JobCount, Status
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
+from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRows
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Keys
 from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
-from trainfleet_exporter.providers.book import JobBook, WorkspaceJobs
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
@@ -101,25 +98,20 @@ class Ours(Client):
         keys = Credentials("benchmark", lambda: Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = self._transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
         self._api = PaiApi(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
-        self._shared = Shared(self._api, JobBook(lambda job: True))
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()
         self._store = self._new_store(PageStore())
-        self._known: defaultdict[int, WorkspaceJobs] = defaultdict(lambda: WorkspaceJobs(""))
-        """Each worker is a workspace with its own memory."""
-        self._pods: dict[str, int] = {}
-        """How many pods each job has that was read."""
 
     async def list_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does poll after poll: it knows them, and they have run on."""
-        jobs = await self._read_jobs(self._known[task.worker])
+        jobs = await self._read_jobs()
         await self._store.publish(f"workspace {task.worker}", jobs)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
     async def list_new_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does when it has never seen any of them."""
-        jobs = await self._read_jobs(WorkspaceJobs(""))
+        jobs = await self._read_jobs()
         await self._renderer.render("benchmark", jobs)
         return Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
 
@@ -141,22 +133,20 @@ class Ours(Client):
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _read_jobs(self, page: WorkspaceJobs) -> list[Job]:
-        rows = JobRows(self._shared, page, "Running")
-        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline(), keep=rows.keep, decode=rows.decode)
-        found = (rows.job(job_id, kept) for job_id, kept in listing.rows.items())
+    async def _read_jobs(self) -> list[Job]:
+        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline())
+        found = (translate.job(row, asked_status="Running") for row in listing.rows.values())
         return [job for job in found if job is not None]
 
     async def _read_pods(self, job_id: str, store: PartStore) -> int:
         failures = Failures(self._state, self._telemetry)
         poll = Poll(state=self._state, store=store, telemetry=self._telemetry, failures=failures, deadline=_deadline())
+        found = 0
         async with poll.part(job_id) as part:
             found = await read_pods(self._api, part)
-            if found is not None:
-                self._pods[job_id] = found
         if failures.latest:
             raise failures.latest[0]
-        return self._pods[job_id]
+        return found
 
     def _new_store(self, page_store: PageStore) -> PartStore:
         return PartStore(self._state, page_store=page_store, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)

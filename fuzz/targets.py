@@ -24,7 +24,7 @@ from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.model import UsageValues
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
-from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics
+from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics, payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
 from trainfleet_exporter.providers.huawei_modelarts import aom_vectors, past_jobs, pool_details, v1
@@ -33,13 +33,13 @@ from trainfleet_exporter.providers.huawei_modelarts import translate as modelart
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport.body import decode_json
-from trainfleet_exporter.transport.payload import decode_value
+from trainfleet_exporter.transport.payload import decode, decode_value
 from trainfleet_exporter.web.login import credentials
 from trainfleet_exporter.web.web_config import read_web_config
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 Reader = Callable[[Row], object]
-T = TypeVar("T")
 
 _NOW = 1_767_323_045.0
 _ENVIRON = {"KEY": "value", "EMPTY": "", "NUMBER": "7", "HOME": "/nowhere"}
@@ -177,22 +177,31 @@ def _maybe_bad() -> Iterator[None]:
         assert str(error).isprintable()
 
 
+def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
+    """What translates a row once it has become a struct."""
+
+    def read(row: Row) -> object:
+        given = decode_value(json.dumps(row).encode(), into)
+        return None if given is None else translate(given)
+
+    return read
+
+
+_MACHINE = pai.EcsSpec(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
 _OF_PAI: tuple[Reader, ...] = (
-    pai.workspace,
-    pai.job,
-    lambda row: [*pai.pods(row)[1], pai.pods(row)[0]],
-    pai_pools.pool,
-    pai_pools.quota,
-    pai_pools.pool_amounts,
-    lambda row: pai_pools.node(row, "quota"),
-    lambda row: pai_pools.queue([row, row], "quota"),
+    _reading(payloads.Workspace, pai.workspace),
+    _reading(payloads.Job, pai.job),
+    _reading(payloads.JobPods, lambda row: [*pai.pods(row)[1], pai.pods(row)[0]]),
+    _reading(payloads.Quota, pai_pools.pool),
+    _reading(payloads.Quota, pai_pools.quota),
+    _reading(payloads.Quota, pai_pools.pool_amounts),
+    _reading(payloads.Node, lambda row: pai_pools.node(row, "quota")),
+    _reading(payloads.Workload, lambda row: pai_pools.queue([row, row], "quota")),
 )
 _PAI_TABLES: tuple[Reader, ...] = (
-    pai.ecs_spec,
-    pai.needs_ecs_specs,
-    pai.restart_times,
-    lambda row: pai.job(row, ecs_specs={"ecs.gn7": pai.ecs_spec(row)}, pool_models={"q": "A10"}),
-    lambda row: pai.looked_up(row, {"q": "A10"}, {}),
+    _reading(payloads.EcsSpec, pai.ecs_spec),
+    _reading(payloads.Job, pai.needs_ecs_specs),
+    _reading(payloads.Job, lambda row: pai.job(row, ecs_specs={"ecs.gn7": _MACHINE}, pool_models={"q": "A10"})),
 )
 
 
@@ -201,8 +210,9 @@ def alibaba_pai(data: bytes) -> None:
     payload = decode_json(data)
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
+        metrics = decode(data, payloads.JobMetrics)
         for metric in job_metrics.METRIC_TYPES:
-            readings, _ = job_metrics.readings(payload, metric, job_id="dlc1", now=_NOW, max_age=300)
+            readings, _ = job_metrics.readings(metrics, metric, job_id="dlc1", now=_NOW, max_age=300)
             _show(job_metrics.usage("dlc1", readings))
         with _maybe_bad():
             datapoints.points_of(payload, "Datapoints")

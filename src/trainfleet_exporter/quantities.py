@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 GIB = 2.0**30
@@ -45,6 +46,7 @@ _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(m|k|M|G|T
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> float | None:
     """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything that is not such a quantity.
 

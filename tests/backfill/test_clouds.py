@@ -19,6 +19,7 @@ from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
+from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import payloads
@@ -30,6 +31,10 @@ from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
 from trainfleet_exporter.transport.state_file import Holder, read_state
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+
+
+def _history(items: list[Any]) -> list[pai_payloads.StatusTransition] | None:
+    return payload({"StatusHistory": items}, pai_payloads.Job).status_history
 
 
 def _proven(life: Life) -> dict[str, tuple[str, int]]:
@@ -46,7 +51,7 @@ def _proven(life: Life) -> dict[str, tuple[str, int]]:
 
 def _pai(**row: Any) -> Life:
     given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
-    life = pai.life(given, pool_models={}, ecs_specs={}, shown_tags=("team",))
+    life = pai.life(payload(given, pai_payloads.Job), pool_models={}, ecs_specs={}, shown_tags=("team",))
     assert life is not None
     return life
 
@@ -113,14 +118,14 @@ def test_a_history_of_statuses_is_made_of_spells() -> None:
         {"Status": "Nonsense", "StartTime": "yesterday"},
         {"Status": "Succeeded", "StartTime": "2026-01-02T03:00:00Z", "EndTime": None},
     ]
-    life = pai.with_spells(_pai(Status="Succeeded"), {"StatusHistory": history})
+    life = pai.with_spells(_pai(Status="Succeeded"), _history(history))
     assert [(spell.platform_status, spell.start - MIDNIGHT, spell.end) for spell in life.spells] == [
         ("Queuing", 3600, MIDNIGHT + 7200),
         ("Running", 7200, MIDNIGHT + 10800),
         ("Succeeded", 10800, None),
     ]
     assert [spell.holds_resources for spell in life.spells] == [False, True, False]
-    assert pai.with_spells(life, {"StatusHistory": None}) is life
+    assert pai.with_spells(life, None) is life
 
 
 def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
@@ -142,20 +147,20 @@ def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
             (spell.platform_status, spell.start - MIDNIGHT, end) for spell, end in zip(life.spells, ends, strict=True)
         ]
 
-    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
     assert told(_pai(**row, StatusHistory=history)) == expected
     history[1]["EndTime"] = "2026-01-02T02:30:00Z"
-    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
     history.append({"Status": "Running", "StartTime": "2026-01-02T02:30:00Z", "EndTime": None})
-    assert told(pai.with_spells(_pai(**row), {"StatusHistory": history})) == expected
+    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
     # It ended nobody knows when: that it still ran then is not known either.
-    assert told(pai.with_spells(_pai(Status="Stopped"), {"StatusHistory": history})) == [
+    assert told(pai.with_spells(_pai(Status="Stopped"), _history(history))) == [
         ("Queuing", 0, 3600),
         ("Running", 3600, 9000),
     ]
-    live = pai.with_spells(_pai(Status="Running"), {"StatusHistory": history})
+    live = pai.with_spells(_pai(Status="Running"), _history(history))
     assert told(live)[-1] == ("Running", 9000, None)
-    assert told(pai.with_spells(live, {"StatusHistory": history})) == told(live)
+    assert told(pai.with_spells(live, _history(history))) == told(live)
 
 
 def test_a_status_whose_end_is_not_set_lasts() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from tests.support.payloads import payload
 from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
 from trainfleet_exporter.providers.alibaba_pai import history as alibaba_pai_history
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, dated_readings
@@ -236,7 +238,8 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
         """The minutes in which two pods have a sum, where one has these points in place of its tenth."""
         points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
         pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
-        found, dropped, spoiled = dated_readings({"PodMetrics": pods}, network, job_id="j", within=day)
+        answer = payload({"PodMetrics": pods}, payloads.JobMetrics)
+        found, dropped, spoiled = dated_readings(answer, network, job_id="j", within=day)
         sums = whole(list(found.values()), is_ratio=False, goes_on=day.end, spoiled=spoiled)
         assert set(sums.values) <= {2e6}
         return [(time - MIDNIGHT) // 60 for time in sums.times], +dropped

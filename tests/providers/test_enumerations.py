@@ -15,6 +15,7 @@ from tests.support import enumerations as sdk
 from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
 from trainfleet_exporter.model import PoolStatus, Status
+from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import payloads, pool_details, v1
@@ -47,13 +48,13 @@ _OTHER_POOLS = {
 def _evicting() -> list[str]:
     words = ("Normal", "Evicted", "Preempted", "Failed", "Other")
     pods = [{"PodId": word, "SubStatus": word} for word in words]
-    _, found, _ = pai.pods({"JobId": "j", "Pods": pods})
+    _, found, _ = pai.pods(payload({"JobId": "j", "Pods": pods}, pai_payloads.JobPods))
     return [pod.pod_id for pod in found if pod.evicted]
 
 
 def _payment_types() -> list[str]:
     rows: list[dict[str, Any]] = [{}, {"ResourceId": "quota"}, {"JobSpecs": [{"UseSpotInstance": True}]}]
-    return [job.payment_type for row in rows if (job := pai.job({"JobId": "j", **row})) is not None]
+    return [job.payment_type for row in rows if (job := pai.job(payload({"JobId": "j", **row}, pai_payloads.Job)))]
 
 
 ENUMERATIONS = (

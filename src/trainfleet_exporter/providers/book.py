@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
-from trainfleet_exporter.providers.translated import Translated
 
 # It is asked of every job of a poll, and members of an enum are slow to look up, and slow to hash.
 _SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
@@ -44,8 +43,6 @@ class WorkspaceJobs:
     """Whether the last good answer was kept long enough: its jobs are looked up again, and nothing else is done."""
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
-    translated: Translated = field(default_factory=Translated)
-    """What the rows of the last poll were translated to."""
     elsewhere: bool = False
     """Whether another shard shows its jobs: they are known here for what is asked for the whole account."""
 
@@ -117,13 +114,11 @@ class WorkspaceJobs:
         self.live, self.read_at = live, now
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
-        self.translated.keep_only({*found, *pending, *self.ended})
 
     def enter(self, found: Mapping[str, Job]) -> None:
         """Take over the live jobs of a workspace that is `elsewhere`; how they end is that one's to tell."""
         self.elsewhere, self.expired = True, False
         self.live, self.unresolved = dict(found), {}
-        self.translated.keep_only(found.keys())
 
     def jobs(self) -> Iterable[Job]:
         """Every job that is shown: the live ones, then the ended ones in retention."""

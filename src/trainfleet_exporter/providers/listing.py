@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
 
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder().decode
 T = TypeVar("T")
+_OBJECTS: tuple[type, ...] = (msgspec.Struct, dict)
+"""What a row may be; dict where a platform reads plain JSON values."""
 _MAX_PAGES = 2_000
 """Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
 _MORE_PAGES = 10
@@ -31,53 +31,23 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A whole list: its rows by id (or what was kept of them), and how many rows were no objects with an id."""
+    """A whole list: its rows by id, and how many rows were no objects with an id."""
 
     rows: dict[str, T]
     malformed: int = 0
 
 
-Row: TypeAlias = dict[str, Any]
-Taken: TypeAlias = tuple[str, object]
-"""A row that was looked at when it was decoded: its id, and what the listing has of it. JSON has no tuples."""
-
-
-def as_it_is(row: Row) -> object:
-    """Keep a row as it is."""
-    return row
-
-
-def packed(row: Row) -> object:
-    """Keep a row as bytes: a quarter of its size, and nothing that the garbage collector has to look through."""
-    try:
-        return _pack(row)
-    except (OverflowError, ValueError, RecursionError):  # numbers of more than 64 bits, nesting beyond reason
-        return row
-
-
-def unpacked(kept: Any) -> Row:
-    """The row again that was packed, or was not."""
-    row: Row = _unpack(kept) if isinstance(kept, bytes) else kept
-    return row
-
-
 async def read_whole_list(
-    read_page: Callable[[int], Awaitable[Page[Any]]],
-    *,
-    id_of: Callable[[Any], str],
-    operation: str,
-    keep: Callable[[Row], object] = as_it_is,
-) -> Listing[Any]:
+    read_page: Callable[[int], Awaitable[Page[T]]], *, id_of: Callable[[T], str | None], operation: str
+) -> Listing[T]:
     """Every page, counted from 0, or BadAnswer.
 
-    Rows move between pages while they are read, so that ids repeat and others are passed over; each answer tells the
-    total anew. The list is whole when at least as many rows came as the smallest total that was told on the way. One
+    Rows move between pages while they are read, so that ids repeat and others are passed over; each answer states the
+    total again. The list is whole when at least as many rows came as the smallest total that was stated on the way. One
     that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
-    tells: who must not lose a row that was there before asks for it by its id.
-
-    `keep` makes of a row what the listing has of it. Until it is whole, thousands of rows are many objects.
+    shows: a caller that must not lose a row that was there before asks for it by its id.
     """
-    reading = _Reading(read_page, id_of, keep, operation)
+    reading = _Reading(read_page, id_of, operation)
     missing = await reading.all_pages()
     if missing:
         missing = await reading.all_pages()
@@ -87,21 +57,16 @@ async def read_whole_list(
     return Listing(reading.rows, reading.malformed)
 
 
-class _Reading:
+class _Reading(Generic[T]):
     """The rows of a list, from one or more readings of its pages."""
 
     def __init__(
-        self,
-        read_page: Callable[[int], Awaitable[Page[Any]]],
-        id_of: Callable[[Any], str],
-        keep: Callable[[Row], object],
-        operation: str,
+        self, read_page: Callable[[int], Awaitable[Page[T]]], id_of: Callable[[T], str | None], operation: str
     ) -> None:
-        self.rows: dict[str, Any] = {}
+        self.rows: dict[str, T] = {}
         self.malformed = 0
         self._read_page = read_page
         self._id_of = id_of
-        self._keep = keep
         self._operation = operation
 
     async def all_pages(self) -> int:
@@ -121,18 +86,16 @@ class _Reading:
             smallest = page.total if smallest is None else min(smallest, page.total)
             read += len(items)
             is_last = not items or read >= page.total
-            for item in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
-                if isinstance(item, tuple):
-                    self.rows[item[0]] = item[1]
-                    continue
-                row_id = self._id_of(item) if isinstance(item, dict | msgspec.Struct) else ""
-                if row_id:
-                    self.rows[row_id] = self._keep(item)
+            for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
+                is_object = isinstance(row, _OBJECTS)
+                row_id = self._id_of(row) if row is not None and is_object else None
+                if row is not None and row_id:
+                    self.rows[row_id] = row
                 else:
                     self.malformed += 1
             if is_last:
                 break
-            del page, items, item  # before anything is waited for
+            del page, items, row  # before the next page is awaited
         return max(0, (smallest or 0) - len(self.rows) - self.malformed)
 
     def _pages_to_come(self, total: int, rows: int) -> int:

@@ -17,6 +17,8 @@ _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
 _NONE = -1.0
+_LONGEST_NUMBER = 40
+"""Characters of a number given as text."""
 
 
 def amount(value: float | None) -> float | None:
@@ -32,6 +34,19 @@ def whole(value: float | None) -> int | None:
     """A whole number of 0 or more."""
     found = amount(value)
     return int(found) if found is not None and found.is_integer() else None
+
+
+def number(text: str) -> float | None:
+    """A number given as text; None for an empty text."""
+    if not text:
+        return None
+    try:
+        if text.isascii() and len(text) < _LONGEST_NUMBER:
+            return float(text)
+    except ValueError:
+        pass
+    unusable(text, "malformed")
+    return None
 
 
 def quantity(value: str | float | None) -> float | None:

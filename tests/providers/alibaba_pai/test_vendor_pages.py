@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from tests.providers.alibaba_pai.vendor_pages import GET_JOB, GET_JOB_METRICS
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
+from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, readings, usage
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -21,33 +22,34 @@ SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp(
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "answer",
     cases("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
 )
-def test_get_job_metrics_page(payload: dict[str, Any]) -> None:
-    taken = []
+def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
+    metrics, taken = payload(answer, payloads.JobMetrics), []
     for metric in METRIC_TYPES:  # the page shows one answer; each of the eight types has this shape
-        found, dropped = readings(payload, metric, job_id=payload["JobId"], now=SAMPLE_TIME + 30, max_age=900)
+        found, dropped = readings(metrics, metric, job_id=answer["JobId"], now=SAMPLE_TIME + 30, max_age=900)
         assert not dropped
         taken += found
-    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(usage(payload["JobId"], taken)))
+    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(usage(answer["JobId"], taken)))
 
 
 def test_get_job_metrics_page_a_day_later_is_stale() -> None:
+    metrics = payload(GET_JOB_METRICS, payloads.JobMetrics)
     found, dropped = readings(
-        GET_JOB_METRICS, METRIC_TYPES[0], job_id=GET_JOB_METRICS["JobId"], now=SAMPLE_TIME + 86400, max_age=900
+        metrics, METRIC_TYPES[0], job_id=GET_JOB_METRICS["JobId"], now=SAMPLE_TIME + 86400, max_age=900
     )
     assert found == []
     assert dropped == {"stale": 1}
 
 
 @pytest.mark.parametrize(
-    "payload", cases("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
+    "answer", cases("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
 )
-def test_get_job_page(payload: dict[str, Any]) -> None:
-    job = translate.job(payload)
+def test_get_job_page(answer: dict[str, Any]) -> None:
+    job = translate.job(payload(answer, payloads.Job))
     assert job is not None
-    detail, pods, dropped = translate.pods(payload)
+    detail, pods, dropped = translate.pods(payload(answer, payloads.JobPods))
     assert not dropped
     text = lines([job, detail, *pods], job_labels=("key",))
     check_golden(GOLDEN / "page_get_job.txt", text)
@@ -55,6 +57,6 @@ def test_get_job_page(payload: dict[str, Any]) -> None:
 
 def test_get_job_page_while_it_ran() -> None:
     # The page's job has ended, so what it asked for is gone; its SubStatus says how it was before.
-    job = translate.job({**GET_JOB, "Status": "Running", "GmtFinishTime": None})
+    job = translate.job(payload({**GET_JOB, "Status": "Running", "GmtFinishTime": None}, payloads.Job))
     assert job is not None
     check_golden(GOLDEN / "page_get_job_running.txt", lines([replace(job, tags=())]))

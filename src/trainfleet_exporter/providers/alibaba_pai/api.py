@@ -5,19 +5,43 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from operator import attrgetter
+from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, Metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_pages
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.listing import Listing, Page, Row, as_it_is, read_whole_list
-from trainfleet_exporter.quantities import iso_time, text, whole
-from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Decode, Priority
+from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.values import whole
+from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Page(Protocol[T_co]):
+    """A page of a list as it is answered."""
+
+    @property
+    def total_count(self) -> float | None: ...
+    @property
+    def rows(self) -> Sequence[T_co | None] | None: ...
+
+
+class _OfJob(Protocol):
+    """An answer about one job."""
+
+    @property
+    def job_id(self) -> str | None: ...
+
+
+J = TypeVar("J", bound=_OfJob)
 
 
 class PaiApi:
@@ -28,23 +52,13 @@ class PaiApi:
         self._paistudio = paistudio
         self._aiworkspace = aiworkspace
 
-    async def list_workspaces(self, *, deadline: float) -> Listing[Any]:
+    async def list_workspaces(self, *, deadline: float) -> Listing[payloads.Workspace]:
         """AIWorkSpace ListWorkspaces: those that the identity is a member of, which is not told apart from all."""
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
-        return await _whole_list(self._aiworkspace, call, "Workspaces", "WorkspaceId", deadline)
+        return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
 
-    async def list_jobs(
-        self,
-        query: Mapping[str, str],
-        *,
-        deadline: float,
-        keep: Callable[[Row], object] = as_it_is,
-        decode: Decode | None = None,
-        breaker: str = "",
-    ) -> Listing[Any]:
+    async def list_jobs(self, query: Mapping[str, str], *, deadline: float, breaker: str = "") -> Listing[payloads.Job]:
         """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
-
-        `keep` makes of each row what the listing has of it; `decode` (Call.decode) may have taken some already.
 
         `breaker` as in Call.
         """
@@ -52,11 +66,10 @@ class PaiApi:
             operation="ListJobs",
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
-            decode=decode,
             limits=PAGE,
             breaker=breaker,
         )
-        return await _whole_list(self._dlc, call, "Jobs", "JobId", deadline, keep=keep)
+        return await _whole_list(self._dlc, call, payloads.JobsPage, attrgetter("job_id"), deadline)
 
     async def count_jobs(self, query: Mapping[str, str], *, deadline: float) -> int:
         """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
@@ -67,25 +80,18 @@ class PaiApi:
         query = {"WorkspaceId": workspace_id, "StartTime": iso_time(start), "EndTime": iso_time(end)}
         return await self.count_jobs(query, deadline=deadline)
 
-    async def list_ecs_specs(self, *, deadline: float) -> Listing[Any]:
+    async def list_ecs_specs(self, *, deadline: float) -> Listing[payloads.EcsSpec]:
         """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
         call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
-        return await _whole_list(self._dlc, call, "EcsSpecs", "InstanceType", deadline)
+        return await _whole_list(self._dlc, call, payloads.EcsSpecsPage, attrgetter("instance_type"), deadline)
 
-    async def get_job(
-        self,
-        job_id: str,
-        *,
-        deadline: float,
-        priority: Priority = Priority.DETAIL,
-        decode: Decode | None = None,
-    ) -> dict[str, Any]:
-        """DLC GetJob: one job with its pods. `decode` as in Call."""
-        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority, decode=decode)
-        payload = _object(await self._dlc.call(call, deadline=deadline), call)
-        if text(payload, "JobId") != job_id:
+    async def get_job(self, job_id: str, into: type[J], *, deadline: float, priority: Priority = Priority.DETAIL) -> J:
+        """DLC GetJob: one job with its pods, as far as `into` describes it."""
+        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)
+        found = await self._dlc.call(call, into, deadline=deadline)
+        if found.job_id != job_id:
             raise BadAnswer("the answer is not about the job that was asked for", operation=call.operation)
-        return payload
+        return found
 
     async def get_job_metrics(
         self,
@@ -96,7 +102,7 @@ class PaiApi:
         end: float,
         deadline: float,
         limits: BodyLimits = BULK,
-    ) -> dict[str, Any]:
+    ) -> payloads.JobMetrics:
         """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
         call = Call(
             operation="GetJobMetrics",
@@ -108,10 +114,10 @@ class PaiApi:
                 "TimeStep": "1m",
             },
             priority=Priority.DETAIL,
-            no_data=lambda payload: isinstance(payload, dict) and not payload.get("PodMetrics"),
+            no_data=lambda found: not found.pod_metrics,
             limits=limits,
         )
-        return _object(await self._dlc.call(call, deadline=deadline), call)
+        return await self._dlc.call(call, payloads.JobMetrics, deadline=deadline)
 
     async def get_metrics(
         self, job_id: str, metric: Metric, *, start: float, end: float, deadline: float, period: int | None = None
@@ -135,25 +141,25 @@ class PaiApi:
         async for points in point_pages(self._dlc, call, "DataPoints", deadline=deadline):
             yield points
 
-    async def list_quotas(self, *, deadline: float) -> Listing[Any]:
+    async def list_quotas(self, *, deadline: float) -> Listing[payloads.Quota]:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""
         call = Call(operation="ListQuotas", path="/api/v1/quotas/", query={"Verbose": "true"})
-        return await _whole_list(self._paistudio, call, "Quotas", "QuotaId", deadline)
+        return await _whole_list(self._paistudio, call, payloads.QuotasPage, attrgetter("quota_id"), deadline)
 
-    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing[Any]:
+    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing[payloads.Workload]:
         """PaiStudio ListQuotaWorkloads: what waits in the queue of a quota and of its descendants, all products."""
         call = _workloads(quota_id, {"Status": ENQUEUED})
-        return await _whole_list(self._paistudio, call, "Workloads", "WorkloadId", deadline)
+        return await _whole_list(self._paistudio, call, payloads.WorkloadsPage, attrgetter("workload_id"), deadline)
 
     async def count_running(self, quota_id: str, workload_type: str, *, deadline: float) -> int:
         """PaiStudio ListQuotaWorkloads for its TotalCount alone: how much of one type runs in a quota."""
         call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running"})
         return await _total(self._paistudio, call, deadline)
 
-    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[Any]:
+    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[payloads.Node]:
         """PaiStudio ListNodes of one quota, verbose: only so does it tell what is requested of a node."""
         call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
-        return await _whole_list(self._paistudio, call, "Nodes", "NodeName", deadline)
+        return await _whole_list(self._paistudio, call, payloads.NodesPage, attrgetter("node_name"), deadline)
 
 
 def _workloads(quota_id: str, query: Mapping[str, str]) -> Call:
@@ -163,33 +169,21 @@ def _workloads(quota_id: str, query: Mapping[str, str]) -> Call:
 async def _total(client: ApiClient, call: Call, deadline: float) -> int:
     """The TotalCount of a list: one call however long it is."""
     call = replace(call, query={**call.query, "PageNumber": "1", "PageSize": "1"})
-    total = whole(_object(await client.call(call, deadline=deadline), call), "TotalCount")
+    total = whole((await client.call(call, payloads.Total, deadline=deadline)).total_count)
     if total is None:
         raise BadAnswer("the answer has no TotalCount", operation=call.operation)
     return total
 
 
 async def _whole_list(
-    client: ApiClient,
-    call: Call,
-    items_key: str,
-    id_key: str,
-    deadline: float,
-    *,
-    keep: Callable[[Row], object] = as_it_is,
-) -> Listing[Any]:
-    async def read_page(number: int) -> Page[Any]:
+    client: ApiClient, call: Call, into: type[_Page[T]], id_of: Callable[[T], str | None], deadline: float
+) -> Listing[T]:
+    async def read_page(number: int) -> Page[T]:
         query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
-        payload = _object(await client.call(replace(call, query=query), deadline=deadline), call)
-        return Page(whole(payload, "TotalCount"), payload.get(items_key))
+        found = await client.call(replace(call, query=query), into, deadline=deadline)
+        return Page(whole(found.total_count), found.rows)
 
-    return await read_whole_list(read_page, id_of=lambda row: text(row, id_key), operation=call.operation, keep=keep)
-
-
-def _object(payload: object, call: Call) -> dict[str, Any]:
-    if not isinstance(payload, dict):
-        raise BadAnswer("the answer is not a JSON object", operation=call.operation)
-    return payload
+    return await read_whole_list(read_page, id_of=id_of, operation=call.operation)
 
 
 def _segment(any_id: str) -> str:

@@ -6,6 +6,7 @@ one call of DescribeMetricList for each 1,440 points of each metric.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -19,8 +20,8 @@ import msgspec
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Job, JobUsage, PodUsage
-from trainfleet_exporter.providers.alibaba_pai import past_jobs, translate
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
+from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
@@ -166,7 +167,7 @@ class PaiHistory:
         config, found = self._config, _Learned()
         if config.workspaces == "all":
             rows = (await self._api.list_workspaces(deadline=deadline)).rows
-            found.workspaces = sorted(key for key, row in rows.items() if text(row, "Status") not in WITHOUT_JOBS)
+            found.workspaces = sorted(key for key, row in rows.items() if row.status not in WITHOUT_JOBS)
         else:
             found.workspaces = sorted(config.workspaces)
         try:
@@ -176,8 +177,8 @@ class PaiHistory:
         except CloudError as error:
             self._may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
-            rows = (await self._api.list_ecs_specs(deadline=deadline)).rows
-            found.ecs_specs = {name: translate.ecs_spec(row) for name, row in rows.items()}
+            machines = (await self._api.list_ecs_specs(deadline=deadline)).rows
+            found.ecs_specs = {name: translate.ecs_spec(row) for name, row in machines.items()}
         except CloudError as error:
             self._may_lack("machine types: some jobs lack what they asked for", error)
         if self._usage.enabled and self._usage.source != JOB_METRICS:
@@ -245,21 +246,20 @@ class PaiHistory:
         query = {"WorkspaceId": workspace_id, **query}
         known, shown = self._known, frozenset(self._settings.metrics.job_labels)
 
-        def keep(row: dict[str, Any]) -> object:
-            # Made into what is needed at once: rows hold commands and secrets, and are long.
-            return past_jobs.life(
+        listing = await self._api.list_jobs(query, deadline=deadline)
+        sink.dropped("malformed", listing.malformed)
+        asked = query.get("JobIds", "")
+        for place, (job_id, row) in enumerate(listing.rows.items(), start=1):
+            if place % PAGE_SIZE == 0:
+                await asyncio.sleep(0)
+            life = past_jobs.life(
                 row,
                 workspace_id=workspace_id,
                 pool_models=known.pool_models,
                 ecs_specs=known.ecs_specs,
                 shown_tags=shown,
             )
-
-        listing = await self._api.list_jobs(query, deadline=deadline, keep=keep)
-        sink.dropped("malformed", listing.malformed)
-        asked = query.get("JobIds", "")
-        for job_id, life in listing.rows.items():
-            if isinstance(life, Life) and self._wanted(life.job) and asked in ("", job_id):
+            if life is not None and self._wanted(life.job) and asked in ("", job_id):
                 sink.life(life)
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
@@ -273,11 +273,11 @@ class PaiHistory:
     async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
         """See providers.history.History."""
         try:
-            answer = await self._api.get_job(unit.key, deadline=deadline)
+            answer = await self._api.get_job(unit.key, payloads.Job, deadline=deadline)
         except NotFound:
             sink.gone(unit.key)
             return
-        sink.life(past_jobs.with_spells(unit.data, answer))
+        sink.life(past_jobs.with_spells(unit.data, answer.status_history))
 
     # Readings.
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from trainfleet_exporter.model import JobUsage, PodUsage, UsageSource, UsageValues
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.dated import Dated
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.readings import believable_ratio, mean
-from trainfleet_exporter.quantities import mappings, text, whole
+from trainfleet_exporter.providers.values import whole
 
 SOURCE = "job_metrics"
 _FUTURE = 900.0
 """A reading dated further ahead than a request's clock may be off is not believed."""
-
-
+_BEYOND_REASON = 1e300
 _SILENCE = 180.0
 """Readings come each minute; three that are missing mean that a pod no longer reports."""
 
@@ -62,24 +62,22 @@ class Reading:
 
 
 def readings(
-    payload: Mapping[str, Any], metric: MetricType, *, job_id: str, now: float, max_age: float
+    payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, now: float, max_age: float
 ) -> tuple[list[Reading], Counter[str]]:
     """The newest believable value of each pod in one answer, and what was dropped, by reason."""
     dropped: Counter[str] = Counter()
-    if text(payload, "JobId") not in ("", job_id):
+    if payload.job_id and payload.job_id != job_id:
         dropped["unlisted"] += 1
         return [], dropped
     found: dict[str, Reading] = {}
-    items = payload.get("PodMetrics")
-    if not items:
+    if not payload.pod_metrics:
         dropped["no_data"] += 1
-        return [], dropped
-    for item in items if isinstance(items, list) else ():
-        pod_id = text(item, "PodId") if isinstance(item, dict) else ""
-        if not pod_id:
+    for item in payload.pod_metrics or ():
+        if item is None or not item.pod_id:
             dropped["malformed"] += 1
             continue
-        newest = _newest(mappings(item, "Metrics"), now)
+        pod_id = item.pod_id
+        newest = _newest(item.metrics or (), now)
         if newest is None:
             dropped["no_data"] += 1
             continue
@@ -131,7 +129,7 @@ def usage(
 
 
 def dated_readings(
-    payload: Mapping[str, Any], metric: MetricType, *, job_id: str, within: Range
+    payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, within: Range
 ) -> tuple[dict[str, Dated], Counter[str], bool]:
     """Every reading of each pod in one answer from within a range; what was dropped, by reason; and whether of some of
     that it is not known which pod's it was, or when. Where both are, a reading that has no value is one that cannot be
@@ -139,53 +137,53 @@ def dated_readings(
     dropped: Counter[str] = Counter()
     found: dict[str, Dated] = {}
     spoiled = False
-    if text(payload, "JobId") not in ("", job_id):
+    if payload.job_id and payload.job_id != job_id:
         dropped["unlisted"] += 1
         return found, dropped, spoiled
-    items = payload.get("PodMetrics")
-    for item in items if isinstance(items, list) else ():
-        pod_id = text(item, "PodId") if isinstance(item, dict) else ""
-        if not pod_id:
+    for item in payload.pod_metrics or ():
+        if item is None or not item.pod_id:
             dropped["malformed"] += 1
             spoiled = True
             continue
-        dated = found.setdefault(pod_id, Dated())
-        points = item.get("Metrics")
-        for point in points if isinstance(points, list) else ():
-            milliseconds = whole(point, "Time") if isinstance(point, dict) else None
-            read = _newest([point], math.inf) if milliseconds is not None else None
-            if milliseconds is None:
+        dated = found.setdefault(item.pod_id, Dated())
+        for point in item.metrics or ():
+            milliseconds = None if point is None else whole(point.time)
+            if point is None or milliseconds is None:
                 dropped["malformed"] += 1
                 spoiled = True
-            elif not within.start <= milliseconds / 1000 < within.end:
-                dropped["malformed"] += read is None
-            elif read is None:
-                dropped["malformed"] += 1
-                dated.add(milliseconds // 1000, None)
-            else:
-                value = _in_base_units(read[1], metric)
-                dropped["out_of_range"] += value is None
-                dated.add(int(read[0]), value)
+                continue
+            raw = _value(point)
+            if not within.start <= milliseconds / 1000 < within.end:
+                dropped["malformed"] += raw is None
+                continue
+            value = None if raw is None else _in_base_units(raw, metric)
+            if value is None:
+                dropped["malformed" if raw is None else "out_of_range"] += 1
+            dated.add(milliseconds // 1000, value)
         dropped["duplicate"] += dated.sort()
     return {pod_id: dated for pod_id, dated in found.items() if dated.times}, dropped, spoiled
 
 
-def _newest(points: Iterable[Mapping[str, Any]], now: float) -> tuple[float, float] | None:
+def _newest(points: Iterable[payloads.MetricPoint | None], now: float) -> tuple[float, float] | None:
     """The newest point that has a time and a number, as (Unix seconds, raw value)."""
     newest: tuple[float, float] | None = None
     for point in points:
-        milliseconds, value = whole(point, "Time"), point.get("Value")
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                continue
-        if milliseconds is None or isinstance(value, bool) or not isinstance(value, int | float):
+        milliseconds = None if point is None else whole(point.time)
+        if point is None or milliseconds is None or (value := _value(point)) is None:
             continue
         time = milliseconds / 1000
         if time <= now + _FUTURE and (newest is None or time > newest[0]):
-            newest = (time, float(value) if abs(value) < 1e300 else math.inf)
+            newest = time, value
     return newest
+
+
+def _value(point: payloads.MetricPoint) -> float | None:
+    """The number, infinite where it is beyond reason; None where there is none."""
+    try:
+        value = None if point.value is None else float(point.value)
+    except ValueError:
+        return None
+    return value if value is None or abs(value) < _BEYOND_REASON else math.inf
 
 
 def _in_base_units(raw: float, metric: MetricType) -> float | None:

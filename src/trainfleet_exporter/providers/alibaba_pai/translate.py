@@ -1,19 +1,20 @@
-"""From PAI's JSON to the model: pure functions, tolerant of everything but a missing identity.
+"""From PAI's payloads to the model: pure functions, tolerant of everything but a missing identity.
 
-Shapes: DLC ListJobs (JobItem), GetJob; AIWorkSpace ListWorkspaces. The same
-field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0,
-RestartTimes "1" and "1/10". A function answers None for an object that has no id: it loses itself only.
+Payloads: DLC ListJobs, GetJob, ListEcsSpecs; AIWorkSpace ListWorkspaces. The same field comes in different types from
+list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0, RestartTimes "1" and "1/10". A function
+returns None for an object without an id: that object alone is lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct, UnsetType
 
 from trainfleet_exporter.model import (
-    FINISHED,
     Accelerators,
     Job,
     JobPods,
@@ -23,20 +24,10 @@ from trainfleet_exporter.model import (
     Status,
     Workspace,
 )
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
-from trainfleet_exporter.quantities import (
-    GIB,
-    mapping,
-    mappings,
-    number,
-    parse_quantity,
-    quantity,
-    text,
-    utc_time,
-    whole,
-)
-
-Row = Mapping[str, Any]
+from trainfleet_exporter.providers.values import amount, number, quantity, utc_time, whole
+from trainfleet_exporter.quantities import GIB, parse_quantity
 
 JOB_STATUS = {
     "Created": Status.CREATING,
@@ -72,12 +63,17 @@ LIVE_STATUSES = (
 TERMINAL_STATUSES = ("Succeeded", "Failed", "Stopped")
 _RESERVING = frozenset({"SucceededReserving", "FailedReserving"})
 _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_HOLDS = {word: status in _HOLDING or word in _RESERVING for word, status in JOB_STATUS.items()}
+"""Whether a job with this word holds resources. SubStatus changes nothing about that."""
+_OVER = frozenset(TERMINAL_STATUSES)
+"""Words of jobs that have ended and hold nothing."""
 END_TIMES = {
-    Status.SUCCEEDED: "GmtSuccessedTime",
-    Status.FAILED: "GmtFailedTime",
-    Status.STOPPED: "GmtStoppedTime",
+    Status.SUCCEEDED: "gmt_successed_time",
+    Status.FAILED: "gmt_failed_time",
+    Status.STOPPED: "gmt_stopped_time",
 }
-"""Where a row has the end of a job that ended so. Those of earlier attempts may be there beside it."""
+"""The field with the end of a job that ended so. Those of earlier attempts may be there next to it."""
+_END_TIMES = {word: END_TIMES[status] for word, status in JOB_STATUS.items() if status in END_TIMES}
 
 POD_STATUS = {
     "Pending": Status.QUEUED,
@@ -91,67 +87,59 @@ _EVICTED = {"Normal": False, "Evicted": True, "Preempted": True}
 """Whether a pod with this SubStatus was evicted; any other word does not say."""
 
 
-def workspace(row: Row) -> Workspace | None:
+def workspace(row: payloads.Workspace) -> Workspace | None:
     """A row of ListWorkspaces."""
-    workspace_id = text(row, "WorkspaceId")
-    return Workspace(workspace_id, text(row, "WorkspaceName")) if workspace_id else None
+    return Workspace(row.workspace_id, row.workspace_name or "") if row.workspace_id else None
 
 
-def job_status(platform_status: str, sub_status: str = "") -> Status:
+def job_status(platform_status: str, sub_status: str | None = None) -> Status:
     """The common word for a DLC status. SubStatus refines Running only."""
     if platform_status == "Running" and sub_status == "Restarting":
         return Status.RESTARTING
     return JOB_STATUS.get(platform_status, Status.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class EcsSpec:
+class EcsSpec(Struct, frozen=True, gc=False):
     """What one machine of a type has."""
 
-    cpu_cores: float | None
-    memory_bytes: float | None
-    gpus: float | None
-    gpu_model: str
+    cpu_cores: float | None = None
+    memory_bytes: float | None = None
+    gpus: float | None = None
+    gpu_model: str = ""
 
 
-def ecs_spec(row: Row) -> EcsSpec:
+_NO_MACHINE: Final = EcsSpec()
+_NO_CONFIG: Final = payloads.ResourceConfig()
+_NO_MODELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_MACHINES: Final[Mapping[str, EcsSpec]] = MappingProxyType({})
+
+
+def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
     """A row of ListEcsSpecs. Its Memory counts GiB by the documented sample (unproven)."""
-    memory = number(row, "Memory")
+    memory = amount(row.memory)
     return EcsSpec(
-        cpu_cores=number(row, "Cpu"),
+        cpu_cores=amount(row.cpu),
         memory_bytes=None if memory is None else memory * GIB,
-        gpus=number(row, "Gpu"),
-        gpu_model=text(row, "GpuType"),
+        gpus=amount(row.gpu),
+        gpu_model=row.gpu_type or "",
     )
 
 
-def needs_ecs_specs(row: Row) -> bool:
+def needs_ecs_specs(row: payloads.Job) -> bool:
     """Whether what a job asked for can only be told from its machine types."""
-    specs = row.get("JobSpecs")
-    for spec in specs if isinstance(specs, list) else ():
-        if isinstance(spec, dict) and spec.get("EcsSpec") and not mapping(spec, "ResourceConfig"):
-            return True
-    return False
-
-
-def looked_up(row: Row, pool_models: Mapping[str, str], ecs_specs: Mapping[str, EcsSpec]) -> tuple[object, ...]:
-    """What of these tables `job` makes use of for a row."""
-    specs = row.get("JobSpecs")
-    machines = [
-        ecs_specs.get(text(spec, "EcsSpec"))
-        for spec in (specs if isinstance(specs, list) else ())
-        if isinstance(spec, dict) and spec.get("EcsSpec")
-    ]
-    return pool_models.get(text(row, "ResourceId")), *machines
+    return any(
+        spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG)
+        for spec in row.job_specs or ()
+    )
 
 
 def job(
-    row: Row,
+    row: payloads.Job,
     *,
     asked_status: str = "",
     workspace_id: str = "",
-    pool_models: Mapping[str, str] | None = None,
-    ecs_specs: Mapping[str, EcsSpec] | None = None,
+    pool_models: Mapping[str, str] = _NO_MODELS,
+    ecs_specs: Mapping[str, EcsSpec] = _NO_MACHINES,
 ) -> Job | None:
     """A row of ListJobs, or the answer of GetJob.
 
@@ -159,180 +147,182 @@ def job(
     gives the accelerator model of a quota, for jobs whose specs do not name theirs. `ecs_specs` gives what a machine
     type has, for jobs on public resources, which may name nothing else.
     """
-    job_id = text(row, "JobId")
+    job_id = row.job_id
     if not job_id:
         return None
-    platform_status = text(row, "Status") or asked_status
-    status = job_status(platform_status, text(row, "SubStatus"))
-    holds = _holds_resources(status, platform_status)
-    gone = status in FINISHED and not holds
-    specs = [_role_spec(spec, ecs_specs or {}) for spec in mappings(row, "JobSpecs")]
-    pool_id = text(row, "ResourceId")
+    platform_status = row.status or asked_status
+    status = job_status(platform_status, row.sub_status)
+    pool_id = row.resource_id or ""
+    roles = [_role(spec, ecs_specs) for spec in row.job_specs] if row.job_specs else []
+    cpu_cores = memory_bytes = nodes = None
+    accelerators: tuple[Accelerators, ...] = ()
+    if platform_status not in _OVER:
+        if (cpu_cores := quantity(row.request_cpu)) is None:
+            cpu_cores = _sum([role.cpu_cores for role in roles])
+        if (memory_bytes := _memory(row.request_memory)) is None:
+            memory_bytes = _sum([role.memory_bytes for role in roles])
+        if (cards := quantity(row.request_gpu)) is None:
+            cards = _sum([role.gpus for role in roles])
+        nodes = amount(row.node_count)
+        accelerators = gpus(cards, _gpu_model(roles, pool_models.get(pool_id, "")) if cards else "")
+    tags = None if row.settings is None else row.settings.tags
     return Job(
         job_id=job_id,
-        name=text(row, "DisplayName"),
-        job_type=text(row, "JobType"),
-        workspace_id=text(row, "WorkspaceId") or workspace_id,
+        name=row.display_name or "",
+        job_type=row.job_type or "",
+        workspace_id=row.workspace_id or workspace_id,
         pool_id=pool_id,
-        user_id=text(row, "UserId"),
-        user_name=text(row, "Username"),
-        resource_type=text(row, "ResourceType"),
-        payment_type=_payment_type(row, pool_id),
+        user_id=row.user_id or "",
+        user_name=row.username or "",
+        resource_type=row.resource_type or "",
+        payment_type=row.payment_type or _payment_type(row, pool_id),
         status=status,
         platform_status=platform_status,
-        reason=text(row, "ReasonCode"),
-        holds_resources=holds,
-        priority=whole(row, "Priority"),
-        created=utc_time(row, "GmtCreateTime"),
-        submitted=utc_time(row, "GmtSubmittedTime"),
-        started=utc_time(row, "GmtRunningTime"),
-        finished=_finish_time(row, status),
-        duration=number(row, "Duration"),
-        restarts=restart_times(row)[0],
-        cpu_cores=None if gone else _requested(quantity(row, "RequestCPU"), [role.cpu_cores for role in specs]),
-        memory_bytes=None if gone else _requested(_told_memory(row), [role.memory_bytes for role in specs]),
-        nodes=None if gone else number(row, "NodeCount"),
-        accelerators=() if gone else _requested_accelerators(row, specs, (pool_models or {}).get(pool_id, "")),
-        tags=_tags(row),
+        reason=row.reason_code or "",
+        holds_resources=_HOLDS.get(platform_status),
+        priority=whole(row.priority),
+        created=utc_time(row.gmt_create_time),
+        submitted=utc_time(row.gmt_submitted_time),
+        started=utc_time(row.gmt_running_time),
+        finished=_finish_time(row, platform_status),
+        duration=amount(row.duration),
+        restarts=restart_times(row.restart_times)[0],
+        cpu_cores=cpu_cores,
+        memory_bytes=memory_bytes,
+        nodes=nodes,
+        accelerators=accelerators,
+        tags=tuple((key, value) for key, value in tags.items() if isinstance(value, str)) if tags else (),
     )
 
 
-def restart_times(row: Row) -> tuple[int | None, int | None]:
+def restart_times(given: str | None) -> tuple[int | None, int | None]:
     """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
-    used, _, allowed = text(row, "RestartTimes").partition("/")
-    return whole({"n": used}, "n"), whole({"n": allowed}, "n")
+    used, _, allowed = (given or "").partition("/")
+    return whole(number(used)), whole(number(allowed))
 
 
-def pods(row: Row) -> tuple[JobPods, list[Pod], Counter[str]]:
-    """The pods of a GetJob answer, counted by role, and one by one; and what of it had to be dropped, by reason.
+def pods(row: payloads.JobPods) -> tuple[JobPods, list[Pod], Counter[str]]:
+    """The pods of a job, counted by role, and one by one; and what of it had to be dropped, by reason.
 
     HistoryPods are earlier incarnations: they are counted as replaced, never as pods; a pod counts as evicted if one of
     them was. Without a list of pods nothing is known of how many there are.
     """
-    job_id = text(row, "JobId")
+    job_id = row.job_id or ""
     dropped: Counter[str] = Counter()
     found: dict[str, Pod] = {}
     requested: dict[str, int] = {}
-    for spec in mappings(row, "JobSpecs"):
-        role, wanted = text(spec, "Type"), whole(spec, "PodCount")
+    for spec in row.job_specs or ():
+        role, wanted = spec.type or "", whole(spec.pod_count)
         if wanted is not None:
             requested[role] = requested.get(role, 0) + wanted
-    items = row.get("Pods", "")
-    listed = isinstance(items, list) or items is None
+    listed = not isinstance(row.pods, UnsetType)
     if not listed:
         dropped["no_data"] += 1
-    replaced = Counter(dict.fromkeys(requested if listed else (), 0))
-    present = Counter({(role, status): 0 for role in replaced for status in _POD_STATUSES})
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, dict) or not text(item, "PodId"):
+    items = () if isinstance(row.pods, UnsetType) or row.pods is None else row.pods
+    replaced = dict.fromkeys(requested if listed else (), 0)
+    present: dict[str, list[Status | None]] = {role: [] for role in replaced}
+    for item in items:
+        if item is None or not item.pod_id:
             dropped["malformed"] += 1
             continue
-        pod = _pod(job_id, item)
+        pod = _pod(job_id, item.pod_id, item)
         if pod.pod_id in found:
             dropped["duplicate"] += 1
             continue
         found[pod.pod_id] = pod
-        for status in _POD_STATUSES:
-            present[(pod.role, status)] += status is pod.status
-        replaced[pod.role] += 0
-        for earlier in mappings(item, "HistoryPods"):
-            replaced[text(earlier, "Type") or pod.role] += 1
+        present.setdefault(pod.role, []).append(pod.status)
+        replaced.setdefault(pod.role, 0)
+        for earlier in item.history_pods or ():
+            role = earlier.type or pod.role
+            replaced[role] = replaced.get(role, 0) + 1
     detail = JobPods(
         job_id=job_id,
-        restarts_allowed=restart_times(row)[1],
+        restarts_allowed=restart_times(row.restart_times)[1],
         requested=tuple(RoleCount(role, count) for role, count in requested.items()),
         replaced=tuple(RoleCount(role, count) for role, count in replaced.items()),
-        present=tuple(RoleStatusCount(role, status, count) for (role, status), count in present.items()),
+        present=tuple(
+            RoleStatusCount(role, status, statuses.count(status))
+            for role, statuses in present.items()
+            for status in _POD_STATUSES
+        ),
     )
     return detail, list(found.values()), dropped
 
 
-def _holds_resources(status: Status, platform_status: str) -> bool | None:
-    if status is Status.UNKNOWN:
-        return None
-    return status in _HOLDING or platform_status in _RESERVING
-
-
-def _payment_type(row: Row, pool_id: str) -> str:
+def _payment_type(row: payloads.Job, pool_id: str) -> str:
     """ListJobs filters by PaymentType and does not answer it; what tells it is the quota and the specs."""
-    given = text(row, "PaymentType")
-    if given:
-        return given
-    if any(spec.get("UseSpotInstance") is True for spec in mappings(row, "JobSpecs")):
-        return "Spot"
+    for spec in row.job_specs or ():
+        if spec.use_spot_instance:
+            return "Spot"
     return "PrePaid" if pool_id else "PostPaid"
 
 
-def _finish_time(row: Row, status: Status) -> float | None:
-    if status not in FINISHED:
+def _finish_time(row: payloads.Job, platform_status: str) -> float | None:
+    field = _END_TIMES.get(platform_status)
+    if field is None:
         return None
-    finished = utc_time(row, "GmtFinishTime")
-    return finished if finished is not None else utc_time(row, END_TIMES[status])
+    finished = utc_time(row.gmt_finish_time)
+    return finished if finished is not None else utc_time(getattr(row, field))
 
 
-def _role_spec(spec: Row, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
+def _role(spec: payloads.JobSpec, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
     """What all pods of a role ask for: its ResourceConfig, or else what its machine type has."""
-    config = mapping(spec, "ResourceConfig")
-    machine = ecs_specs.get(text(spec, "EcsSpec"), EcsSpec(None, None, None, ""))
-    cpu, memory, gpus = quantity(config, "CPU"), quantity(config, "Memory"), quantity(config, "GPU")
-    if not config:
-        cpu, memory, gpus = machine.cpu_cores, machine.memory_bytes, machine.gpus
-    pods = whole(spec, "PodCount")
-
-    def of_all(amount: float | None) -> float | None:
-        return None if amount is None or pods is None else amount * pods
-
-    return EcsSpec(of_all(cpu), of_all(memory), of_all(gpus), text(config, "GPUType") or machine.gpu_model)
-
-
-def _requested(told: float | None, by_role: list[float | None]) -> float | None:
-    """What a job asks for in all; where the row does not say, the sum over its roles, if it is known of each."""
-    if told is not None:
-        return told
-    known = [amount for amount in by_role if amount is not None]
-    return sum(known) if known and len(known) == len(by_role) else None
-
-
-def _told_memory(row: Row) -> float | None:
-    """List answers give a quantity with its suffix, GetJob a bare number that counts GiB (unproven)."""
-    value = row.get("RequestMemory")
-    if isinstance(value, str):
-        return parse_quantity(value)
-    bare = number(row, "RequestMemory")
-    return None if bare is None else bare * GIB
-
-
-def _requested_accelerators(row: Row, roles: list[EcsSpec], pool_model: str) -> tuple[Accelerators, ...]:
-    # A role without accelerators may run on a machine that has another role's model or none: it names nothing.
-    models = {role.gpu_model for role in roles if role.gpus != 0} - {""}
-    # The total of a job whose roles run on different models cannot be split by what a list row says.
-    model = models.pop() if len(models) == 1 else "" if models else pool_model
-    count = _requested(quantity(row, "RequestGPU"), [role.gpus for role in roles])
-    return gpus(count, model if count else "")
-
-
-def _tags(row: Row) -> tuple[tuple[str, str], ...]:
-    tags = mapping(mapping(row, "Settings"), "Tags")
-    return tuple((key, value) for key, value in tags.items() if isinstance(value, str))
-
-
-def _pod(job_id: str, item: Row) -> Pod:
-    return Pod(
-        job_id=job_id,
-        pod_id=text(item, "PodId"),
-        role=text(item, "Type"),
-        node_name=text(item, "NodeName"),
-        pod_ip=text(item, "Ip") or text(item, "PodIp"),
-        status=POD_STATUS.get(text(item, "Status"), Status.UNKNOWN),
-        evicted=_evicted(item),
-        created=utc_time(item, "GmtCreateTime"),
-        started=utc_time(item, "GmtStartTime"),
-        finished=utc_time(item, "GmtFinishTime"),
+    config = spec.resource_config
+    machine = ecs_specs.get(spec.ecs_spec, _NO_MACHINE) if spec.ecs_spec else _NO_MACHINE
+    if config is None or config == _NO_CONFIG:
+        cpu, memory, cards, model = machine.cpu_cores, machine.memory_bytes, machine.gpus, machine.gpu_model
+    else:
+        cpu, memory, cards = quantity(config.cpu), quantity(config.memory), quantity(config.gpu)
+        model = config.gpu_type or machine.gpu_model
+    count = whole(spec.pod_count)
+    if count is None:
+        return EcsSpec(gpu_model=model)
+    return EcsSpec(
+        None if cpu is None else cpu * count,
+        None if memory is None else memory * count,
+        None if cards is None else cards * count,
+        model,
     )
 
 
-def _evicted(item: Row) -> bool | None:
+def _sum(by_role: list[float | None]) -> float | None:
+    """What a job asks for in all, where it is known of each role."""
+    known = [each for each in by_role if each is not None]
+    return sum(known) if known and len(known) == len(by_role) else None
+
+
+def _memory(given: str | float | None) -> float | None:
+    """List answers give a quantity with its suffix, GetJob a bare number that counts GiB (unproven)."""
+    if isinstance(given, str):
+        return parse_quantity(given)
+    bare = amount(given)
+    return None if bare is None else bare * GIB
+
+
+def _gpu_model(roles: list[EcsSpec], pool_model: str) -> str:
+    # A role without accelerators may run on a machine that has another role's model or none: it names nothing.
+    models = {role.gpu_model for role in roles if role.gpus != 0} - {""}
+    # The total of a job whose roles run on different models cannot be split by what a list row says.
+    return models.pop() if len(models) == 1 else "" if models else pool_model
+
+
+def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
+    return Pod(
+        job_id=job_id,
+        pod_id=pod_id,
+        role=item.type or "",
+        node_name=item.node_name or "",
+        pod_ip=item.ip or item.pod_ip or "",
+        status=POD_STATUS.get(item.status or "", Status.UNKNOWN),
+        evicted=_evicted(item),
+        created=utc_time(item.gmt_create_time),
+        started=utc_time(item.gmt_start_time),
+        finished=utc_time(item.gmt_finish_time),
+    )
+
+
+def _evicted(item: payloads.Pod) -> bool | None:
     """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
-    words = (text(each, "SubStatus") for each in mappings(item, "HistoryPods"))
-    found = [_EVICTED.get(text(item, "SubStatus")), *(_EVICTED.get(word) for word in words if word)]
+    found = [_EVICTED.get(item.sub_status or "")]
+    found += [_EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
     return True if True in found else None if None in found else False

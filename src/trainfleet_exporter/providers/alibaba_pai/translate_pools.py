@@ -1,7 +1,7 @@
-"""From PaiStudio's JSON about quotas to the model: what they are and have, their queues, their nodes.
+"""From PaiStudio's payloads about quotas to the model: what they are and have, their queues, their nodes.
 
-Shapes: ListQuotas (Verbose), ListQuotaWorkloads, ListNodes (Verbose). Amounts are texts, memory with its suffix; but
-ListNodes gives memory as bare numbers of GiB. A function answers None for an object that has no id.
+Payloads: ListQuotas (Verbose), ListQuotaWorkloads, ListNodes (Verbose). Amounts are texts, memory with its suffix; but
+ListNodes gives memory as bare numbers of GiB. A function returns None for an object that has no id.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.quantities import GIB, mapping, number, quantity, text, whole
-
-Row = Mapping[str, Any]
+from trainfleet_exporter.providers.values import amount, number, quantity, whole
+from trainfleet_exporter.quantities import GIB, unusable
 
 JOBS = "dlc"
 """The type under which training jobs stand in the queue of a quota."""
@@ -24,20 +24,25 @@ _NOT_QUEUED = frozenset({"Dequeued", "Running", "Succeeded", "Failed", "Stopped"
 ENQUEUED = "Enqueued"
 
 
-def pool(row: Row) -> Pool | None:
+_NO_DETAILS: Final = payloads.QuotaDetails()
+_NO_AMOUNT: Final = payloads.ResourceAmount()
+_NO_NODES: Final = payloads.NodeStatistics()
+_NO_RESOURCE: Final = payloads.WorkloadResource()
+
+
+def pool(row: payloads.Quota) -> Pool | None:
     """What a row of ListQuotas (Verbose) says a quota is."""
-    pool_id = text(row, "QuotaId")
-    if not pool_id:
+    if not row.quota_id:
         return None
-    nodes = mapping(mapping(row, "QuotaDetails"), "NodeStatistics")
+    nodes = (row.quota_details or _NO_DETAILS).node_statistics or _NO_NODES
     return Pool(
-        pool_id=pool_id,
-        name=text(row, "QuotaName"),
-        resource_type=text(row, "ResourceType"),
-        parent_pool_id=text(row, "ParentQuotaId"),
-        status=POOL_STATUS.get(text(row, "Status"), PoolStatus.UNKNOWN),
-        allocated_nodes=whole(nodes, "AllocatedNodeNum"),
-        empty_nodes=whole(nodes, "EmptyNodeNum"),
+        pool_id=row.quota_id,
+        name=row.quota_name or "",
+        resource_type=row.resource_type or "",
+        parent_pool_id=row.parent_quota_id or "",
+        status=POOL_STATUS.get(row.status or "", PoolStatus.UNKNOWN),
+        allocated_nodes=whole(nodes.allocated_node_num),
+        empty_nodes=whole(nodes.empty_node_num),
     )
 
 
@@ -52,33 +57,33 @@ class Quota:
     """In lower case, as the queue of the quota takes them."""
 
 
-def quota(row: Row) -> Quota:
+def quota(row: payloads.Quota) -> Quota:
     """What other collectors need of a row of ListQuotas. A quota that does not name its workload types runs jobs."""
-    capacity = pool_amounts(row).capacity_accelerators
-    types = mapping(row, "QuotaConfig").get("WorkloadTypes")
-    named = [name.lower() for name in types if isinstance(name, str) and name] if isinstance(types, list) else []
+    capacity = (row.quota_details or _NO_DETAILS).actual_min_quota or _NO_AMOUNT
+    types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
-        name=text(row, "QuotaName"),
-        accelerator_model=capacity[0].model if capacity else "",
-        workload_types=tuple(dict.fromkeys(named)) or (JOBS,),
+        name=row.quota_name or "",
+        accelerator_model="" if quantity(capacity.gpu) is None else row.gpu_type or "",
+        workload_types=tuple(dict.fromkeys(name.lower() for name in types or () if name)) or (JOBS,),
     )
 
 
-def pool_amounts(row: Row) -> PoolAmounts:
+def pool_amounts(row: payloads.Quota) -> PoolAmounts:
     """What a row of ListQuotas says a quota has: ActualMinQuota, which is what is bound to it now."""
-    details = mapping(row, "QuotaDetails")
-    capacity = mapping(details, "ActualMinQuota")
-    # UsedQuota is being retired in favour of AllocatedQuota.
-    allocated = mapping(details, "AllocatedQuota") or mapping(details, "UsedQuota")
-    model = text(row, "GPUType")
+    details = row.quota_details or _NO_DETAILS
+    capacity = details.actual_min_quota or _NO_AMOUNT
+    allocated = details.allocated_quota
+    if allocated is None or allocated == _NO_AMOUNT:
+        allocated = details.used_quota or _NO_AMOUNT  # UsedQuota is being retired in favour of AllocatedQuota
+    model = row.gpu_type or ""
     return PoolAmounts(
-        pool_id=text(row, "QuotaId"),
-        capacity_cpu_cores=quantity(capacity, "CPU"),
-        capacity_memory_bytes=quantity(capacity, "Memory"),
-        capacity_accelerators=gpus(quantity(capacity, "GPU"), model),
-        allocated_cpu_cores=quantity(allocated, "CPU"),
-        allocated_memory_bytes=quantity(allocated, "Memory"),
-        allocated_accelerators=gpus(quantity(allocated, "GPU"), model),
+        pool_id=row.quota_id or "",
+        capacity_cpu_cores=quantity(capacity.cpu),
+        capacity_memory_bytes=quantity(capacity.memory),
+        capacity_accelerators=gpus(quantity(capacity.gpu), model),
+        allocated_cpu_cores=quantity(allocated.cpu),
+        allocated_memory_bytes=quantity(allocated.memory),
+        allocated_accelerators=gpus(quantity(allocated.gpu), model),
     )
 
 
@@ -93,7 +98,7 @@ class Queue:
     """The jobs that wait in this very quota."""
 
 
-def queue(rows: Iterable[Row], quota_id: str, *, unreadable: int = 0) -> Queue:
+def queue(rows: Iterable[payloads.Workload], quota_id: str, *, unreadable: int = 0) -> Queue:
     """The rows of ListQuotaWorkloads (Status Enqueued) of one quota, and how many others could not be read.
 
     What waits for how much is not known where a row cannot be read, or is in a state that is not known.
@@ -102,39 +107,45 @@ def queue(rows: Iterable[Row], quota_id: str, *, unreadable: int = 0) -> Queue:
     places = []
     accelerators: float | None = None if unreadable else 0.0
     for row in rows:
-        status = text(row, "Status")
-        if status not in ("", ENQUEUED):
-            accelerators = accelerators if status in _NOT_QUEUED else None
+        if row.status and row.status != ENQUEUED:
+            accelerators = accelerators if row.status in _NOT_QUEUED else None
             continue
-        workload_type = text(row, "WorkloadType").lower()
+        workload_type = (row.workload_type or "").lower()
         by_type[workload_type] += 1
-        resource = mapping(row, "Resource")
-        # Who asks for no accelerator may leave them out; who has no amounts at all, or unreadable ones, does not say.
-        asked = quantity(resource, "GPU") if resource.get("GPU") not in (None, "") else 0.0 if resource else None
+        asked = _asked_gpus(row.resource or _NO_RESOURCE)
         accelerators = None if accelerators is None or asked is None else accelerators + asked
-        position = whole(row, "Position")
-        if workload_type == JOBS and text(row, "QuotaId") == quota_id and position is not None:
-            places.append(QueuePlace(text(row, "WorkloadId"), position))
+        position = whole(row.position)
+        if workload_type == JOBS and row.quota_id == quota_id and position is not None and row.workload_id:
+            places.append(QueuePlace(row.workload_id, position))
     return Queue(by_type, accelerators, tuple(places))
 
 
-def node(row: Row, quota_id: str) -> Node | None:
+def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
+    """Who asks for no accelerator may leave them out; who has no amounts at all, or unreadable ones, does not say."""
+    if resource.gpu is None or resource.gpu == "":
+        return None if resource == _NO_RESOURCE else 0.0
+    if isinstance(resource.gpu, str | int | float) and not isinstance(resource.gpu, bool):
+        return quantity(resource.gpu)
+    unusable(resource.gpu, "malformed")
+    return None
+
+
+def node(row: payloads.Node, quota_id: str) -> Node | None:
     """A row of ListNodes. What is requested of a node is what the workloads on it hold, not what they use."""
-    name = text(row, "NodeName")
-    if not name:
+    if not row.node_name:
         return None
-    model = text(row, "GPUType")
+    model = row.gpu_type or ""
     return Node(
         pool_id=quota_id,
-        node_name=name,
-        node_type=text(row, "NodeType"),
-        status=POOL_STATUS.get(text(row, "NodeStatus"), PoolStatus.UNKNOWN),
-        capacity_cpu_cores=quantity(row, "CPU"),
-        capacity_memory_bytes=_node_memory(row, "Memory"),
-        capacity_accelerators=gpus(quantity(row, "GPU"), model),
-        allocated_cpu_cores=quantity(row, "RequestCPU"),
-        allocated_memory_bytes=_node_memory(row, "RequestMemory"),
-        allocated_accelerators=gpus(quantity(row, "RequestGPU"), model),
+        node_name=row.node_name,
+        node_type=row.node_type or "",
+        status=POOL_STATUS.get(row.node_status or "", PoolStatus.UNKNOWN),
+        capacity_cpu_cores=quantity(row.cpu),
+        capacity_memory_bytes=_node_memory(row.memory),
+        capacity_accelerators=gpus(quantity(row.gpu), model),
+        allocated_cpu_cores=quantity(row.request_cpu),
+        allocated_memory_bytes=_node_memory(row.request_memory),
+        allocated_accelerators=gpus(quantity(row.request_gpu), model),
     )
 
 
@@ -143,6 +154,9 @@ def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
     return () if count is None else (Accelerators("gpu", model, count),)
 
 
-def _node_memory(row: Row, key: str) -> float | None:
-    bare = number(row, key)
-    return quantity(row, key) if bare is None else bare * GIB
+def _node_memory(given: str | float | None) -> float | None:
+    """Bytes of an amount that has a suffix, or else counts GiB."""
+    if isinstance(given, str) and given[-1:].isalpha():
+        return quantity(given)
+    bare = amount(number(given) if isinstance(given, str) else given)
+    return None if bare is None else bare * GIB

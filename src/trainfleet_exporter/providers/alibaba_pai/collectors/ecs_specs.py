@@ -34,8 +34,6 @@ class EcsSpecs:
         self._lost: Counter[str] = Counter()
         """What the table told and nobody could use, by reason."""
         self.known: Mapping[str, EcsSpec] = {}
-        self.version = 0
-        """Grows whenever the table has become another one."""
 
     async def have(self, part: Part) -> None:
         """Read the table if it is time to; what goes wrong is told, and is no failure of the part."""
@@ -53,10 +51,7 @@ class EcsSpecs:
                 return
             part.dropped("malformed", listing.malformed)
             with counting_unusable() as self._lost:
-                known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
-            if known != self.known:
-                self.known = known
-                self.version += 1
+                self.known = {name: translate.ecs_spec(row) for name, row in listing.rows.items()}
             self._lost["malformed"] += listing.malformed
             # What could not be read this time is not waited for until the next table is due.
             is_whole = not listing.malformed and all(spec.cpu_cores is not None for spec in self.known.values())

@@ -7,21 +7,22 @@ the calls for finished ones, and whatever becomes of these.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Sequence
-from typing import Any
+
+from msgspec.structs import replace
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part, Sweep
-from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_rows import JobRows
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate
+from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
 from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import ReadEnds, deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import iso_time
-from trainfleet_exporter.slices import give_way
 from trainfleet_exporter.transport import Priority
 
 _OVERLAP = 600.0
@@ -29,10 +30,8 @@ _OVERLAP = 600.0
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are asked for by GetJob, which is exact; more of them in lists by id."""
 _BY_ID_AT_ONCE = 50
-_SLICE = 40
-"""Rows that are worked on before others have a turn: about 0.8 ms where all are new."""
 _TESTED = 1_000
-"""Jobs that are put to the config's filter before others have a turn: about half a millisecond."""
+"""Jobs that are put to the config's filter between two yields to the event loop: about half a millisecond."""
 
 # Every pair of words that a live job can show, so that each has a series from the start, 0 included.
 _KNOWN_PAIRS = (
@@ -71,7 +70,7 @@ def jobs(shared: Shared, *, interval: float, retention: float, began: float, at_
         shown: list[Job] = []
         for place, job in enumerate(list(page.jobs()), start=1):
             if not place % _TESTED:
-                await give_way()
+                await asyncio.sleep(0)
             if shared.book.wanted(job):
                 shown.append(job)
         counts: list[object] = []
@@ -128,7 +127,7 @@ class _WorkspaceSweep:
         await self._look_up([job_id for job_id in pending if job_id not in self.found], deadline)
         self._leave_taken()
         ended = self._page.ended
-        new = [job for job_id, job in self.found.items() if live.get(job_id) is not job]
+        new = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
         return bool(pending) or any(job.job_id not in ended or ended[job.job_id][0] != job for job in new)
 
     def _leave_taken(self) -> None:
@@ -144,40 +143,43 @@ class _WorkspaceSweep:
         known = self._page.ends_unknown_since(now)
         start = since if known is None else known - _OVERLAP
         finished = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(now)}
-        rows = JobRows(self._shared, self._page)
         try:
-            listing = await self._list(finished, rows, deadline, breaker=" finished")
+            listing = await self._list(finished, deadline, breaker=" finished")
         except RequestRefused as error:  # the time range may not be served: the ids of missing jobs are
             self._part.lacks(ends_of(self._part), error)
             return
         except CloudError as error:
             self._part.failed(ends_of(self._part), error)
             return
-        await self._take(listing, rows, only_finished=True)
+        await self._take(listing, only_finished=True)
         self.knows_ends = True
 
     async def read_live(self, statuses: Sequence[str]) -> dict[str, Job]:
         """The live jobs by id that are of these statuses."""
         for status in statuses:
-            rows = JobRows(self._shared, self._page, status)
-            listing = await self._list({"Status": status, "StartTime": EVER}, rows, self._part.deadline)
-            await self._take(listing, rows)
+            listing = await self._list({"Status": status, "StartTime": EVER}, self._part.deadline)
+            await self._take(listing, asked_status=status)
+            del listing  # before the next call
         return self.found
 
-    async def _list(self, query: dict[str, str], rows: JobRows, deadline: float, *, breaker: str = "") -> Listing[Any]:
+    async def _list(self, query: dict[str, str], deadline: float, *, breaker: str = "") -> Listing[payloads.Job]:
         query = {"WorkspaceId": self._page.workspace_id, **query}
-        return await self._shared.api.list_jobs(
-            query, deadline=deadline, keep=rows.keep, decode=rows.decode, breaker=breaker
-        )
+        return await self._shared.api.list_jobs(query, deadline=deadline, breaker=breaker)
 
-    async def _take(self, listing: Listing[Any], rows: JobRows, *, only_finished: bool = False) -> None:
+    async def _take(
+        self, listing: Listing[payloads.Job], *, asked_status: str = "", only_finished: bool = False
+    ) -> None:
         self._part.dropped("malformed", listing.malformed)
-        await rows.have_tables(self._part)
+        if any(map(translate.needs_ecs_specs, listing.rows.values())):
+            await self._shared.ecs_specs.have(self._part)
         here, book = self._page.workspace_id, self._shared.book
-        for place, (job_id, kept) in enumerate(listing.rows.items(), start=1):
-            if not place % _SLICE:
-                await give_way()
-            job = rows.job(job_id, kept)
+        models, machines = self._shared.pool_models, self._shared.ecs_specs.known
+        for place, row in enumerate(listing.rows.values(), start=1):
+            if place % PAGE_SIZE == 0:
+                await asyncio.sleep(0)
+            job = translate.job(
+                row, asked_status=asked_status, workspace_id=here, pool_models=models, ecs_specs=machines
+            )
             if job is None:
                 continue
             if only_finished and job.status not in FINISHED:
@@ -190,31 +192,31 @@ class _WorkspaceSweep:
 
     async def _look_up(self, missing: list[str], deadline: float) -> None:
         """Ask by id for jobs that were live and are in no list. Those that are found nowhere are left out."""
-        rows = JobRows(self._shared, self._page)
         if len(missing) <= _BY_ID_ONE_BY_ONE:
             for job_id in missing:
                 try:
-                    row = await self._shared.api.get_job(job_id, deadline=deadline, priority=Priority.SWEEP)
+                    row = await self._shared.api.get_job(
+                        job_id, payloads.Job, deadline=deadline, priority=Priority.SWEEP
+                    )
                 except NotFound:
                     continue
                 except CloudError as error:
                     self._unresolved([job_id], error)
                     continue
                 was = self._page.last_known(job_id)
-                # The detail of a job does not name its user, as the lists do.
-                kept = rows.keep({"Username": "" if was is None else was.user_name} | row)
-                del row  # before anything is waited for
-                await self._take(Listing({job_id: kept}, 0), rows)
+                if was is not None and row.username is None:
+                    row = replace(row, username=was.user_name)  # only lists name the user
+                await self._take(Listing({job_id: row}))
             return
         for start in range(0, len(missing), _BY_ID_AT_ONCE):
             asked = missing[start : start + _BY_ID_AT_ONCE]
             try:
-                listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER}, rows, deadline)
+                listing = await self._list({"JobIds": ",".join(asked), "StartTime": EVER}, deadline)
             except CloudError as error:
                 self._unresolved(asked, error)
                 continue
             found = {key: row for key, row in listing.rows.items() if key in asked}
-            await self._take(Listing(found, listing.malformed), rows)
+            await self._take(Listing(found, listing.malformed))
 
     def _unresolved(self, job_ids: list[str], error: CloudError) -> None:
         """Note jobs whose look-up failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Rolling
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
@@ -33,15 +33,15 @@ def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rol
     )
 
 
-async def read_pods(api: PaiApi, part: Part) -> int | None:
-    """Read and show the pods of one job; how many there are, or None where the job was not found."""
+async def read_pods(api: PaiApi, part: Part) -> int:
+    """Read and show the pods of one job; how many there are."""
     try:
-        row = await api.get_job(part.key, deadline=part.deadline)
+        answer = await api.get_job(part.key, payloads.JobPods, deadline=part.deadline)
     except NotFound as error:
         await part.not_found(error)  # the next sweep says what became of it
-        return None
-    detail, found, dropped = translate.pods(row)
-    del row  # before publishing, during which other jobs are read
+        return 0
+    detail, found, dropped = translate.pods(answer)
+    del answer  # before publishing, during which other jobs are read
     for reason, count in dropped.items():
         part.dropped(reason, count)
     await part.publish([detail, *found])

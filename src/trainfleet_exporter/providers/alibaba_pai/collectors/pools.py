@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainfleet_exporter.polling import Poll, Sweep
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.division import Look
@@ -16,7 +15,7 @@ def pools(shared: Shared, *, interval: float) -> Sweep:
     """The collector. The list is one part: its pages make sense only together."""
     look = Look(interval)
 
-    def take(listing: Listing[Any]) -> None:
+    def take(listing: Listing[payloads.Quota]) -> None:
         quotas = {quota_id: translate.quota(row) for quota_id, row in listing.rows.items()}
         listed = with_unread(quotas, shared.quotas, malformed=listing.malformed)
         shared.learn_quotas({quota_id: quotas.get(quota_id) or shared.quotas[quota_id] for quota_id in listed})

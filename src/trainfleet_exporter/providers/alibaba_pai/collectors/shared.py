@@ -26,7 +26,6 @@ class Shared(Knowledge):
         """By id, as the last list that could be read has them."""
         self.pool_models: Mapping[str, str] = {}
         """The accelerator model (GPUType) of each quota, as far as it is known."""
-        self._pool_models_version = 0
         self.pools_known = False
         """Whether the latest poll of pools could read them."""
         self.pools_polled = Groundwork()
@@ -35,15 +34,7 @@ class Shared(Knowledge):
     def learn_quotas(self, quotas: Mapping[str, Quota]) -> None:
         """Take over a list of quotas."""
         self.quotas = quotas
-        models = {quota_id: quota.accelerator_model for quota_id, quota in quotas.items()}
-        if models != self.pool_models:
-            self.pool_models = models
-            self._pool_models_version += 1
-
-    @property
-    def tables_version(self) -> tuple[int, int]:
-        """Another one whenever the models of quotas, or the machine types, have become other ones."""
-        return self._pool_models_version, self.ecs_specs.version
+        self.pool_models = {quota_id: quota.accelerator_model for quota_id, quota in quotas.items()}
 
     async def listed_quotas(self) -> Mapping[str, Quota]:
         """The quotas by id. Raises NotReady where none is known for want of an answer."""

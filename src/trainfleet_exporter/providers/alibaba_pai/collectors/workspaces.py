@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Sweep
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.sweeps import workspaces_sweep
-from trainfleet_exporter.quantities import text
 
 # Nothing runs in these, and asking for their jobs is refused.
 WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
@@ -19,8 +17,8 @@ WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
 def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: float) -> Sweep:
     """The collector. `configured` are the ids that the config names; None for all that the identity can see."""
 
-    def of_interest(row: Mapping[str, Any]) -> Workspace | None:
-        return None if text(row, "Status") in WITHOUT_JOBS else translate.workspace(row)
+    def of_interest(row: payloads.Workspace) -> Workspace | None:
+        return None if row.status in WITHOUT_JOBS else translate.workspace(row)
 
     return workspaces_sweep(
         shared,

@@ -1,0 +1,291 @@
+"""What PAI's APIs answer, as far as it is read (transport.payload): one struct for each object.
+
+Every field may be absent or null. Numbers come as numbers or text. Times are ISO 8601 texts. An amount of memory has a
+suffix (`512Gi`) or counts GiB; `translate` knows which.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+# Jobs: DLC 2020-12-03.
+
+
+class ResourceConfig(Struct, gc=False):
+    """What each pod of a role asks for (ResourceConfig): cores, memory with its suffix, accelerators."""
+
+    cpu: str | float | None = field(name="CPU", default=None)
+    memory: str | float | None = field(name="Memory", default=None)
+    gpu: str | float | None = field(name="GPU", default=None)
+    gpu_type: str | None = field(name="GPUType", default=None)
+
+
+class JobSpec(Struct, rename="pascal", gc=False):
+    """One role of a job (JobSpec). `ecs_spec` is a machine type, on public resources."""
+
+    type: str | None = None
+    pod_count: float | None = None
+    ecs_spec: str | None = None
+    resource_config: ResourceConfig | None = None
+    use_spot_instance: bool | None = None
+
+
+class JobSettings(Struct, rename="pascal", gc=False):
+    """Settings of a job (JobSettings)."""
+
+    tags: dict[str, object] | None = None
+
+
+class StatusTransition(Struct, rename="pascal", gc=False):
+    """A status that a job had (StatusTransitionItem)."""
+
+    status: str | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+
+
+class Job(Struct, rename="pascal", gc=False):
+    """A row of ListJobs (JobItem), or the answer of GetJob. The duration is in seconds.
+
+    `request_memory` has a suffix in ListJobs and counts GiB in GetJob; `restart_times` is "1" and "1/10".
+    """
+
+    job_id: str | None = None
+    display_name: str | None = None
+    job_type: str | None = None
+    workspace_id: str | None = None
+    resource_id: str | None = None
+    user_id: str | None = None
+    username: str | None = None
+    resource_type: str | None = None
+    payment_type: str | None = None
+    status: str | None = None
+    sub_status: str | None = None
+    reason_code: str | None = None
+    priority: float | None = None
+    gmt_create_time: str | None = None
+    gmt_submitted_time: str | None = None
+    gmt_running_time: str | None = None
+    gmt_finish_time: str | None = None
+    gmt_successed_time: str | None = None
+    gmt_failed_time: str | None = None
+    gmt_stopped_time: str | None = None
+    duration: float | None = None
+    restart_times: str | None = None
+    request_cpu: str | float | None = field(name="RequestCPU", default=None)
+    request_memory: str | float | None = None
+    request_gpu: str | float | None = field(name="RequestGPU", default=None)
+    node_count: float | None = None
+    job_specs: list[JobSpec] | None = None
+    settings: JobSettings | None = None
+    status_history: list[StatusTransition] | None = None
+
+
+class JobsPage(Struct, rename="pascal", gc=False):
+    """ListJobs."""
+
+    total_count: float | None = None
+    rows: list[Job | None] | None = field(name="Jobs", default=None)
+
+
+class EarlierPod(Struct, rename="pascal", gc=False):
+    """An earlier incarnation of a pod (HistoryPods)."""
+
+    type: str | None = None
+    sub_status: str | None = None
+
+
+class Pod(Struct, rename="pascal", gc=False):
+    """A pod of a job (Pods)."""
+
+    pod_id: str | None = None
+    type: str | None = None
+    node_name: str | None = None
+    ip: str | None = None
+    pod_ip: str | None = None
+    status: str | None = None
+    sub_status: str | None = None
+    gmt_create_time: str | None = None
+    gmt_start_time: str | None = None
+    gmt_finish_time: str | None = None
+    history_pods: list[EarlierPod] | None = None
+
+
+class Role(Struct, rename="pascal", gc=False):
+    """How many pods a role of a job has (JobSpec, as far as the pods collector reads it)."""
+
+    type: str | None = None
+    pod_count: float | None = None
+
+
+class JobPods(Struct, rename="pascal", gc=False):
+    """GetJob, as far as it tells of pods. Null is an empty list of pods; without the field nothing is known of them."""
+
+    job_id: str | None = None
+    restart_times: str | None = None
+    job_specs: list[Role] | None = None
+    pods: list[Pod | None] | UnsetType | None = UNSET
+
+
+class EcsSpec(Struct, rename="pascal", gc=False):
+    """A row of ListEcsSpecs (EcsSpec): a machine type. `memory` counts GiB."""
+
+    instance_type: str | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    gpu: float | None = None
+    gpu_type: str | None = None
+
+
+class EcsSpecsPage(Struct, rename="pascal", gc=False):
+    """ListEcsSpecs."""
+
+    total_count: float | None = None
+    rows: list[EcsSpec | None] | None = field(name="EcsSpecs", default=None)
+
+
+class MetricPoint(Struct, rename="pascal", gc=False):
+    """A reading (Metric): Unix milliseconds; percent, or MB/s."""
+
+    time: float | None = None
+    value: str | float | None = None
+
+
+class PodMetric(Struct, rename="pascal", gc=False):
+    """The readings of a pod (PodMetric)."""
+
+    pod_id: str | None = None
+    metrics: list[MetricPoint | None] | None = None
+
+
+class JobMetrics(Struct, rename="pascal", gc=False):
+    """GetJobMetrics."""
+
+    job_id: str | None = None
+    pod_metrics: list[PodMetric | None] | None = None
+
+
+class Total(Struct, rename="pascal", gc=False):
+    """Any list, as far as it tells how long it is."""
+
+    total_count: float | None = None
+
+
+# Quotas: PaiStudio 2022-01-12.
+
+
+class ResourceAmount(Struct, gc=False):
+    """Amounts of a quota (ResourceAmount): cores, memory with its suffix, accelerators, all as text."""
+
+    cpu: str | float | None = field(name="CPU", default=None)
+    memory: str | float | None = field(name="Memory", default=None)
+    gpu: str | float | None = field(name="GPU", default=None)
+
+
+class NodeStatistics(Struct, rename="pascal", gc=False):
+    """Nodes of a quota (QuotaNodeStatistics)."""
+
+    allocated_node_num: float | None = None
+    empty_node_num: float | None = None
+
+
+class QuotaDetails(Struct, rename="pascal", gc=False):
+    """What a quota has and what of it is in use (QuotaDetails); only answered with Verbose."""
+
+    actual_min_quota: ResourceAmount | None = None
+    allocated_quota: ResourceAmount | None = None
+    used_quota: ResourceAmount | None = None
+    node_statistics: NodeStatistics | None = None
+
+
+class QuotaConfig(Struct, rename="pascal", gc=False):
+    """Config of a quota (QuotaConfig)."""
+
+    workload_types: list[str] | None = None
+
+
+class Quota(Struct, rename="pascal", gc=False):
+    """A row of ListQuotas (Quota)."""
+
+    quota_id: str | None = None
+    quota_name: str | None = None
+    resource_type: str | None = None
+    parent_quota_id: str | None = None
+    status: str | None = None
+    gpu_type: str | None = field(name="GPUType", default=None)
+    quota_config: QuotaConfig | None = None
+    quota_details: QuotaDetails | None = None
+
+
+class QuotasPage(Struct, rename="pascal", gc=False):
+    """ListQuotas."""
+
+    total_count: float | None = None
+    rows: list[Quota | None] | None = field(name="Quotas", default=None)
+
+
+class WorkloadResource(Struct, gc=False):
+    """What a workload asks for (ResourceAmount), as it came: an unreadable amount is not the same as none."""
+
+    cpu: object = field(name="CPU", default=None)
+    memory: object = field(name="Memory", default=None)
+    gpu: object = field(name="GPU", default=None)
+    gpu_type: object = field(name="GPUType", default=None)
+
+
+class Workload(Struct, rename="pascal", gc=False):
+    """A row of ListQuotaWorkloads (QueueInfo)."""
+
+    workload_id: str | None = None
+    workload_type: str | None = None
+    status: str | None = None
+    quota_id: str | None = None
+    position: float | None = None
+    resource: WorkloadResource | None = None
+
+
+class WorkloadsPage(Struct, rename="pascal", gc=False):
+    """ListQuotaWorkloads."""
+
+    total_count: float | None = None
+    rows: list[Workload | None] | None = field(name="Workloads", default=None)
+
+
+class Node(Struct, rename="pascal", gc=False):
+    """A row of ListNodes (Node). Bare numbers of memory count GiB."""
+
+    node_name: str | None = None
+    node_type: str | None = None
+    node_status: str | None = None
+    gpu_type: str | None = field(name="GPUType", default=None)
+    cpu: str | float | None = field(name="CPU", default=None)
+    memory: str | float | None = None
+    gpu: str | float | None = field(name="GPU", default=None)
+    request_cpu: str | float | None = field(name="RequestCPU", default=None)
+    request_memory: str | float | None = None
+    request_gpu: str | float | None = field(name="RequestGPU", default=None)
+
+
+class NodesPage(Struct, rename="pascal", gc=False):
+    """ListNodes."""
+
+    total_count: float | None = None
+    rows: list[Node | None] | None = field(name="Nodes", default=None)
+
+
+# Workspaces: AIWorkSpace 2021-02-04.
+
+
+class Workspace(Struct, rename="pascal", gc=False):
+    """A row of ListWorkspaces."""
+
+    workspace_id: str | None = None
+    workspace_name: str | None = None
+    status: str | None = None
+
+
+class WorkspacesPage(Struct, rename="pascal", gc=False):
+    """ListWorkspaces."""
+
+    total_count: float | None = None
+    rows: list[Workspace | None] | None = field(name="Workspaces", default=None)
