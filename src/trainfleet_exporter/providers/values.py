@@ -15,7 +15,7 @@ from trainfleet_exporter.quantities import parse_quantity, unusable
 
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
+_is_time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII).fullmatch
 _NONE = -1.0
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
@@ -32,8 +32,10 @@ def amount(value: float | None) -> float | None:
 
 def whole(value: float | None) -> int | None:
     """A whole number of 0 or more."""
-    found = amount(value)
-    return int(found) if found is not None and found.is_integer() else None
+    if value is not None and value >= 0 and value.is_integer():
+        return int(value)
+    amount(value)  # which counts what cannot be one
+    return None
 
 
 def number(text: str) -> float | None:
@@ -63,7 +65,7 @@ def utc_time(value: str | None) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
     if value is None:
         return None
-    if _TIME.fullmatch(value) is not None:
+    if _is_time(value):
         try:
             return _if_set(datetime.fromisoformat(value).timestamp())
         except ValueError:  # a 30th of February

@@ -191,14 +191,16 @@ def job(
         memory_bytes=memory_bytes,
         nodes=nodes,
         accelerators=accelerators,
-        tags=tuple((key, value) for key, value in tags.items() if isinstance(value, str)) if tags else (),
+        tags=tuple([(key, value) for key, value in tags.items() if isinstance(value, str)]) if tags else (),
     )
 
 
 def restart_times(given: str | None) -> tuple[int | None, int | None]:
     """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
-    used, _, allowed = (given or "").partition("/")
-    return whole(number(used)), whole(number(allowed))
+    if not given:
+        return None, None
+    used, _, allowed = given.partition("/")
+    return whole(number(used)), whole(number(allowed)) if allowed else None
 
 
 def pods(row: payloads.JobPods) -> tuple[JobPods, list[Pod], Counter[str]]:
@@ -301,7 +303,7 @@ def _memory(given: str | float | None) -> float | None:
 
 def _gpu_model(roles: list[EcsSpec], pool_model: str) -> str:
     # A role without accelerators may run on a machine that has another role's model or none: it names nothing.
-    models = {role.gpu_model for role in roles if role.gpus != 0} - {""}
+    models = {role.gpu_model for role in roles if role.gpu_model and role.gpus != 0}
     # The total of a job whose roles run on different models cannot be split by what a list row says.
     return models.pop() if len(models) == 1 else "" if models else pool_model
 
