@@ -177,16 +177,6 @@ def _maybe_bad() -> Iterator[None]:
         assert str(error).isprintable()
 
 
-def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
-    """What translates a row once it has become a struct."""
-
-    def read(row: Row) -> object:
-        given = decode_value(json.dumps(row).encode(), into)
-        return None if given is None else translate(given)
-
-    return read
-
-
 _MACHINE = pai.EcsSpec(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
 _OF_PAI: tuple[Reader, ...] = (
     _reading(payloads.Workspace, pai.workspace),

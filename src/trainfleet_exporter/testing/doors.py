@@ -39,7 +39,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.filters": "which jobs have series of their own",
     "trainfleet_exporter.providers.readings": "ratios that can be true",
     "trainfleet_exporter.providers.subjects": "what bulk readings are of",
-    "trainfleet_exporter.providers.translated": "rows that need no translating again",
+    "trainfleet_exporter.providers.values": "what single values of payloads mean",
     "trainfleet_exporter.providers.states": "usual words for the state of a pool",
     "trainfleet_exporter.providers.lease": "temporary credentials that are renewed in time",
     "trainfleet_exporter.providers.key_files": "keys in files that rotate",
