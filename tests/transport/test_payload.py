@@ -16,6 +16,7 @@ from trainfleet_exporter.quantities import counting_unusable
 from trainfleet_exporter.transport.payload import (
     NotAnObject,
     NotJson,
+    TooManyValues,
     decode,
     decode_short_fields,
     decode_value,
@@ -180,3 +181,56 @@ def test_no_list_and_an_empty_one_can_be_told_apart(body: bytes, expected: objec
 
 def test_an_entry_of_a_map_that_does_not_fit_is_null() -> None:
     assert decode(b'{"by_word": {"a": "1", "b": true, "c": null}}', Counts).by_word == {"a": 1, "b": None, "c": None}
+
+
+class Value(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    time: float | None = None
+    value: str | float | None = None
+
+
+class Series(msgspec.Struct):
+    name: str = ""
+    values: list[Value | None] | None = None
+    further: list[msgspec.Raw] | None = None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('[1.5, "2"]', Value(1.5, "2")),
+        ('["1.5", 2]', Value(1.5, 2.0)),
+        ("[null, null]", Value()),
+        ('[{}, "2"]', Value(None, "2")),
+        ("[1, true]", Value(1.0)),
+        ('[1, "2", 3]', None),
+        ('{"time": 1}', None),
+        ("null", None),
+    ],
+)
+@pytest.mark.parametrize("name", ['"a"', "5"], ids=["strictly", "field by field"])
+def test_an_array_of_fixed_form(name: str, value: str, expected: Value | None) -> None:
+    found = decode(f'{{"name": {name}, "values": [{value}, [7, "8"]]}}'.encode(), Series)
+    assert found == Series(json.loads(f"[{name}]")[0] if name == '"a"' else "5", [expected, Value(7.0, "8")])
+
+
+def test_undecoded_rows_keep_what_they_hold() -> None:
+    rows = ['{"a": NaN, "b": null}', str(2**70), "null", '"\\ud83d\\ude00"', '{"a": [1.5]}']
+    body = f'{{"name": 5, "unread": NaN, "further": [{", ".join(rows)}]}}'.encode()
+    found = decode(body, Series).further
+    assert found is not None
+    assert [repr(json.loads(bytes(row))) for row in found] == [repr(json.loads(row)) for row in rows]
+
+
+def test_nesting_beyond_reason_costs_an_undecoded_row_alone() -> None:
+    deep = b"[" * 900 + b"]" * 900
+    found = decode(b'{"name": NaN, "further": [1, %b, 2]}' % deep, Series).further
+    assert found is not None
+    assert [bytes(row) for row in (found[0], found[-1])] == [b"1", b"2"]
+
+
+def test_what_does_not_fit_is_read_up_to_a_limit() -> None:
+    fits, spoilt = b'{"name": "a", "values": [[1, 2]]}', b'{"name": 5, "values": [[1, 2]]}'
+    assert decode(fits, Series, tolerated=1).name == "a"
+    assert decode(spoilt, Series, tolerated=5).name == "5"
+    with pytest.raises(TooManyValues):
+        decode(spoilt, Series, tolerated=4)

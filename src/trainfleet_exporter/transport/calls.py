@@ -74,6 +74,8 @@ class BodyLimits:
     """Bytes when inflated."""
     values: int = 250_000
     """Commas and opening brackets: a list or an object has at most that many values. Those within texts count too."""
+    tolerated: int = 1_000_000
+    """As many of an answer that does not fit its struct, which has to be read field by field (transport.payload)."""
 
 
 USUAL: Final = BodyLimits()
@@ -82,7 +84,7 @@ PAGE: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB)
 and 500 nodes with their labels."""
 BULK: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=1_000_000)
 """For whole histories. A month of 20 metrics each minute is 864,000 values."""
-HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000)
+HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000, tolerated=5_000_000)
 """For backfill, which reads whole days in a process of its own: 32 MiB of points reach the limit of bytes first."""
 
 

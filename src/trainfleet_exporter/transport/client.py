@@ -35,7 +35,7 @@ from trainfleet_exporter.transport.calls import (
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
 from trainfleet_exporter.transport.masking import Told
-from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode
+from trainfleet_exporter.transport.payload import NotAnObject, NotJson, TooManyValues, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
 
@@ -258,7 +258,10 @@ class ApiClient:
         try:
             if call.decode is not None:
                 return cast("T", _object(answer.payload)), False
-            return decode(answer.body, into), False
+            return decode(answer.body, into, tolerated=call.limits.tolerated), False
+        except TooManyValues:
+            said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
+            raise BadAnswer(f"{self._host}: {said}", status=answer.status) from None
         except NotAnObject:
             raise BadAnswer(f"{self._host}: the answer is JSON but no object", status=answer.status) from None
         except NotJson:

@@ -4,12 +4,14 @@
       └──does not fit──► plain JSON values ──field by field──► struct; what does not fit is absent and counted
 
 A struct gives every field a default and allows null. Numbers may come as text. The second way is ten times slower and
-takes what clouds send at times: NaN, half a surrogate pair, a bare number for an id, an object in place of a text.
+takes what clouds send at times: NaN, half a surrogate pair, a bare number for an id, an object in place of a text. It
+holds every value of the answer in memory, so it has a limit of its own (BodyLimits.tolerated).
 """
 
 from __future__ import annotations
 
 import builtins
+import json
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
@@ -19,8 +21,8 @@ import msgspec
 from msgspec import inspect
 
 from trainfleet_exporter.quantities import unusable
-from trainfleet_exporter.transport.body import decode_json
-from trainfleet_exporter.transport.calls import NOT_JSON
+from trainfleet_exporter.transport.body import decode_json, values_of
+from trainfleet_exporter.transport.calls import NOT_JSON, USUAL
 
 T = TypeVar("T")
 _SHORT_FIELD = 4096
@@ -46,18 +48,24 @@ class NotJson(ValueError):
     """The body is not JSON."""
 
 
-def decode(body: bytes, into: type[T]) -> T:
+class TooManyValues(ValueError):
+    """The body does not fit, and has more values than are read field by field."""
+
+
+def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
 
     Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
-    item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson or
-    NotAnObject.
+    item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
+    NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
     """
     if into is not dict:
         try:
             return cast("T", _decoder(cast("Hashable", into))(body))
         except (ValueError, RecursionError):
             pass
+        if values_of(body) > tolerated:
+            raise TooManyValues
     found = decode_json(body)
     if found is NOT_JSON:
         raise NotJson
@@ -97,6 +105,8 @@ def _fit(given: Any, kind: inspect.Type) -> Any:
     match kind:
         case inspect.UnionType():
             return _fit_any(given, kind)
+        case inspect.StructType(array_like=True):
+            return _fit_array(given, kind.cls)
         case inspect.StructType():
             return _fit_struct(given, kind.cls) if isinstance(given, dict) else _ABSENT
         case inspect.ListType():
@@ -114,7 +124,7 @@ def _fit(given: Any, kind: inspect.Type) -> Any:
         case inspect.AnyType() | inspect.CustomType(cls=builtins.object):
             return given
         case inspect.RawType():
-            return msgspec.Raw(msgspec.json.encode(given))
+            return _raw(given)
     raise TypeError(f"a payload cannot have fields of type {kind}")
 
 
@@ -165,6 +175,14 @@ def _fields_of(cls: type[msgspec.Struct]) -> tuple[tuple[str, str, inspect.Type]
     return tuple((field.name, field.encode_name, field.type) for field in info.fields)
 
 
+def _fit_array(given: Any, cls: type[msgspec.Struct]) -> Any:
+    """A struct that is written as an array, which has to have all of its places."""
+    names = [name for _, name, _ in _fields_of(cls)]
+    if not isinstance(given, list) or len(given) != len(names):
+        return _ABSENT
+    return _fit_struct(dict(zip(names, given, strict=True)), cls)
+
+
 def _fit_list(given: Any, kind: inspect.Type) -> Any:
     if not isinstance(given, list):
         return _ABSENT
@@ -192,6 +210,20 @@ def _text(given: Any) -> Any:
     return str(given) if isinstance(given, int) and not isinstance(given, bool) else _ABSENT
 
 
+def _raw(given: Any) -> Any:
+    """The JSON again, NaN and numbers of more than 64 bits included."""
+    try:
+        text = msgspec.json.encode(given)
+        if b"null" not in text:  # NaN would become that
+            return msgspec.Raw(text)
+    except (ValueError, OverflowError, RecursionError):
+        pass
+    try:
+        return msgspec.Raw(json.dumps(given).encode())  # three times slower
+    except RecursionError:
+        return _ABSENT
+
+
 def _number(given: Any) -> Any:
     """A number, which may be infinite or none: what it is used for decides what is believable."""
     value = given
@@ -210,6 +242,6 @@ def _number(given: Any) -> Any:
 
 
 def _truth(given: Any) -> Any:
-    if isinstance(given, str):
-        return {"true": True, "false": False}.get(given.lower(), _ABSENT)
-    return given if isinstance(given, bool) else _ABSENT
+    """A truth value as msgspec reads one that is not strict."""
+    words = {"true": True, "1": True, "false": False, "0": False}
+    return words.get(str(given).lower(), _ABSENT) if isinstance(given, str | int) else _ABSENT
