@@ -6,7 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fuzz.answers import answer
 from fuzz.connection import http
-from fuzz.loop import run
 from trainfleet_exporter import quantities
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
@@ -27,13 +26,14 @@ from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_g
 from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics, payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.huawei_modelarts import aom_vectors, past_jobs, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
+from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport.body import decode_json
-from trainfleet_exporter.transport.payload import decode, decode_value
+from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode, decode_value
 from trainfleet_exporter.web.login import credentials
 from trainfleet_exporter.web.web_config import read_web_config
 
@@ -261,22 +261,19 @@ _MODELARTS_TABLES: tuple[Reader, ...] = (
 def huawei_modelarts(data: bytes) -> None:
     """An answer of ModelArts's or AOM's, whichever it is of."""
     _translate(decode_json(data), _OF_MODELARTS, _MODELARTS_TABLES)
-    _vector(data)
+    _aom(data)
 
 
-def _vector(data: bytes) -> None:
-    """A vector is read in slices, or as any other JSON."""
-
-    async def read() -> None:
-        payload = await aom_vectors.decode_answer(data)
-        result = payload.get("data") if isinstance(payload, dict) else None
-        result = result.get("result") if isinstance(result, dict) else None
-        if isinstance(result, aom_vectors.Vector):
-            with _maybe_bad():
-                for _ in result.slices():
-                    pass
-
-    run(read())
+def _aom(data: bytes) -> None:
+    """An answer of AOM's, whichever it is of, or a row of one."""
+    for row in (Sample, Series):
+        decode_value(data, row)
+    with suppress(NotJson, NotAnObject):
+        decode(data, MetricNames)
+        answer = decode(data, QueryAnswer)
+        for raw in (answer.data and answer.data.result) or ():
+            decode_value(raw, Sample)
+            decode_value(raw, Series)
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {

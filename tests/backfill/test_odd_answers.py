@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +29,9 @@ from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
 from trainfleet_exporter.simulator.modelarts import promql
+from trainfleet_exporter.transport.payload import decode_value
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 
@@ -92,8 +95,9 @@ def _steps(*job_ids: str) -> tuple[Steps, Query]:
     return Steps(plan, lives, Range(MIDNIGHT, MIDNIGHT + DAY)), plan.queries[0]
 
 
-def _series(job_id: str, *values: list[Any]) -> dict[str, Any]:
-    return {"metric": {"service_id": job_id, "pod": "p"}, "values": [*values]}
+def _series(job_id: str, *values: list[Any]) -> Series | None:
+    row = {"metric": {"service_id": job_id, "pod": "p"}, "values": [*values]}
+    return decode_value(json.dumps(row).encode(), Series)
 
 
 def test_jobs_that_are_not_wanted_are_not_held() -> None:
@@ -101,8 +105,8 @@ def test_jobs_that_are_not_wanted_are_not_held() -> None:
     pairs = [[MIDNIGHT + 60 * minute, "50"] for minute in range(10)]
     steps.add(query, [_series("a", *pairs), _series("b", *pairs), _series("", *pairs)])
     assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
-    assert all(len(rows) == 1 for rows in steps._rows.values())
-    tracks = list(steps.tracks(tells_source=True))
+    assert all(len(rows) == 1 for rows in steps._samples.values())
+    tracks = asyncio.run(steps.tracks(tells_source=True))
     assert {track.keys[0] for track in tracks} == {"a"}
     assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
 
@@ -119,7 +123,8 @@ def test_a_time_that_is_no_number_costs_its_pair_alone() -> None:
     ]
     steps.add(query, [_series("a", *odd, [MIDNIGHT + 60, "50"])])
     assert dict(steps.dropped) == {"malformed": 5}
-    (track,) = [track for track in steps.tracks(tells_source=False) if track.of is JobUsage]
+    tracks = asyncio.run(steps.tracks(tells_source=False))
+    (track,) = [track for track in tracks if track.of is JobUsage]
     assert list(zip(track.times, track.values, strict=True)) == [(MIDNIGHT + 60, 0.5)]
 
 
@@ -150,13 +155,13 @@ def test_aom_is_asked_for_those_jobs_alone_that_are_wanted(
     names = 0
     refuses = False
 
-    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> list[Any]:
+    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
         nonlocal names
         names += "=~" in promql
         if refuses and "=~" in promql:
             raise RequestRefused("parse error", status=400, code="bad_data")
-        series = await real(self, promql, start=start, end=end, step=step, deadline=deadline)
-        told.update(row["metric"].get("service_id", "") for row in series)
+        series = list(await real(self, promql, start=start, end=end, step=step, deadline=deadline))
+        told.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
 
     async def work(rig: Rig) -> None:

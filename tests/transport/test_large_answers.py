@@ -17,10 +17,10 @@ from tests.support.clock import run_stepped
 from tests.transport.rig import Rig
 from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.aom import is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import decode_answer
+from trainfleet_exporter.providers.huawei_modelarts.payloads import QueryAnswer
 from trainfleet_exporter.providers.listing import Page, read_whole_list
 from trainfleet_exporter.quantities import text
-from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits
+from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits, Call
 from trainfleet_exporter.transport.body import decode_json
 
 _MIB = 2**20
@@ -201,8 +201,16 @@ def test_too_many_escapes_are_not_looked_through(escape: bytes) -> None:
     assert decode_json(b'["' + escape * 200_001 + b'\\ud83d"]') is NOT_JSON
 
 
-def test_a_vector_that_cannot_be_cut_is_bounded_too() -> None:
-    body = b'{"status":"success","data":{"resultType":"vector","result":[%b0]}}' % (b"[]," * 500_000)
-    with pytest.raises(BadAnswer, match="over the limit") as caught:
-        asyncio.run(decode_answer(body))
+def test_an_answer_that_does_not_fit_is_bounded_too() -> None:
+    """What is skipped undecoded costs little, but not where the whole answer has to be read field by field."""
+    rows = b'{"status":"success","data":{"resultType":"vector","result":[%b0]}}' % (b"[]," * 500_001)
+
+    async def call(content: bytes) -> QueryAnswer:
+        async with Rig(partial(_answer, content)) as rig:
+            call = Call(operation="Query", path="/query", limits=BodyLimits(values=2_000_000))
+            return await rig.client.call(call, QueryAnswer, deadline=asyncio.get_running_loop().time() + 60)
+
+    assert asyncio.run(call(rows)).data is not None
+    with pytest.raises(BadAnswer, match="over the limit of 1,000,000 values that can be read field by field") as caught:
+        asyncio.run(call(rows.replace(b",0]", b",NaN]")))
     assert is_too_large(caught.value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainfleet_exporter.model import Accelerators, Job, Status
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Labels
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels
 
 UTILIZATION = Query("ma_container_gpu_util", 0.01, frozenset({"job", "pod", "device"}), "gpu")
 

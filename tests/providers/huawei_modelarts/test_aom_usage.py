@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 from array import array
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -28,7 +31,7 @@ from trainfleet_exporter.model import (
     UsageSource,
 )
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, less
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, without
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     READINGS,
     UNITS,
@@ -37,7 +40,10 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     is_complete,
     plans,
 )
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
+from trainfleet_exporter.transport.payload import decode_value
 
+T = TypeVar("T")
 GOLDEN = Path(__file__).parent / "golden"
 EVERYTHING = {name for reading in READINGS for source in reading.sources for name, _ in source.names}
 CPU, NPU_UTIL = "ma_container_cpu_util", "ma_container_npu_util"
@@ -62,15 +68,37 @@ def collected(of: Plan, *answers: list[Any], jobs: dict[str, JobParts]) -> Colle
     """The answers to the plan's queries, in their order."""
     found = Collected(of, jobs, jobs)
     for query, rows in zip(of.queries, answers, strict=True):
-        found.add(query, rows)
+        found.add(query, decoded(rows))
     return settled(found)
+
+
+def decoded(rows: list[Any]) -> list[Sample | None]:
+    """The rows of an answer as they are read from its JSON."""
+    return [decode_value(json.dumps(each).encode(), Sample) for each in rows]
 
 
 def settled(found: Collected) -> Collected:
     """The same with all of its columns made."""
-    for _ in found.settle():
-        pass
+    asyncio.run(found.settle())
     return found
+
+
+async def with_turns(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    """What comes of it, and how often others had their turn meanwhile."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    try:
+        found = await work
+        return found, turns
+    finally:
+        counting.cancel()
 
 
 def card(job_id: str, pod: str, number: int, value: object) -> dict[str, Any]:
@@ -223,7 +251,7 @@ def test_whose_readings_are_shown() -> None:
     ]
     of = plan("cpu_utilization_ratio")
     found = Collected(of, jobs, {"a", "twice", "stopping"})
-    found.add(of.queries[0], rows)
+    found.add(of.queries[0], decoded(rows))
     settled(found)
     assert values(found, "cpu") == {"a": 0.07, "a/worker-1": 0.07}  # which of the two worker-0 is there is not told
     assert found.job_ids == {"a"}
@@ -368,7 +396,7 @@ def test_golden() -> None:
             else:
                 rows = [row(str(place), service_id=job_id, pod_name="worker-0") for job_id in jobs]
                 rows.append(row("90", service_id="npu", pod_name="worker-1"))
-            found.add(query, rows)
+            found.add(query, decoded(rows))
             shown += settled(found).readings()
     check_golden(GOLDEN / "aom_usage.txt", lines(shown))
 
@@ -376,9 +404,7 @@ def test_golden() -> None:
 def test_what_is_withheld_is_not_shown() -> None:
     jobs = dict([running("a", "worker-0"), running("b", "worker-0")])
     found = collected(plan("cpu_utilization_ratio"), [row("1", service_id=job_id) for job_id in jobs], jobs=jobs)
-    left: list[Shown] = []
-    for _ in less(found.readings(), {"a"}, left):
-        pass
+    left = asyncio.run(without(found.readings(), {"a"}))
     assert {item.job_id for item in objects(left)} == {"b"}
 
 
@@ -386,16 +412,15 @@ def test_what_is_left_out_takes_its_values_along() -> None:
     jobs = [Subject((f"job{number % 7}", f"worker-{number}")) for number in range(20_000)]
     column = Readings(PodUsage, "values.cpu", jobs, array("d", range(20_000)))
     sources = [UsageSource(f"job{number}", "aom", None) for number in range(8)]
-    left: list[Shown] = []
-    steps = sum(1 for _ in less([column, *sources], {"job3", "job5"}, left))
-    assert steps >= 4  # others have their turn
+    left, turns = asyncio.run(with_turns(without([column, *sources], {"job3", "job5"})))
+    assert turns >= 4  # others have their turn
     kept, *others = left
     assert isinstance(kept, Readings)
     assert list(kept.values) == [number for number in range(20_000) if number % 7 not in (3, 5)]
     assert list(kept.subjects) == [jobs[int(value)] for value in kept.values]
     assert others == [source for source in sources if source.job_id not in ("job3", "job5")]
-    everything: list[Shown] = []
-    assert sum(1 for _ in less([column, *sources], (), everything)) == 0
+    everything, turns = asyncio.run(with_turns(without([column, *sources], ())))
+    assert turns == 0
     assert everything[0] is column
     assert everything[1:] == sources
 

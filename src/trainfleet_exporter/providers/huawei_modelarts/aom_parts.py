@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from trainfleet_exporter.model import Accelerator, Accelerators, Job, Subject
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Labels
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import CARD_LABELS, POD_LABELS, Query
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels
 from trainfleet_exporter.providers.huawei_modelarts.translate import role_of
 from trainfleet_exporter.providers.subjects import Subjects
 

@@ -7,32 +7,30 @@ part of the whole is there. Samples carry the time of the query and not their ow
 
 from __future__ import annotations
 
+import asyncio
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject, UsageSource
 from trainfleet_exporter.providers.huawei_modelarts.aom_levels import JobCells, Levels
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_vectors import Labels, Sample
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Plan, Query
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
 from trainfleet_exporter.providers.readings import believable_ratio
-from trainfleet_exporter.quantities import mapping, text
 
 _LONGEST = 40
 """Characters of a number that is believed to be one."""
-_NUMBERS = (int, float)
 _STEP = 500
-"""How many values are made into columns in one step."""
+"""Values that are made into columns before the loop has its turn."""
 _TESTED = 5_000
-"""How many values, or objects, are told apart by their jobs in one step."""
-_LABELS = Labels.__struct_fields__
+"""Values that are sorted by their jobs before the loop has its turn."""
 Shown: TypeAlias = Readings | UsageSource
 
 
@@ -62,7 +60,7 @@ class Collected:
         self.dropped: Counter[str] = Counter()
         """Samples that are not shown, by reason."""
         self.job_ids: frozenset[str] = frozenset()
-        """The jobs that have a value; none before `settle` has ended."""
+        """The jobs that have a value. Empty until `settle` has ended."""
         self._reading = plan.reading
         self._is_ratio = plan.reading.is_ratio
         self._bounded = plan.reading.bounded
@@ -73,19 +71,22 @@ class Collected:
         self._groups: dict[str, _Group] = {}
         self._readings: list[Readings] = []
 
-    def add(self, query: Query, rows: Iterable[Any]) -> None:
-        """Take over rows of a query's answer: samples (aom_vectors), or whatever the JSON holds in their place."""
+    def add(self, query: Query, samples: Iterable[Sample | None]) -> None:
+        """Take over samples of a query's answer. None stands for a row that is no object."""
         # The table's own queries tell of different kinds of cards; together they are a job's.
         group = self._groups.setdefault(query.metric if query.promql else "", _Group())
         group.chosen = bool(query.promql)
         group.by_cards = group.by_cards or query.accelerator is not None
-        for row in rows:
-            labels, raw = (row.metric, row.value.text) if type(row) is Sample else _fields(row)
+        for sample in samples:
+            labels = sample.metric if sample is not None else None
+            if sample is None or labels is None:
+                self.dropped["malformed"] += 1
+                continue
             parts = self._jobs.get(labels.service_id)
             if parts is None:
                 self._pass_over(labels.service_id)
                 continue
-            value = self._value(raw, query.factor)
+            value = self._value(sample.value.value if sample.value is not None else None, query.factor)
             if value is None:
                 continue
             cell = parts.place(labels, query, of_cards=self._of_cards)
@@ -101,8 +102,8 @@ class Collected:
                 self.dropped["duplicate"] += 1 if cell in group.ambiguous else 2
                 group.ambiguous.add(cell)
 
-    def settle(self) -> Iterator[None]:
-        """Make columns of what was added, once all of it was; in steps of a millisecond or two."""
+    async def settle(self) -> None:
+        """Make columns of what was added, once all of it was."""
         found: set[str] = set()
         for key, group in self._groups.items():
             levels, done = Levels(self._reading), 0
@@ -114,13 +115,13 @@ class Collected:
                     levels.add(JobCells(parts, cells, group.by_cards, group.chosen), self._levels[key])
                 if done >= _STEP:
                     done = 0
-                    yield
+                    await asyncio.sleep(0)
             self._readings += levels.readings()
         self._groups.clear()
         self.job_ids = frozenset(found)
 
     def readings(self) -> Sequence[Readings]:
-        """What came of it; nothing before `settle` has ended."""
+        """The columns. Empty until `settle` has ended."""
         return self._readings
 
     def _pass_over(self, job_id: str) -> None:
@@ -130,11 +131,10 @@ class Collected:
             self.dropped["unlisted"] += 1
         # Else it does not run any more: its last sample is from its end.
 
-    def _value(self, raw: object, factor: float) -> float | None:
+    def _value(self, given: str | float | None, factor: float) -> float | None:
         """A sample's value in base units; None, and counted, where it is none."""
-        given = raw if type(raw) is str else str(raw) if type(raw) in _NUMBERS else ""
         try:
-            number = float(given) if len(given) <= _LONGEST else None
+            number = float(given) if isinstance(given, float) or (given and len(given) <= _LONGEST) else None
         except ValueError:
             number = None
         if number is None:
@@ -153,33 +153,28 @@ class Collected:
         return value
 
 
-def less(objects: Sequence[Shown], without: Collection[str], into: list[Shown]) -> Iterator[None]:
-    """Add what is shown of jobs to a list, less what is of some of them; in steps of a millisecond or so."""
-    if not without:
-        into += objects
-        return
+async def without(objects: Sequence[Shown], job_ids: Collection[str]) -> list[Shown]:
+    """The same, less what is of these jobs."""
+    if not job_ids:
+        return list(objects)
+    kept: list[Shown] = []
     for number, one in enumerate(objects, start=1):
         if isinstance(one, Readings):
-            subjects: list[Subject] = []
-            values = array("d")
-            for start in range(0, len(one.subjects), _TESTED):
-                part = slice(start, start + _TESTED)
-                kept = [subject.keys[0] not in without for subject in one.subjects[part]]
-                subjects += compress(one.subjects[part], kept)
-                values.extend(compress(one.values[part], kept))
-                yield
-            into.append(replace(one, subjects=subjects, values=values))
-        elif one.job_id not in without:
-            into.append(one)
+            kept.append(await _others(one, job_ids))
+        elif one.job_id not in job_ids:
+            kept.append(one)
         if not number % _TESTED:
-            yield
+            await asyncio.sleep(0)
+    return kept
 
 
-def _fields(row: object) -> tuple[Labels, object]:
-    """The labels of a row that may be anything, as texts, and its value."""
-    if not isinstance(row, dict):
-        return Labels(), None
-    labels = mapping(row, "metric")
-    sample = row.get("value")
-    raw = sample[1] if isinstance(sample, list) and len(sample) == 2 else None
-    return Labels(**{name: text(labels, name) for name in _LABELS}), raw
+async def _others(readings: Readings, job_ids: Collection[str]) -> Readings:
+    subjects: list[Subject] = []
+    values = array("d")
+    for start in range(0, len(readings.subjects), _TESTED):
+        part = slice(start, start + _TESTED)
+        kept = [subject.keys[0] not in job_ids for subject in readings.subjects[part]]
+        subjects += compress(readings.subjects[part], kept)
+        values.extend(compress(readings.values[part], kept))
+        await asyncio.sleep(0)
+    return replace(readings, subjects=subjects, values=values)

@@ -245,7 +245,7 @@ class ModelArtsHistory:
             return
         for query in asked.plan.queries:
             await self._series(query, asked.within, steps, deadline=deadline, job_ids=lives if asked.named else ())
-        for track in steps.tracks(tells_source=asked.tells_source):
+        for track in await steps.tracks(tells_source=asked.tells_source):
             sink.track(track)
         for job_id in sorted(steps.job_ids):
             sink.mark(job_id, AOM)

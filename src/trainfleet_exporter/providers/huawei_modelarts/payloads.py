@@ -446,3 +446,68 @@ class LogFileNames(msgspec.Struct, gc=False):
     """GET .../versions/{version}/log/file-names: a list of names. A bare text in its place counts as malformed."""
 
     log_file_list: list[str | None] | str | None = None
+
+
+# AOM's Prometheus API: https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
+
+
+class MetricNames(msgspec.Struct, gc=False):
+    """ListLabelValuesAomPromGet. `data` is UNSET where the answer has no list."""
+
+    data: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class QueryData(msgspec.Struct, gc=False, rename="camel"):
+    """The result of a query: of an instant (`vector`) its samples, of a range (`matrix`) its series.
+
+    There may be 80,000, so they are decoded some hundred at a time. `result` is UNSET where the answer has no list.
+    """
+
+    result_type: str | None = None
+    result: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class QueryAnswer(msgspec.Struct, gc=False):
+    """ListInstantQueryAomPromPost and ListRangeQueryAomPromPost."""
+
+    data: QueryData | None = None
+
+
+class Labels(msgspec.Struct, gc=False):
+    """What names the job, the pod and the card of a series (metric_map). An empty text: it has no such label."""
+
+    service_id: str = ""
+    pod_name: str = ""
+    task_id: str = ""
+    task_name: str = ""
+    pod_id: str = ""
+    pod: str = ""
+    npu_id: str = ""
+    gpu_id: str = ""
+    npu_index: str = ""
+    gpu_index: str = ""
+    gpu_uuid: str = ""
+    device_id: str = ""
+    card_id: str = ""
+
+
+class Value(msgspec.Struct, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A value and its time, as `[1767595140.123, "97.5"]`: Unix seconds, and the unit of the metric."""
+
+    time: float | None = None
+    value: str | float | None = None
+    """A text that is kept as it is, NaN among others; some encoders write a number."""
+
+
+class Sample(msgspec.Struct, gc=False):
+    """One sample of a vector. Its time is that of the query."""
+
+    metric: Labels | None = None
+    value: Value | None = None
+
+
+class Series(msgspec.Struct, gc=False):
+    """One series of a matrix."""
+
+    metric: Labels | None = None
+    values: list[Value | None] | None = None

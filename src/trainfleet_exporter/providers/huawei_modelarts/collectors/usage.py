@@ -12,14 +12,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, less
+from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, without
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover, all_of
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
@@ -32,8 +32,8 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     is_complete,
     plans,
 )
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
 from trainfleet_exporter.providers.turns import Turns
-from trainfleet_exporter.slices import give_way
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -44,7 +44,7 @@ _LONGEST = 600.0
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
 _SLICE = 200
-"""How many jobs are looked at before the loop has its turn."""
+"""Jobs that are looked at before the loop has its turn."""
 _COARSER: Mapping[Level, Level] = {"device": "pod", "pod": "job"}
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class AomUsage:
         for number, (job_id, job) in enumerate(running.items(), start=1):
             found[job_id] = JobParts.of(job, self._shared.tasks_of(job_id), self._parts.get(job_id))
             if number % _SLICE == 0:
-                await give_way()
+                await asyncio.sleep(0)
         return found
 
     async def _wanted(self, poll: Poll, deadline: float) -> list[Plan]:
@@ -195,11 +195,10 @@ class AomUsage:
             async with slots:
                 try:
                     for query in plan.queries:
-                        for some in await self._rows(plan.reading, query, window, deadline):
-                            collected.add(query, some)
-                            await give_way()
-                    for _ in collected.settle():
-                        await give_way()
+                        for samples in await self._samples(plan.reading, query, window, deadline):
+                            collected.add(query, samples)
+                            await asyncio.sleep(0)
+                    await collected.settle()
                     collected.job_ids = same.setdefault(collected.job_ids, collected.job_ids)
                     answers[plan.key] = collected
                 except CloudError as error:
@@ -217,8 +216,10 @@ class AomUsage:
         self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
-    async def _rows(self, reading: Reading, query: Query, window: float, deadline: float) -> Iterator[list[Any]]:
-        """The samples of one query, some at a time, as finely as they fit into an answer."""
+    async def _samples(
+        self, reading: Reading, query: Query, window: float, deadline: float
+    ) -> Iterator[list[Sample | None]]:
+        """The samples of one query in batches, as finely as they fit into an answer."""
         now = asyncio.get_running_loop().time()
         fineness, until = self._coarse.get(query.metric, ("job", 0.0))
         if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
@@ -257,7 +258,6 @@ class AomUsage:
         return frozenset(job_id for job_id in lacking if self._handover.missed(running[job_id])), found - lacking
 
     async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: frozenset[str]) -> None:
-        await give_way()
         keys = [plan.key for plan in wanted]
         poll.keep_only([*keys, _SOURCES])
         self._handover.keep_only([*keys, _SOURCES])
@@ -267,7 +267,7 @@ class AomUsage:
             if isinstance(answer, Collected)
         }
         self._handover.claim(all_of(good.values()))
-        await give_way()
+        await asyncio.sleep(0)
         for key in keys:
             async with poll.part(key) as part:
                 answer = answers[key]
@@ -275,13 +275,10 @@ class AomUsage:
                     raise answer
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
-                objects: list[Shown] = []
-                for _ in less(answer.readings(), withheld, objects):
-                    await give_way()
-                await self._publish(part, objects, good[key])
+                await self._publish(part, await without(answer.readings(), withheld), good[key])
                 self._handover.show(key, good[key])
         shown = sorted(all_of(self._handover.shows(key) for key in keys))
-        await give_way()
+        await asyncio.sleep(0)
         known = self._sources
         self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:
@@ -293,10 +290,7 @@ class AomUsage:
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
             listed = self._shared.book.listed()
-            kept: list[Shown] = []
-            for _step in less(objects, {job_id for job_id in job_ids if job_id not in listed}, kept):
-                await give_way()
-            return kept, None
+            return await without(objects, {job_id for job_id in job_ids if job_id not in listed}), None
 
         shown, _ = await still_listed(time.time())
         await part.publish(shown, rebuild=still_listed)
