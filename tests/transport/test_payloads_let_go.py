@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary, ref
 
+import msgspec
 import pytest
 
 from tests.faults.operations import ROWS
@@ -37,25 +39,32 @@ class _Payload(dict[str, Any]):
     """A payload that can be referred to weakly."""
 
 
+@cache
+def _kind(into: type[Any]) -> type[Any]:
+    """The struct that an answer is decoded into, as one that can be referred to weakly."""
+    return into if into is dict else msgspec.defstruct(into.__name__, (), bases=(into,), weakref=True, gc=True)
+
+
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row.operation in _OPERATIONS], ids=lambda row: str(row.operation)
 )
 def test_an_answer_is_let_go_before_the_next_call(row: Row, tmp_path: Path) -> None:
     original = ApiClient.call
-    latest: WeakKeyDictionary[asyncio.Task[Any], tuple[str, ref[_Payload]]] = WeakKeyDictionary()
+    latest: WeakKeyDictionary[asyncio.Task[Any], tuple[str, ref[Any]]] = WeakKeyDictionary()
     calls = 0
     held: set[tuple[str, str]] = set()
 
-    async def watched(self: ApiClient, call: Call, *, deadline: float) -> Any:
+    async def watched(self: ApiClient, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
         nonlocal calls
         task = asyncio.current_task()
         assert task is not None
         calls += 1
         if task in latest and latest[task][1]() is not None:
             held.add((latest[task][0], call.operation))
-        payload = await original(self, call, deadline=deadline)
+        payload = await original(self, call, _kind(into), deadline=deadline)
         if isinstance(payload, dict):
             payload = _Payload(payload)
+        if isinstance(payload, _Payload | msgspec.Struct):
             latest[task] = call.operation, ref(payload)
         return payload
 
@@ -89,20 +98,23 @@ def test_an_answer_is_let_go_before_others_get_their_turn(row: Row, tmp_path: Pa
     answered: list[str] = []
     held: set[str] = set()
 
-    async def watched(self: ApiClient, call: Call, *, deadline: float) -> Any:
-        payload = await original(self, call, deadline=deadline)
-        if call.operation not in _PUBLISHED or not isinstance(payload, dict):
+    async def watched(self: ApiClient, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
+        payload = await original(self, call, _kind(into), deadline=deadline)
+        if call.operation not in _PUBLISHED or not isinstance(payload, dict | msgspec.Struct):
             return payload
         answered.append(call.operation)
-        payload = _Payload({key: _watchable(value) for key, value in payload.items()})
-        rows = [each for value in payload.values() if isinstance(value, _Rows) for each in value]
-        watched = [ref(each) for each in (payload, *payload.values(), *rows) if isinstance(each, _Payload | _Rows)]
+        if isinstance(payload, msgspec.Struct):
+            watched = [ref(payload)]
+        else:
+            payload = _Payload({key: _watchable(value) for key, value in payload.items()})
+            rows = [each for value in payload.values() if isinstance(value, _Rows) for each in value]
+            watched = [ref(each) for each in (payload, *payload.values(), *rows) if isinstance(each, _Payload | _Rows)]
+            del rows
 
         def look() -> None:
             if any(each() is not None for each in watched):
                 held.add(call.operation)
 
-        del rows
         asyncio.get_running_loop().call_soon(look)
         return payload
 
