@@ -19,7 +19,6 @@ from trainfleet_exporter.providers.subjects import Subjects
 _pod_texts = attrgetter(*POD_LABELS)
 _card_texts = attrgetter(*CARD_LABELS)
 _CARD_KINDS = tuple(CARD_LABELS.values())
-_NO_CARD = ("",) * len(CARD_LABELS)
 _SPARE = 64
 """How many things of a job are remembered beyond twice those that it has: of pods that were replaced some time ago."""
 _PODS = 1000
@@ -89,14 +88,13 @@ class JobParts:
         pod_id = self._pod_names.get(texts)
         if pod_id is None:
             pod_id = self._pod_names[texts] = self._pod_id(texts)
-        cards = _card_texts(labels)
-        if cards == _NO_CARD:
-            if not of_cards:
-                return self.subjects.get((self.job_id, pod_id))
-            return self.subjects.get((self.job_id, pod_id, "", query.accelerator or self.kind or _kind_in(query)))
-        first = list(map(bool, cards)).index(True)
-        kind = query.accelerator or _CARD_KINDS[first] or self.kind or _kind_in(query)
-        return self.subjects.get((self.job_id, pod_id, cards[first], kind))
+        for card, kind_of_label in zip(_card_texts(labels), _CARD_KINDS, strict=True):
+            if card:
+                kind = query.accelerator or kind_of_label or self.kind or _kind_in(query)
+                return self.subjects.get((self.job_id, pod_id, card, kind))
+        if not of_cards:
+            return self.subjects.get((self.job_id, pod_id))
+        return self.subjects.get((self.job_id, pod_id, "", query.accelerator or self.kind or _kind_in(query)))
 
     def _pod_id(self, texts: tuple[str, ...]) -> str:
         """The name of a task, where a label is one or ends with one; else the first label's text."""
