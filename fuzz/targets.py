@@ -23,11 +23,14 @@ from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.model import UsageValues
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
-from trainfleet_exporter.providers.alibaba_pai import datapoints, job_metrics, payloads
+from trainfleet_exporter.providers.alibaba_pai import job_metrics, payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
+from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
+from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
+from trainfleet_exporter.providers.alibaba_pai.points import point_reader
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
@@ -195,6 +198,10 @@ _PAI_TABLES: tuple[Reader, ...] = (
 )
 
 
+_CARDS = "CARD_GPU_DUTY_CYCLE"
+_POINTS = point_reader(feeds({_CARDS: Metric(_CARDS, "%")}, JOB_FAMILIES, {})[0][_CARDS])
+
+
 def alibaba_pai(data: bytes) -> None:
     """An answer of PAI's, whichever it is of: rows become objects, or nothing."""
     payload = decode_json(data)
@@ -205,7 +212,7 @@ def alibaba_pai(data: bytes) -> None:
             readings, _ = job_metrics.readings(metrics, metric, job_id="dlc1", now=_NOW, max_age=300)
             _show(job_metrics.usage("dlc1", readings))
         with _maybe_bad():
-            datapoints.points_of(payload, "Datapoints")
+            _POINTS.decode(payload.get("Datapoints"))
 
 
 _NOTHING = UsageValues()

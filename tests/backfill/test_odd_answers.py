@@ -22,6 +22,7 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, dated_readings
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.past_points import Points
+from trainfleet_exporter.providers.alibaba_pai.points import point_reader
 from trainfleet_exporter.providers.dated import whole
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
@@ -273,7 +274,8 @@ def test_a_point_of_cloudmonitor_without_a_value_costs_a_sum_its_minute_alone() 
         for pod in ("a", "b"):
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
-                points.take([{**point, **odd} if (pod, minute) == ("b", 10) else point])
+                given = {**point, **odd} if (pod, minute) == ("b", 10) else point
+                points.take(point_reader(feed).decode(json.dumps([given])))
         tracks = list(points.tracks(runs, source="cloudmonitor", tells_source=False))
         minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
         return minutes, +points.dropped

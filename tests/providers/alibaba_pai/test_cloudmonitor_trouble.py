@@ -19,7 +19,7 @@ from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
-from trainfleet_exporter.providers.alibaba_pai.roster import Roster
+from trainfleet_exporter.providers.alibaba_pai.entities import EntityIndex
 from trainfleet_exporter.providers.book import JobBook
 
 DAY = 86400.0
@@ -204,7 +204,7 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%"), metric("POD_CPU_UTIL", "%")]
-    before = {id(roster) for roster in _rosters()}
+    before = {id(index) for index in _indexes()}
 
     async def steps(fleet: Fleet) -> None:
         most = 0
@@ -212,7 +212,7 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source
             for name in ("CARD_GPU_DUTY_CYCLE", "POD_CPU_UTIL"):
                 cloud.points[name] = [point("a", 50, pod=f"a-{restart}-{pod}", gpuId="0") for pod in range(2)]
             assert await fleet.exporter.poll_once()
-            most = max([most, *(len(roster) for roster in _rosters() if id(roster) not in before)])
+            most = max([most, *(len(index) for index in _indexes() if id(index) not in before)])
         assert 60 <= most <= 72
         families = ("pod_cpu_utilization_ratio", "job_cpu_utilization_ratio", "device_utilization_ratio")
         lines = await fleet.lines(*families)
@@ -221,13 +221,13 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source
         cloud.jobs = []
         assert await fleet.exporter.poll_once()
         await fleet.runner("usage" if source == "cloudmonitor" else source).tick()
-        assert sum(len(roster) for roster in _rosters() if id(roster) not in before) == 0
+        assert sum(len(index) for index in _indexes() if id(index) not in before) == 0
 
     run(cloud, steps, usage_by(source))
 
 
-def _rosters() -> list[Roster]:
-    return [found for found in gc.get_objects() if isinstance(found, Roster)]
+def _indexes() -> list[EntityIndex]:
+    return [found for found in gc.get_objects() if isinstance(found, EntityIndex)]
 
 
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])

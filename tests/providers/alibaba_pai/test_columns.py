@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
-from tests.providers.alibaba_pai.working import at_once
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage
 from trainfleet_exporter.providers.alibaba_pai.catalogue import metric
-from trainfleet_exporter.providers.alibaba_pai.columns import (
-    Column,
-    Sliced,
-    at_leisure,
-    columns,
-    kept_of,
-    newest_by_owner,
-)
+from trainfleet_exporter.providers.alibaba_pai.columns import Column, Shown, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
+from trainfleet_exporter.providers.alibaba_pai.entities import Entities
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, Choice, Feed, feeds
-from trainfleet_exporter.providers.alibaba_pai.roster import Rosters
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
+from trainfleet_exporter.providers.alibaba_pai.points import Points
 
 NOW = 1_767_323_040.0
 SILENCE = 180.0
-Shown = dict[str, dict[tuple[str, ...], float]]
+Table = dict[str, dict[tuple[str, ...], float]]
 
 
 def _feed(name: str, unit: str, choices: dict[str, Choice] | None = None) -> Feed:
-    return feeds({name: metric(row(name, unit))}, JOB_FAMILIES, choices or {})[0][name]
+    return feeds({name: metric(msgspec.convert(row(name, unit), MetricMeta))}, JOB_FAMILIES, choices or {})[0][name]
 
 
 def _point(job_id: str, place: int, value: object, *, age: float = 60.0, card: int = 0) -> dict[str, Any]:
@@ -47,14 +43,23 @@ def _point(job_id: str, place: int, value: object, *, age: float = 60.0, card: i
     }
 
 
-def _collected(feed: Feed, points: Iterable[object], rosters: Rosters | None = None) -> Collected:
-    whose = Whose(lambda point: str(point.get("jobId") or ""), frozenset("abc"))
-    collected = Collected(feed, whose, rosters or Rosters(), now=NOW, max_age=900)
-    collected.take(list(points))
+def _collected(feed: Feed, points: Iterable[object], entities: Entities | None = None) -> Collected:
+    whose = Whose(lambda point: point.job_id or "", frozenset("abc"))
+    collected = Collected(feed, whose, entities or Entities(), now=NOW, max_age=900)
+    _take(collected, points)
     return collected
 
 
-def _shown(found: Iterable[Column]) -> Shown:
+def _take(collected: Collected, points: Iterable[object]) -> None:
+    """Points as an answer has them."""
+    collected.take(collected.reader.decode(json.dumps(list(points))))
+
+
+def _made(collected: Collected) -> list[Column]:
+    return list(asyncio.run(columns(collected)).columns)
+
+
+def _shown(found: Iterable[Column]) -> Table:
     return {
         f"{column.readings.of.__name__}.{column.readings.field}": {
             subject.keys: value for subject, value in zip(column.readings.subjects, column.readings.values, strict=True)
@@ -63,8 +68,8 @@ def _shown(found: Iterable[Column]) -> Shown:
     }
 
 
-def _show(feed: Feed, points: Iterable[object], rosters: Rosters | None = None) -> Shown:
-    return _shown(at_once(columns(_collected(feed, points, rosters))))
+def _show(feed: Feed, points: Iterable[object], entities: Entities | None = None) -> Table:
+    return _shown(_made(_collected(feed, points, entities)))
 
 
 CPU, MEMORY = _feed("POD_CPU_UTIL", "%"), _feed("POD_MEMORY_USED", "Bytes")
@@ -100,7 +105,7 @@ def test_cards_make_pods_and_jobs() -> None:
         "PodUsage.values.accelerator_power_watts": {("a", "a-0"): 300, ("a", "a-1"): 50},
         "JobUsage.values.accelerator_power_watts": {("a",): 350},
     }
-    classes = {column.readings.of for column in at_once(columns(_collected(CARDS, points)))}
+    classes = {column.readings.of for column in _made(_collected(CARDS, points))}
     assert classes == {DeviceUsage, PodUsage, JobUsage}
 
 
@@ -137,9 +142,9 @@ def test_pods_that_fell_silent_are_shown_and_count_no_more() -> None:
 def test_wholes_are_what_their_parts_make(
     points: list[dict[str, Any]], known: list[tuple[str, int]], feed: Feed
 ) -> None:
-    rosters = Rosters()
+    entities = Entities()
     for job_id, place in known:  # another metric knows pods that this one says nothing of
-        rosters.of("pod").place((job_id, f"{job_id}-{place}"))
+        entities.of("pod").subject((job_id, f"{job_id}-{place}"))
     is_ratio = feed is CPU
     lacking = {point["jobId"] for point in points if point["Average"] is None}
     expected: dict[tuple[str, ...], float] = {}
@@ -152,7 +157,7 @@ def test_wholes_are_what_their_parts_make(
             expected[job_id,] = math.fsum(fit) / len(fit) / 100
         elif not is_ratio and fit and len(fit) == len(present) and job_id not in lacking:
             expected[job_id,] = math.fsum(fit)
-    shown = _show(feed, points, rosters)
+    shown = _show(feed, points, entities)
     field = "values.cpu" if is_ratio else "values.memory_bytes"
     assert shown.get(f"JobUsage.{field}", {}) == pytest.approx(expected, abs=1e-9)
     pods = {
@@ -164,9 +169,9 @@ def test_wholes_are_what_their_parts_make(
 
 
 def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
-    rosters = Rosters()
+    entities = Entities()
     first, second = (
-        at_once(columns(_collected(feed, [_point(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], rosters)))
+        _made(_collected(feed, [_point(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], entities))
         for feed in (CPU, MEMORY)
     )
     for one, other in zip(first, second, strict=True):
@@ -176,12 +181,12 @@ def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
 
 
 def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
-    rosters = Rosters()
-    first, second = _collected(MEMORY, [_point("a", 0, 1)], rosters), _collected(CPU, [_point("b", 0, 2)], rosters)
-    first.take([_point("c", 0, 3)])
-    second.take([_point("a", 0, 4), _point("c", 0, 5)])
-    assert _shown(at_once(columns(first)))["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1, ("c", "c-0"): 3}
-    assert _shown(at_once(columns(second)))["PodUsage.values.cpu"] == {
+    entities = Entities()
+    first, second = _collected(MEMORY, [_point("a", 0, 1)], entities), _collected(CPU, [_point("b", 0, 2)], entities)
+    _take(first, [_point("c", 0, 3)])
+    _take(second, [_point("a", 0, 4), _point("c", 0, 5)])
+    assert _shown(_made(first))["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1, ("c", "c-0"): 3}
+    assert _shown(_made(second))["PodUsage.values.cpu"] == {
         ("b", "b-0"): 0.02,
         ("a", "a-0"): 0.04,
         ("c", "c-0"): 0.05,
@@ -212,24 +217,26 @@ def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
 def test_metrics_that_are_read_at_once_show_what_each_would_alone(
     reads: list[tuple[Feed, list[dict[str, Any]]]], turns: Random
 ) -> None:
-    rosters = Rosters()
+    entities = Entities()
     found: dict[int, list[Column]] = {}
 
-    def read(number: int, feed: Feed, points: list[dict[str, Any]]) -> Sliced[None]:
-        collected = _collected(feed, [], rosters)
+    async def other_tasks() -> None:
+        for _ in range(turns.randint(0, 2)):
+            await asyncio.sleep(0)
+
+    async def read(number: int, feed: Feed, points: list[dict[str, Any]]) -> None:
+        collected = _collected(feed, [], entities)
         for point in points:
-            collected.take([point])
-            yield
-        found[number] = yield from columns(collected)
+            _take(collected, [point])
+            await other_tasks()
+        found[number] = list((await columns(collected)).columns)
+
+    async def main() -> None:
+        await asyncio.gather(*[read(number, *one) for number, one in enumerate(reads)])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{columns.__module__}._PARTS", 1)
-        patch.setattr(f"{columns.__module__}._SUBJECTS", 2)
-        under_way = [read(number, *one) for number, one in enumerate(reads)]
-        while under_way:
-            one = turns.choice(under_way)
-            if next(one, one) is one:
-                under_way.remove(one)
+        patch.setattr(f"{columns.__module__}._WHOLES", 1)
+        asyncio.run(main())
     for number, (feed, points) in enumerate(reads):
         assert _shown(found[number]) == _show(feed, points)
         for column in found[number]:
@@ -239,12 +246,12 @@ def test_metrics_that_are_read_at_once_show_what_each_would_alone(
 
 
 def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
-    rosters = Rosters()
-    _show(CPU, [_point("a", 0, 10), _point("b", 0, 20)], rosters)
-    whose = Whose(lambda point: "b" if point["jobId"] == "b" else None, frozenset("b"))
-    collected = Collected(CPU, whose, rosters, now=NOW, max_age=900)
-    collected.take([_point("a", 0, 10), _point("b", 0, 20)])
-    assert _shown(at_once(columns(collected))) == {
+    entities = Entities()
+    _show(CPU, [_point("a", 0, 10), _point("b", 0, 20)], entities)
+    whose = Whose(lambda point: "b" if point.job_id == "b" else None, frozenset("b"))
+    collected = Collected(CPU, whose, entities, now=NOW, max_age=900)
+    _take(collected, [_point("a", 0, 10), _point("b", 0, 20)])
+    assert _shown(_made(collected)) == {
         "PodUsage.values.cpu": {("b", "b-0"): 0.2},
         "JobUsage.values.cpu": {("b",): 0.2},
     }
@@ -252,95 +259,107 @@ def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
 
 
 def test_pods_that_only_their_cards_tell_of_are_forgotten_when_they_are_replaced() -> None:
-    rosters = Rosters()
+    entities = Entities()
     most = 0
     for restart in range(200):
-        _show(CARDS, [_point("a", restart, 50)], rosters)
-        most = max(most, len(rosters.of("device")), len(rosters.of("pod")))
-        asyncio.run(rosters.keep_if({"a"}.__contains__))
+        _show(CARDS, [_point("a", restart, 50)], entities)
+        most = max(most, len(entities.of("device")), len(entities.of("pod")))
+        entities.keep_if({"a"}.__contains__)
     assert most <= 70
 
 
 def test_what_is_shown_stays_while_the_next_metric_brings_others() -> None:
-    rosters = Rosters()
-    shown = at_once(columns(_collected(MEMORY, [_point("a", 0, 1)], rosters)))
-    _collected(CPU, [_point("b", 0, 2)], rosters)
-    asyncio.run(rosters.keep_if({"b"}.__contains__))
+    entities = Entities()
+    shown = _made(_collected(MEMORY, [_point("a", 0, 1)], entities))
+    _collected(CPU, [_point("b", 0, 2)], entities)
+    entities.keep_if({"b"}.__contains__)
     assert _shown(shown)["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1}
 
 
 def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
-    found = at_once(columns(_collected(CPU, [_point("a", 0, 1), _point("a", 1, 3, age=200), _point("b", 0, 5)])))
+    found = _made(_collected(CPU, [_point("a", 0, 1), _point("a", 1, 3, age=200), _point("b", 0, 5)]))
     everybody = dict.fromkeys("ab")
-    whole = at_once(kept_of(found, NOW - 200, everybody))
+    whole = asyncio.run(kept_of(found, NOW - 200, everybody))
     assert [one is other for one, other in zip(whole, found, strict=True)] == [True, True]
-    fresh = at_once(kept_of(found, NOW - 199))
+    fresh = asyncio.run(kept_of(found, NOW - 199))
     assert _shown(fresh) == {
         "PodUsage.values.cpu": {("a", "a-0"): 0.01, ("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},  # one reading in the mean of a is too old
     }
     assert [column.first for column in fresh] == [NOW - 60, NOW - 60]
-    assert _shown(at_once(kept_of(found, NOW - 900, {"b": None}))) == {
+    assert _shown(asyncio.run(kept_of(found, NOW - 900, {"b": None}))) == {
         "PodUsage.values.cpu": {("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},
     }
-    assert at_once(kept_of(found, NOW - 900, {})) == []
-    assert at_once(kept_of(found, NOW)) == []
+    assert asyncio.run(kept_of(found, NOW - 900, {})) == []
+    assert asyncio.run(kept_of(found, NOW)) == []
 
 
 def test_the_newest_reading_of_each_job_over_all_metrics() -> None:
-    rosters = Rosters()
+    entities = Entities()
     found = [
         column
         for feed, points in (
             (CPU, [_point("a", 0, 1, age=90), _point("a", 1, 3, age=60), _point("b", 0, 5, age=70)]),
             (MEMORY, [_point("a", 0, 1, age=100), _point("b", 0, 5, age=65)]),
         )
-        for column in at_once(columns(_collected(feed, points, rosters)))
+        for column in _made(_collected(feed, points, entities))
     ]
-    newest = at_once(newest_by_owner([(column.lineup, column.newest) for column in found]))
+    newest = asyncio.run(newest_by_owner([(column.lineup, column.newest) for column in found]))
     assert newest == {"a": NOW - 60, "b": NOW - 65}
     of_jobs = [column for column in found if column.readings.of is JobUsage]  # as where pods are not exposed
-    assert at_once(newest_by_owner([(column.lineup, column.newest) for column in of_jobs])) == newest
+    assert asyncio.run(newest_by_owner([(column.lineup, column.newest) for column in of_jobs])) == newest
 
 
 def test_nothing_makes_nothing() -> None:
-    assert at_once(columns(_collected(CPU, []))) == []
-    assert at_once(newest_by_owner([])) == {}
+    assert _made(_collected(CPU, [])) == []
+    assert asyncio.run(newest_by_owner([])) == {}
 
 
-def test_others_have_their_turn_while_many_are_worked_on() -> None:
+def test_other_tasks_run_while_many_are_worked_on() -> None:
     points = [_point(f"job{job}", 0, 5 if job else -1) for job in range(30_000)]
-    whose = Whose(lambda point: str(point["jobId"]), frozenset(point["jobId"] for point in points))
-    collected = Collected(MEMORY, whose, Rosters(), now=NOW, max_age=900)
-    collected.take(points)
+    whose = Whose(lambda point: point.job_id, frozenset(point["jobId"] for point in points))
+    collected = Collected(MEMORY, whose, Entities(), now=NOW, max_age=900)
+
+    async def pages() -> AsyncIterator[Points]:
+        yield collected.reader.decode(json.dumps(points))
+
+    async def work() -> Shown:
+        await collected.take_pages(pages())
+        return await columns(collected)
 
     async def main() -> int:
         turns = 0
-        working = asyncio.ensure_future(at_leisure(columns(collected)))
+        working = asyncio.ensure_future(work())
         while not working.done():
             turns += 1
             await asyncio.sleep(0)
-        assert len(working.result()) == 2
+        assert len(working.result().columns) == 2
         return turns
 
-    assert asyncio.run(main()) > 30
+    assert asyncio.run(main()) > 40
 
 
-def test_to_leave_some_out_goes_on_in_slices() -> None:
-    """As in a poll of a large fleet in which one job has just ended."""
-    points = [_point(f"job{job}", pod, 5, age=60 + pod) for job in range(4_000) for pod in range(5)]
-    jobs = frozenset(point["jobId"] for point in points)
-    collected = Collected(MEMORY, Whose(lambda point: str(point["jobId"]), jobs), Rosters(), now=NOW, max_age=900)
-    collected.take(points)
-    assert _steps(columns(collected)) >= 4_000 * 6 // 2_500
-    collected.take([_point("job0", 5, -1)])
-    # Told apart, picked, and gone through for whose they are; then the jobs.
-    assert _steps(columns(collected)) >= 3 * 4 + 4_000 * 6 // 2_500
-    found = at_once(columns(collected))
-    assert _steps(kept_of(found, NOW - 900, dict.fromkeys(jobs))) <= 4
-    assert _steps(kept_of(found, NOW - 900, dict.fromkeys(jobs - {"job1"}))) >= 3 * 4
+def test_the_same_readings_again_show_the_same_columns() -> None:
+    entities = Entities()
 
+    def poll(points: list[dict[str, Any]], before: Shown | None, feed: Feed = MEMORY) -> Shown:
+        collected = _collected(feed, points, entities)
+        shown = asyncio.run(columns(collected, before))
+        assert collected.dropped["out_of_range"] == sum(point["Average"] == -1 for point in points)
+        return shown
 
-def _steps(work: Sliced[object]) -> int:
-    return sum(1 for _ in work)
+    points = [_point("a", 0, 1), _point("a", 1, 2), _point("b", 0, -1)]
+    first = poll(points, None)
+    assert poll(points, first) is first
+    assert poll(points[::-1], first) is first
+    for other in (
+        [*points[:2], _point("b", 0, 1)],
+        [*points[:2], _point("b", 0, -1, age=50)],
+        points[:2],
+        [*points, _point("b", 1, 1)],
+        [*points, {**_point("a", 2, 1), "timestamp": "soon"}],
+    ):
+        assert poll(other, first) is not first
+        assert _shown(poll(other, first).columns) == _show(MEMORY, other)
+    assert poll(points, first, CPU) is not first

@@ -5,30 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
-from tests.providers.alibaba_pai.working import at_once
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
 from trainfleet_exporter.providers.alibaba_pai.columns import columns
-from trainfleet_exporter.providers.alibaba_pai.datapoints import (
-    UNFIT,
-    UNREAD,
-    Collected,
-    Whose,
-    batches,
-    points_of,
-)
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
-from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints, as_object, plain_points
-from trainfleet_exporter.providers.alibaba_pai.roster import Key, Rosters
-from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
+from trainfleet_exporter.providers.alibaba_pai.entities import Entities, Key
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, STATISTICS, Choice, Feed, feeds
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
+from trainfleet_exporter.providers.alibaba_pai.points import point_reader
+from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert, convert_each
+from trainfleet_exporter.quantities import counting_unusable
 
 NOW = 1_767_323_045.0
 MIB = 2.0**20
@@ -104,87 +100,90 @@ def test_percent_is_a_hundredth(percent: float) -> None:
     assert convert(percent, UNITS["ratio"]["%"], "ratio") == pytest.approx(percent / 100, abs=1e-11)
 
 
+def _feed(
+    name: str, unit: str = "%", dimensions: str | None = None, choices: Mapping[str, Choice] | None = None
+) -> Feed:
+    given_ = row(name, unit) if dimensions is None else {"MetricName": name, "Unit": unit, "Dimensions": dimensions}
+    return feeds({name: _metric(given_)}, JOB_FAMILIES, choices or {})[0][name]
+
+
+def _metric(given_: Mapping[str, object]) -> Metric:
+    return metric(msgspec.convert(given_, MetricMeta))
+
+
 @pytest.mark.parametrize("given_", [None, "", "[]", [], " [ ] "])
 def test_no_points_are_no_error(given_: object) -> None:
-    assert points_of({"Datapoints": given_}, "Datapoints") == []
-    assert points_of({}, "Datapoints") == []
-
-
-@pytest.mark.parametrize("given_", ["[", "{}", "null", "1", {"a": 1}, 7, "[" * 100_000, "[" + "9" * 5000 + "]"])
-def test_what_is_no_list_of_points_is_a_bad_answer(given_: object) -> None:
-    with pytest.raises(BadAnswer):
-        points_of({"Datapoints": given_}, "Datapoints")
-
-
-PLAIN_POINT = {"timestamp": 1767323000000, "jobId": "a", "pod": "a-0", "gpuId": "3", "Average": 5, "other": [1]}
+    assert point_reader(_feed("JOB_CPU_UTIL")).decode(given_) == []
 
 
 @pytest.mark.parametrize(
-    ("point", "is_plain"),
+    "given_", ["[", "{}", "null", "1", {"a": 1}, 7, False, "[" * 100_000, "[" + "9" * 5000 + "]", '[{"jobId":"a"},,{}]']
+)
+@pytest.mark.parametrize("dimensions", ["jobId,pod,gpuId", ""])
+def test_what_is_no_list_of_points_is_a_bad_answer(given_: object, dimensions: str) -> None:
+    with pytest.raises(BadAnswer):
+        point_reader(_feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions)).decode(given_)
+
+
+def test_one_spoilt_point_loses_only_itself() -> None:
+    """NaN and half a surrogate pair are no JSON, and a point may be anything."""
+    reader = point_reader(_feed("POD_CPU_UTIL"))
+    good = {"timestamp": 1767323000000, "jobId": "a", "pod": "a-0", "Average": 5}
+    odd = [{**good, "Average": math.nan}, {**good, "pod": "\ud800"}, {**good, "jobId": 7}, "text", None, 7]
+    points = reader.decode(json.dumps([good, *odd, {**good, "timestamp": "1767323000000", "Average": "5"}]))
+    assert points[0] == points[-1]
+    values = [None if point is None else reader.value(point, STATISTICS) for point in points]
+    assert repr(values) == "[5.0, nan, 5.0, 5.0, None, None, None, 5.0]"
+    texts = [(point.job_id, point.pod) for point in points if point is not None]
+    assert texts == [("a", "a-0")] * 2 + [("a", 3 * "\N{REPLACEMENT CHARACTER}"), ("7", "a-0"), ("a", "a-0")]
+
+
+def test_fields_of_points_that_do_not_fit_are_not_counted_besides_the_points() -> None:
+    with counting_unusable() as unusable:
+        point_reader(_feed("JOB_CPU_UTIL")).decode('[{"timestamp": [], "Average": true}]')
+    assert unusable == {}
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "point", "key"),
     [
-        (PLAIN_POINT, True),
-        ({**PLAIN_POINT, "Average": 0.5, "podId": 7}, True),
-        ({**PLAIN_POINT, "Average": "5"}, False),
-        ({**PLAIN_POINT, "Average": None}, False),
-        ({**PLAIN_POINT, "Average": 10**305}, False),
-        ({**PLAIN_POINT, "timestamp": "1767323000000"}, False),
-        ({**PLAIN_POINT, "timestamp": True}, False),
-        ({**PLAIN_POINT, "pod": ""}, False),
-        ({**PLAIN_POINT, "pod": 7}, False),
-        ({**PLAIN_POINT, "gpuId": 7}, False),
-        ({**PLAIN_POINT, "jobId": None}, False),
-        ("text", False),
+        ("jobId,pod,gpuId", {"gpuId": "3"}, ("a", "a-0", "3")),
+        ("jobId,pod,gpuId", {"gpuId": 3}, ("a", "a-0", "3")),
+        ("jobId,pod,gpuId", {"gpuId": ""}, None),
+        ("jobId,pod,gpuId", {"cardIndex": "3"}, None),
+        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3", "cardIndex": "b"}, ("a", "a-0", "3/b")),
+        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3"}, ("a", "a-0", "3")),
+        ("jobId,podId,npu-id", {"npu-id": "3"}, ("a", "a-0", "3")),
+        ("", {"cardIndex": "b", "gpuType": "A10", "gpu": 7}, ("a", "a-0", "b/7")),
+        ("", {"gpu": True, "device": ""}, None),
+        ("jobId,podId", {"pod": None, "podId": "p"}, ("a", "p")),
+        ("jobId,podId", {"pod": "", "podName": "p"}, ("a", "p")),
+        ("jobId,podId", {"pod": 7, "podId": "p"}, ("a", "7")),
+        ("jobId,podId", {"pod": None}, None),
+        ("jobId", {}, ("a",)),
     ],
 )
-def test_only_a_page_of_usual_points_is_read_the_short_way(point: object, is_plain: bool) -> None:
-    plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
-    assert plain is not None
-    for page, expected in (([point], is_plain), ([PLAIN_POINT, point], is_plain), ([], True)):
-        points = _in_batches(json.dumps(page), plain)
-        assert [isinstance(each, plain.struct) for each in points] == [expected] * len(page)
-        if not expected:
-            assert list(points) == page
+def test_what_a_point_is_of(dimensions: str, point: dict[str, object], key: tuple[str, ...] | None) -> None:
+    reader = point_reader(_feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions, choices=CARDS_AS))
+    (found,) = reader.decode(json.dumps([{"jobId": "a", "pod": "a-0", **point}]))
+    assert found is not None
+    assert reader.key(found, "a") == key
 
 
-@pytest.mark.parametrize("name", ["pod-1", "},{", '"},{"', '}],[{"', "\\"])
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-def test_a_long_page_is_decoded_piece_by_piece(
-    name: str, separators: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainfleet_exporter.providers.alibaba_pai.plain_points._PIECE", 250)
-    plain = _collected(_feed("CARD_GPU_DUTY_CYCLE")).plain
-    assert plain is not None
-    point = {name: value for name, value in PLAIN_POINT.items() if name != "other"}
-    page = [{**point, "pod": name, "gpuId": str(number)} for number in range(20)]
-    text = json.dumps(page, separators=separators)
-    assert [as_object(point) for point in _in_batches(text, plain)] == page
-    if name == "pod-1" and separators == (",", ":"):
-        assert len(list(plain.page(text))) == 5
-        for broken in (text[:-1], text[1:], text + "]", text.replace("},{", "},,{", 9)):
-            with pytest.raises(BadAnswer):
-                _in_batches(broken, plain)
+CARDS_AS = {
+    suffix: Choice(name="CARD_GPU_DUTY_CYCLE")
+    for suffix in ("job_accelerator_utilization_ratio", "pod_accelerator_utilization_ratio")
+}
 
 
-def test_which_metrics_have_usual_points() -> None:
-    shapes = {
-        "POD_CPU_UTIL": "jobId,pod",
-        "POD_MEMORY_UTIL": "jobId,podId",
-        "POD_GPU_DUTY_CYCLE": "",
-        "JOB_CPU_UTIL": "jobId",
-        "CARD_GPU_DUTY_CYCLE": "jobId,pod,gpuId",
-        "CARD_GPU_MEMORY_UTIL": "jobId,pod,gpuId,cardIndex",
-        "CARD_GPU_POWER_USAGE": "",
-    }
-    catalogue = {name: metric({"MetricName": name, "Unit": "%", "Dimensions": shapes[name]}) for name in shapes}
-    found, _ = feeds(catalogue | {"CARD_GPU_POWER_USAGE": Metric("CARD_GPU_POWER_USAGE", "W")}, JOB_FAMILIES, {})
-    usual = {name for name, feed in found.items() if _collected(feed).plain is not None}
-    assert usual == {"POD_CPU_UTIL", "POD_GPU_DUTY_CYCLE", "JOB_CPU_UTIL", "CARD_GPU_DUTY_CYCLE"}
-    assert _collected(found["POD_CPU_UTIL"], series=True).plain is None
-
-
-@pytest.mark.parametrize("statistic", ["pod", "timestamp", "class", "a-b", ""])
-def test_a_statistic_with_a_strange_name_is_read_the_long_way(statistic: str) -> None:
-    assert plain_points(_feed("POD_CPU_UTIL"), statistic) is None
+@pytest.mark.parametrize("statistic", ["pod", "timestamp", "class", "a-b", "gpuId", "P99"])
+def test_a_statistic_may_have_any_name(statistic: str) -> None:
+    choice = {"device_utilization_ratio": Choice(statistic=statistic)}
+    feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions="jobId,pod,gpuId", choices=choice)
+    point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
+    collected = _collected(feed)
+    _take(collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
+    assert len(collected.readings) == (statistic in ("class", "a-b", "P99"))
 
 
 JSON = st.recursive(
@@ -205,33 +204,25 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _feed(*names: str, choices: dict[str, Choice] | None = None) -> Feed:
-    catalogue = {name: metric(row(name, "%")) for name in names}
-    found, _ = feeds(catalogue, JOB_FAMILIES, choices or {})
-    return found[names[0]]
-
-
 def _collected(
-    feed: Feed, *, served: frozenset[str] = frozenset("a"), series: bool = False, rosters: Rosters | None = None
+    feed: Feed, *, served: frozenset[str] = frozenset("a"), series: bool = False, entities: Entities | None = None
 ) -> Collected:
-    """What is to be collected of the job a. Without anybody who is `served` every point gets a closer look."""
-    whose = Whose(lambda point: "a" if point.get("jobId") == "a" else "", served)
-    return Collected(feed, whose, rosters or Rosters(), now=NOW, max_age=900, series=series)
+    """What is to be collected of the job a. Where no job is `served`, every point gets a closer look."""
+    whose = Whose(lambda point: "a" if point.job_id == "a" else "", served)
+    return Collected(feed, whose, entities or Entities(), now=NOW, max_age=900, series=series)
 
 
-def _in_batches(text: str, plain: PlainPoints | None) -> list[object]:
-    async def read() -> list[object]:
-        return [point async for points in batches({"Datapoints": text}, "Datapoints", plain) for point in points]
-
-    return asyncio.run(read())
+def _take(collected: Collected, points: Iterable[object]) -> None:
+    """Points as an answer has them."""
+    collected.take(collected.reader.decode(json.dumps(list(points))))
 
 
-def _found(collected: Collected) -> dict[Key, tuple[float, tuple[float, ...]]]:
-    """What was read: by key, the time and the value for each target."""
+def _found(collected: Collected) -> dict[Key, tuple[float, list[float | None]]]:
+    """What was read: by key, the time and the values in the metric's unit."""
     return {
-        key: (collected.times[place], tuple(collected.values(target)[place] for target in collected.feed.targets))
-        for key, place in collected.roster.places.items()
-        if place < len(collected.times) and collected.times[place] != UNREAD
+        key: (collected.times.get(subject, collected.time), [raw[subject] for raw in collected.raw.values()])
+        for key, subject in collected.index.subjects.items()
+        if subject in collected.readings
     }
 
 
@@ -239,17 +230,19 @@ def _found(collected: Collected) -> dict[Key, tuple[float, tuple[float, ...]]]:
 @given(points=st.lists(POINT | JSON, max_size=20), series=st.booleans())
 def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], series: bool) -> None:
     collected = _collected(_feed(name), series=series)
-    collected.take(points_of({"Datapoints": json.dumps(points)}, "Datapoints"))
+    _take(collected, points)
     assert collected.points == len(points)
     found = _found(collected)
-    assert collected.read == len(found)
+    assert len(collected.readings) == len(found)
+    shown = asyncio.run(columns(collected)).columns
     if not series:
-        kept = sum(any(value != UNFIT for value in values) for _, values in found.values())
-        assert kept + sum(collected.dropped.values()) == len(points)
+        kept = sum(len(column.readings.subjects) for column in shown if column.level == collected.feed.level)
+        levels = sum(target.family.level == collected.feed.level for target in collected.feed.targets)
+        assert kept / levels + sum(collected.dropped.values()) == len(points)
     for key, (time, _) in found.items():
         assert key[0] == "a"
         assert NOW - 900 <= time <= NOW + 900
-    for column in at_once(columns(collected)):
+    for column in shown:
         assert len(column.readings.subjects) == len(column.readings.values) == len(column.oldest) > 0
         assert all(0 <= value < math.inf for value in column.readings.values)
 
@@ -292,41 +285,47 @@ PLAIN = st.fixed_dictionaries(
         ("CARD_GPU_POWER_USAGE", "W", "jobId,pod,gpuId,cardIndex"),
     ],
 )
-@given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3), as_text=st.booleans())
+@given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3))
 def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
-    name: str, unit: str, dimensions: str, pages: list[list[Any]], as_text: bool
+    name: str, unit: str, dimensions: str, pages: list[list[Any]]
 ) -> None:
-    catalogue = {name: metric({"MetricName": name, "Unit": unit, "Dimensions": dimensions, "Periods": "60"})}
-    feed = feeds(catalogue, JOB_FAMILIES, {})[0][name]
+    feed = _feed(name, unit, dimensions)
     whole, usual = _collected(feed, served=frozenset()), _collected(feed)
     for _ in range(2):  # only what was met before is known to the short way
-        usual = _collected(feed, rosters=usual.rosters)
+        usual = _collected(feed, entities=usual.entities)
         for page in pages:
-            usual.take(_in_batches(json.dumps(page), usual.plain) if as_text else page)
+            _take(usual, page)
     for page in pages:
-        whole.take(page)
-    assert _found(usual) == _found(whole)
-    assert usual.dropped == whole.dropped
-    assert (usual.points, usual.read) == (whole.points, whole.read)
-    assert [usual.may_lack(owner) for owner in "ab"] == [whole.may_lack(owner) for owner in "ab"]
-    for target in feed.targets:
-        assert usual.is_fit(target) == whole.is_fit(target)
+        _take(whole, page)
+    found = [{key: repr(reading) for key, reading in _found(each).items()} for each in (usual, whole)]  # as NaN is NaN
+    assert found[0] == found[1]
+    assert (usual.dropped, usual.points, usual.spoiled) == (whole.dropped, whole.points, whole.spoiled)
     shown = [
         [
             {subject.keys: value for subject, value in zip(column.lineup.subjects, column.readings.values, strict=True)}
-            for column in at_once(columns(each))
+            for column in asyncio.run(columns(each)).columns
         ]
         for each in (usual, whole)
     ]
     assert shown[0] == shown[1]
+    assert usual.dropped == whole.dropped
+
+
+@given(st.lists(st.floats() | st.floats(0, 110) | st.none()), st.sampled_from(sorted(UNITS)), st.data())
+def test_many_values_are_converted_as_each_is(
+    raws: list[float | None], quantity: Quantity, data: st.DataObject
+) -> None:
+    factor = UNITS[quantity][data.draw(st.sampled_from(sorted(UNITS[quantity])))]
+    each = [None if raw is None else convert(raw, factor, quantity) for raw in raws]
+    assert convert_each(raws, factor, quantity) == each
 
 
 def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
     ages = (60, 30, 45)
     for series in (False, True):
         collected = _collected(_feed("JOB_CPU_UTIL"), series=series)
-        collected.take([{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-        assert _found(collected) == {("a",): (NOW - 30, (0.3,))}
+        _take(collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
+        assert _found(collected) == {("a",): (NOW - 30, [30])}
         assert collected.dropped == ({} if series else {"duplicate": 2})
 
 
@@ -348,9 +347,9 @@ def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() ->
 )
 def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value: float | None) -> None:
     collected = _collected(_feed("JOB_CPU_UTIL"))
-    collected.take([{"timestamp": NOW * 1000, "jobId": "a", **point}])
-    found = [values[0] for _, values in _found(collected).values()]
-    assert (found or [UNFIT]) == [UNFIT if value is None else value]
+    _take(collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
+    found = [list(column.readings.values) for column in asyncio.run(columns(collected)).columns]
+    assert found == ([] if value is None else [[value]])
 
 
 def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None:
@@ -377,7 +376,7 @@ def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None
     ],
 )
 def test_dimensions_tell_what_a_metric_is_of(dimensions: str, name: str, level: str | None) -> None:
-    assert metric({"MetricName": name, "Dimensions": dimensions}).level == level
+    assert _metric({"MetricName": name, "Dimensions": dimensions}).level == level
 
 
 def test_what_tells_cards_apart() -> None:
@@ -389,7 +388,7 @@ def test_what_tells_cards_apart() -> None:
     ("periods", "period"), [("60,300", 60), ("15,60", 60), ("300,900", 300), ("15", 15), ("", None), ("a, 60 ", 60)]
 )
 def test_the_period_is_a_minute_or_what_is_next_to_it(periods: str, period: int | None) -> None:
-    assert metric({"MetricName": "X", "Periods": periods}).period == period
+    assert _metric({"MetricName": "X", "Periods": periods}).period == period
 
 
 def test_every_family_of_the_table_is_one_that_is_exposed() -> None:

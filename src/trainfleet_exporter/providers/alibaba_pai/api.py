@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Protocol, TypeVar
@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, Metric
+from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_pages
+from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
+from trainfleet_exporter.providers.alibaba_pai.points import Points
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
@@ -120,26 +122,27 @@ class PaiApi:
         return await self._dlc.call(call, payloads.JobMetrics, deadline=deadline)
 
     async def get_metrics(
-        self, job_id: str, metric: Metric, *, start: float, end: float, deadline: float, period: int | None = None
-    ) -> AsyncIterator[Sequence[object]]:
+        self, job_id: str, feed: Feed, *, start: float, end: float, deadline: float, period: int | None = None
+    ) -> AsyncIterator[Points]:
         """DLC GetMetrics: CloudMonitor's points of one metric of one job, page by page. Unix seconds in; `period` is
-        the time between two points, the metric's own unless told.
+        the time between two points, by default the metric's own.
 
         The job is named twice, because the documentation does not say which of the two counts.
         """
         query = {
             "Namespace": DLC,
-            "MetricName": metric.name,
+            "MetricName": feed.metric.name,
             "JobId": job_id,
             "Dimensions": json.dumps([{"jobId": job_id}], separators=(",", ":")),
             "StartTime": iso_time(start),
             "EndTime": iso_time(end),
-            "Period": str(period or metric.period or 60),
+            "Period": str(period or feed.metric.period or 60),
             "Length": str(POINTS),
         }
         call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._dlc, call, "DataPoints", deadline=deadline):
+        async for points in point_pages(self._dlc, call, feed, deadline=deadline):
             yield points
+            del points
 
     async def list_quotas(self, *, deadline: float) -> Listing[payloads.Quota]:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""

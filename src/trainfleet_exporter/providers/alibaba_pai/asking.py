@@ -10,23 +10,17 @@ import asyncio
 import json
 import logging
 from collections.abc import Collection
-from time import perf_counter
 
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
-from trainfleet_exporter.slices import give_way
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 50
 """The most resources of one call's Dimensions."""
 _DAY = 86400.0
-_SLICE = 100
-"""Points that are taken over between two looks at the clock: 0.1 ms of usual ones, 1 ms of others."""
-_SLICE_SECONDS = 0.0004
-"""How long points are taken over before others have a turn."""
 
 
 class Asking:
@@ -100,22 +94,9 @@ class Asking:
 
     async def _pages(self, feed: Feed, into: Collected, deadline: float, *, dimensions: str = "") -> None:
         pages = self._monitor.describe_metric_last(
-            self._namespace,
-            feed.metric,
-            since=into.since,
-            deadline=deadline,
-            dimensions=dimensions,
-            plain=into.plain,
-            again=into.again,
+            self._namespace, feed, since=into.since, deadline=deadline, dimensions=dimensions
         )
-        async for points in pages:
-            began = perf_counter()
-            for start in range(0, len(points), _SLICE):
-                if perf_counter() - began >= _SLICE_SECONDS:
-                    await give_way()
-                    began = perf_counter()
-                into.take(points[start : start + _SLICE])
-        into.page_ends()
+        await into.take_pages(pages)
 
 
 def _now() -> float:

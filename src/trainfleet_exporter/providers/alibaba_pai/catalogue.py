@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from trainfleet_exporter.quantities import text
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 
 DLC = "acs_pai_dlc"
 QUOTA = "acs_pai_quota"
@@ -65,16 +65,16 @@ def is_device_key(dimension: str) -> bool:
     )
 
 
-def metric(row: Mapping[str, Any]) -> Metric:
-    """A row of DescribeMetricMetaList, which lists in one text what is separated by commas."""
+def metric(row: MetricMeta) -> Metric:
+    """A row of the catalogue."""
     return Metric(
-        name=text(row, "MetricName"),
-        unit=text(row, "Unit"),
-        dimensions=_listed(row, "Dimensions"),
-        periods=tuple(int(period) for period in _listed(row, "Periods") if period.isascii() and period.isdigit()),
-        statistics=_listed(row, "Statistics"),
+        name=row.metric_name or "",
+        unit=row.unit or "",
+        dimensions=_listed(row.dimensions),
+        periods=tuple(int(period) for period in _listed(row.periods) if period.isascii() and period.isdigit()),
+        statistics=_listed(row.statistics),
     )
 
 
-def _listed(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    return tuple(item for item in (part.strip() for part in text(row, key).split(",")) if item)
+def _listed(given: str | None) -> tuple[str, ...]:
+    return tuple(item for item in (part.strip() for part in (given or "").split(",")) if item)

@@ -7,16 +7,15 @@ DescribeMetricList count against one million free calls a month and account; Des
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.datapoints import batches
-from trainfleet_exporter.providers.alibaba_pai.plain_points import PlainPoints
+from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta, MetricMetasPage, PointsPage
+from trainfleet_exporter.providers.alibaba_pai.points import Points, point_reader
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.quantities import mapping, text, whole
+from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import ApiClient, Call, Priority
 
 CATALOGUE_PAGE = 200
@@ -33,48 +32,40 @@ class CloudMonitor:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def describe_metric_meta_list(self, namespace: str, *, deadline: float) -> Listing[Any]:
+    async def describe_metric_meta_list(self, namespace: str, *, deadline: float) -> Listing[MetricMeta]:
         """DescribeMetricMetaList: every metric of a namespace, by its name."""
         call = Call(operation="DescribeMetricMetaList", method="POST", path="/", query={"Namespace": namespace})
 
-        async def read_page(number: int) -> Page[Any]:
+        async def read_page(number: int) -> Page[MetricMeta]:
             query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(CATALOGUE_PAGE)}
-            payload = _object(await self._client.call(replace(call, query=query), deadline=deadline), call)
-            return Page(whole(payload, "TotalCount"), mapping(payload, "Resources").get("Resource"))
+            page = await self._client.call(replace(call, query=query), MetricMetasPage, deadline=deadline)
+            return Page(whole(page.total_count), page.resources.resource if page.resources else None)
 
-        return await read_whole_list(read_page, id_of=lambda row: text(row, "MetricName"), operation=call.operation)
+        return await read_whole_list(read_page, id_of=lambda row: row.metric_name or "", operation=call.operation)
 
     async def describe_metric_last(
-        self,
-        namespace: str,
-        metric: Metric,
-        *,
-        since: float,
-        deadline: float,
-        dimensions: str = "",
-        plain: PlainPoints | None = None,
-        again: Callable[[str], bool] = lambda text: False,
-    ) -> AsyncIterator[Sequence[object]]:
+        self, namespace: str, feed: Feed, *, since: float, deadline: float, dimensions: str = ""
+    ) -> AsyncIterator[Points]:
         """DescribeMetricLast: the newest point of each resource that has one after `since`, page by page.
 
-        `since` is in Unix seconds: left to itself the service looks back two hours, and what ended in them would fill
-        most pages. `dimensions` names at most 50 resources as JSON; without it, all of the namespace are answered.
-        Pages of points that are all `plain` are structs; of pages that `again` takes over, given as text, there is
-        nothing.
+        `since` is in Unix seconds: by default the service looks back two hours, and what ended in them would fill most
+        pages. `dimensions` names at most 50 resources as JSON; without it, the answer has all of the namespace.
         """
+        metric = feed.metric
         query = {"Namespace": namespace, "MetricName": metric.name, "Length": str(POINTS)}
-        query["StartTime"] = str(math.floor(since * 1000))  # as a text, its time zone would be anybody's guess
+        query["StartTime"] = str(math.floor(since * 1000))  # as a text, its time zone would not be certain
         if metric.period is not None:
             query["Period"] = str(metric.period)
         if dimensions:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
-        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline, plain=plain, again=again):
+        async for points in point_pages(self._client, call, feed, deadline=deadline):
             yield points
+            del points
 
     async def describe_metric_list(
-        self, namespace: str, metric: Metric, *, start: int, end: int, period: int, dimensions: str, deadline: float
-    ) -> AsyncIterator[Sequence[object]]:
+        self, namespace: str, feed: Feed, *, start: int, end: int, period: int, dimensions: str, deadline: float
+    ) -> AsyncIterator[Points]:
         """DescribeMetricList: the points from `start` on and before `end` (Unix seconds), page by page.
 
         `period` is in seconds: points of minutes are kept for 31 days, those of five minutes and more for 91.
@@ -84,7 +75,7 @@ class CloudMonitor:
         """
         query = {
             "Namespace": namespace,
-            "MetricName": metric.name,
+            "MetricName": feed.metric.name,
             "Dimensions": dimensions,
             "Period": str(period),
             # The range is open at its start and closed at its end.
@@ -93,48 +84,27 @@ class CloudMonitor:
             "Length": str(POINTS),
         }
         call = Call(operation="DescribeMetricList", method="POST", path="/", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._client, call, "Datapoints", deadline=deadline):
+        async for points in point_pages(self._client, call, feed, deadline=deadline):
             yield points
+            del points
 
 
-async def point_pages(
-    client: ApiClient,
-    call: Call,
-    key: str,
-    *,
-    deadline: float,
-    plain: PlainPoints | None = None,
-    again: Callable[[str], bool] = lambda text: False,
-) -> AsyncIterator[Sequence[object]]:
-    """The points of every page of an answer, which has them under `key`, until there is no further token."""
-
-    def is_empty(payload: object) -> bool:
-        if not isinstance(payload, dict) or payload.get("NextToken"):
-            return False
-        points = payload.get(key)  # not decoded: it is asked of each answer, and long where it is not empty
-        return not points or (isinstance(points, str) and points.strip() in ("", "[]"))
-
-    call = replace(call, no_data=is_empty)
+async def point_pages(client: ApiClient, call: Call, feed: Feed, *, deadline: float) -> AsyncIterator[Points]:
+    """The points of every page of an answer, until there is no further token. Raises CloudError."""
+    reader = point_reader(feed)
+    call = replace(call, no_data=_is_empty)
     tokens: set[str] = set()
     empty = 0
     for _ in range(_MAX_PAGES):
-        payload = _object(await client.call(call, deadline=deadline), call)
-        told = False
-
-        def taken_over(page: str) -> bool:
-            nonlocal told
-            told = again(page)
-            return told
-
-        async for points in batches(payload, key, plain, taken_over):
-            told = told or bool(points)
-            yield points
-            del points
-        token = text(payload, "NextToken")
-        del payload  # before the next call
+        page = await client.call(call, PointsPage, deadline=deadline)
+        token = page.next_token
+        points = reader.decode(page.points)
+        del page
+        empty = 0 if points else empty + 1
+        yield points
+        del points  # before the next call
         if not token:
             return
-        empty = 0 if told else empty + 1
         if token in tokens or empty == _EMPTY_PAGES:
             raise BadAnswer("the answer leads on and on without anything new", operation=call.operation)
         tokens.add(token)
@@ -142,7 +112,6 @@ async def point_pages(
     raise BadAnswer(f"the answer has more than {_MAX_PAGES} pages", operation=call.operation)
 
 
-def _object(payload: object, call: Call) -> Mapping[str, Any]:
-    if not isinstance(payload, dict):
-        raise BadAnswer("the answer is not a JSON object", operation=call.operation)
-    return payload
+def _is_empty(page: PointsPage) -> bool:
+    points = page.points  # not decoded: each answer is asked, and has a long text where it is not empty
+    return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))

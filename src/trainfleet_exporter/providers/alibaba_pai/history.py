@@ -43,6 +43,8 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     tell,
 )
 from trainfleet_exporter.providers.alibaba_pai.past_points import Points, source_tracks
+from trainfleet_exporter.providers.alibaba_pai.payloads import Point
+from trainfleet_exporter.providers.alibaba_pai.points import Points as PagePoints
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.dated import Dated, whole
@@ -423,17 +425,18 @@ class PaiHistory:
         only = next(iter(within)) if self._usage.source == _DLC_METRICS and asked.namespace == DLC else ""
         by_name = {name: quota_id for quota_id, name in self._known.quotas.items() if quota_id in within}
 
-        def owner(point: Mapping[str, Any]) -> str:
+        def owner(point: Point) -> str:
             if asked.namespace == DLC:
-                job_id = text(point, "jobId") or only
+                job_id = point.job_id or only
                 return job_id if job_id in within else ""
-            quota_id = text(point, "quotaId") or by_name.get(text(point, "quotaName"), "")
+            quota_id = point.quota_id or by_name.get(point.quota_name or "", "")
             return quota_id if quota_id in within else ""
 
         points = Points(asked.feed, owner, within.__getitem__)
         try:
             async for some in self._points(asked, only, deadline):
                 points.take(some)
+                del some  # before the next call
         except NotFound:
             if not only:
                 raise  # no list of points for all jobs says that there are none
@@ -446,17 +449,17 @@ class PaiHistory:
         for reason, count in points.dropped.items():
             sink.dropped(reason, count)
 
-    def _points(self, asked: _OfMetric, only: str, deadline: float) -> AsyncIterator[Sequence[object]]:
+    def _points(self, asked: _OfMetric, only: str, deadline: float) -> AsyncIterator[PagePoints]:
         start, end = asked.asked.start, asked.asked.end
         if only:
             return self._api.get_metrics(
-                only, asked.feed.metric, start=start - 1, end=end - 1, deadline=deadline, period=asked.period
+                only, asked.feed, start=start - 1, end=end - 1, deadline=deadline, period=asked.period
             )
         key = "jobId" if asked.namespace == DLC else "quotaId"
         names = [{key: name} for name in asked.within]
         return self._monitor.describe_metric_list(
             asked.namespace,
-            asked.feed.metric,
+            asked.feed,
             start=start,
             end=end,
             period=asked.period,

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Level
-from trainfleet_exporter.providers.alibaba_pai.datapoints import key_of, statistic
+from trainfleet_exporter.providers.alibaba_pai.entities import KEY_LENGTHS, Key
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed, Target
-from trainfleet_exporter.providers.alibaba_pai.roster import KEY_LENGTHS, Key
+from trainfleet_exporter.providers.alibaba_pai.payloads import Point
+from trainfleet_exporter.providers.alibaba_pai.points import Points as PagePoints
+from trainfleet_exporter.providers.alibaba_pai.points import point_reader
 from trainfleet_exporter.providers.alibaba_pai.units import RATIOS, convert
 from trainfleet_exporter.providers.dated import Dated, whole
 from trainfleet_exporter.providers.history import Range, Track
-from trainfleet_exporter.quantities import whole as whole_number
+from trainfleet_exporter.providers.values import whole as whole_number
 
 _OF: Mapping[Level, type] = {"job": JobUsage, "pod": PodUsage, "device": DeviceUsage, "pool": PoolUsage}
 
 
 class Points:
-    """The points of one feed from within a range. `owner` tells whose a point is (empty: nobody's who is wanted), and
+    """The points of one feed from within a range. `owner` finds the owner of a point (empty if it is not wanted), and
     `within` when the owner has readings that are shown."""
 
-    def __init__(self, feed: Feed, owner: Callable[[Mapping[str, Any]], str], within: Callable[[str], Range]) -> None:
+    def __init__(self, feed: Feed, owner: Callable[[Point], str], within: Callable[[str], Range]) -> None:
         self.feed = feed
+        self._reader = point_reader(feed)
         self.owner = owner
         self.within = within
         self.dropped: Counter[str] = Counter()
@@ -34,18 +36,18 @@ class Points:
         self._spoiled: set[str] = set()
         """Owners of points of which it is not known when they are from, or which of their parts they are of."""
 
-    def take(self, points: Sequence[object]) -> None:
+    def take(self, points: PagePoints) -> None:
         """Take over the points of one page."""
         for point in points:
-            reason = self._take(point) if isinstance(point, dict) else "malformed"
+            reason = "malformed" if point is None else self._take(point)
             if reason:
                 self.dropped[reason] += 1
 
-    def _take(self, point: Mapping[str, Any]) -> str:
-        milliseconds, owner = whole_number(point, "timestamp"), self.owner(point)
+    def _take(self, point: Point) -> str:
+        milliseconds, owner = whole_number(point.timestamp), self.owner(point)
         if not owner:
             return "unlisted"
-        key = key_of(self.feed, point, owner)
+        key = self._reader.key(point, owner)
         if milliseconds is None or key is None:
             self._spoiled.add(owner)
             return "malformed"
@@ -54,7 +56,7 @@ class Points:
             return ""  # the daemon shows nothing of a job that does not run
         fit, lacks = False, False
         for number, target in enumerate(self.feed.targets):
-            raw = statistic(point, target.statistics)
+            raw = self._reader.value(point, target.statistics)
             value = None if raw is None else convert(raw, target.factor, target.family.quantity)
             fit, lacks = fit or value is not None, lacks or raw is None
             dated = self._found.get((number, key))

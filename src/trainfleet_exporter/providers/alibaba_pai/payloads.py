@@ -289,3 +289,60 @@ class WorkspacesPage(Struct, rename="pascal", gc=False):
 
     total_count: float | None = None
     rows: list[Workspace | None] | None = field(name="Workspaces", default=None)
+
+
+# CloudMonitor 2019-01-01, and GetMetrics of DLC, which answers the same points.
+
+
+class MetricMeta(Struct, rename="pascal", gc=False):
+    """A row of DescribeMetricMetaList: one metric. Dimensions, periods (seconds) and statistics are comma-separated."""
+
+    metric_name: str | None = None
+    unit: str | None = None
+    dimensions: str | None = None
+    periods: str | None = None
+    statistics: str | None = None
+
+
+class MetricMetas(Struct, rename="pascal", gc=False):
+    """The rows of a page of DescribeMetricMetaList."""
+
+    resource: list[MetricMeta | None] | None = None
+
+
+class MetricMetasPage(Struct, rename="pascal", gc=False):
+    """A page of DescribeMetricMetaList."""
+
+    total_count: float | None = None
+    resources: MetricMetas | None = None
+
+
+class PointsPage(Struct, rename="pascal", gc=False):
+    """A page of DescribeMetricLast or DescribeMetricList (`Datapoints`), or of GetMetrics (`DataPoints`).
+
+    The points are a text that holds a JSON array: see points.PointReader.
+    """
+
+    datapoints: object = None
+    data_points: object = None
+    next_token: str | None = None
+
+    @property
+    def points(self) -> object:
+        """The points, whichever operation answered."""
+        return self.datapoints if self.data_points is None else self.data_points
+
+
+class Point(Struct, gc=False):
+    """A data point: its time in Unix milliseconds, and what it is of.
+
+    The statistics, and the keys that tell cards apart, differ by metric: points.PointReader adds them.
+    """
+
+    timestamp: float | None = None
+    job_id: str | None = field(name="jobId", default=None)
+    quota_id: str | None = field(name="quotaId", default=None)
+    quota_name: str | None = field(name="quotaName", default=None)
+    pod: str | None = None
+    pod_id: str | None = field(name="podId", default=None)
+    pod_name: str | None = field(name="podName", default=None)

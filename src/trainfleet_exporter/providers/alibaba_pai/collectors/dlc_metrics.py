@@ -19,8 +19,9 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.columns import Column, Sliced, at_leisure, columns, kept_of
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
+from trainfleet_exporter.providers.alibaba_pai.columns import Column, columns, kept_of
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Owner, Whose
+from trainfleet_exporter.providers.alibaba_pai.entities import Entities
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     Choice,
@@ -32,8 +33,6 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
-from trainfleet_exporter.providers.alibaba_pai.roster import Rosters
-from trainfleet_exporter.quantities import text
 
 _AGAIN = 6 * 3600.0
 """How long to wait after the catalogue was refused: who chose this source may well have no right to it."""
@@ -90,12 +89,12 @@ def dlc_metrics(
 ) -> Rolling:
     """The collector of the jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
     cap = Cap("usage (GetMetrics)", max_jobs)
-    rosters: dict[str, Rosters] = {}
+    entities: dict[str, Entities] = {}
     known = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
 
     def forget() -> None:
-        for job_id in rosters.keys() - shared.book.live().keys():
-            del rosters[job_id]
+        for job_id in entities.keys() - shared.book.live().keys():
+            del entities[job_id]
 
     shared.book.watch(forget)
 
@@ -109,25 +108,22 @@ def dlc_metrics(
         job = shared.book.live()[part.key]
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
         shown: list[Column] = []
-        known_pods = rosters.setdefault(part.key, Rosters())
+        known_pods = entities.setdefault(part.key, Entities())
         known_pods.trim()
         for feed in (await known.have(part)).values():
             if without_gpu and _is_of_accelerators(feed):
                 continue
             collected = Collected(feed, Whose(_owner_of(part.key)), known_pods, now=now, max_age=max_age, series=True)
             try:
-                pages = shared.api.get_metrics(
-                    part.key, feed.metric, start=now - max_age, end=now, deadline=part.deadline
-                )
-                async for points in pages:
-                    collected.take(points)
+                pages = shared.api.get_metrics(part.key, feed, start=now - max_age, end=now, deadline=part.deadline)
+                await collected.take_pages(pages)
             except NotFound as error:
                 await part.not_found(error)  # the next sweep says what became of the job
                 return
             part.dropped("no_data", 0 if collected.points else 1)
+            shown += (await columns(collected)).columns
             for reason, count in collected.dropped.items():
                 part.dropped(reason, count)
-            shown += await at_leisure(columns(collected))
             if not shown and not collected.points:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
         await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)
@@ -146,9 +142,9 @@ def dlc_metrics(
 
 
 async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: float, max_data_age: float) -> None:
-    def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
+    async def kept(moment: float) -> tuple[Sequence[object], float | None]:
         max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
-        fresh = yield from kept_of(shown, moment - max_age)
+        fresh = await kept_of(shown, moment - max_age)
         if not fresh:
             return [], None
         source = UsageSource(job_id, "dlc_metrics", max(max(column.newest) for column in fresh))
@@ -156,13 +152,13 @@ async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: flo
         stale_at = min(column.first for column in fresh) + max_age + 0.001
         return [*(column.readings for column in fresh), source], stale_at
 
-    objects, stale_at = await at_leisure(kept(now))
-    await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))
+    objects, stale_at = await kept(now)
+    await part.publish(objects, stale_at=stale_at, rebuild=kept)
 
 
-def _owner_of(job_id: str) -> Callable[[Mapping[str, object]], str]:
+def _owner_of(job_id: str) -> Owner:
     """Points that do not say whose they are, are of the job that was asked for."""
-    return lambda point: job_id if text(point, "jobId") in ("", job_id) else ""
+    return lambda point: job_id if point.job_id in (None, "", job_id) else ""
 
 
 def _is_of_accelerators(feed: Feed) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,16 +21,9 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.columns import (
-    Column,
-    Sliced,
-    at_leisure,
-    columns,
-    kept_of,
-    newest_by_owner,
-)
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Point, Whose
-from trainfleet_exporter.providers.alibaba_pai.known_pages import KnownPages
+from trainfleet_exporter.providers.alibaba_pai.columns import Column, Shown, columns, kept_of, newest_by_owner
+from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
+from trainfleet_exporter.providers.alibaba_pai.entities import Entities, Lineup
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     POOL_FAMILIES,
@@ -42,17 +35,15 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
-from trainfleet_exporter.providers.alibaba_pai.roster import Lineup, Rosters
+from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.turns import Turns
-from trainfleet_exporter.quantities import text
-from trainfleet_exporter.slices import give_way
 
 _SOURCES = "sources"
 """The part that tells for each job where its usage came from; metrics are in capitals."""
 _SURELY_REPORTING = 600.0
 """A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
 _TESTED = 1_000
-"""Jobs that are gone through before others have a turn: about half a millisecond."""
+"""Jobs that are gone through before the loop runs other tasks: about half a millisecond."""
 _NEARLY = 2.0
 """A poll that ends so many seconds before its deadline has not had the time it needed: the last calls were refused."""
 _TOUCH = 0.001
@@ -107,9 +98,9 @@ class _Space:
         self.catalogue = Catalogue(monitor, namespace)
         self.asking = Asking(monitor, namespace, key)
         self.feeds: Mapping[str, Feed] = {}
-        self.rosters = Rosters()
-        self.known: defaultdict[str, KnownPages] = defaultdict(KnownPages)
-        """By metric, the pages that came at its last poll."""
+        self.entities = Entities()
+        self.shown: dict[str, Shown] = {}
+        """By metric, what its last good answer showed."""
         self.scope: _Scope | None = None
         self.points = 0
         """Seen in this poll, shown or not."""
@@ -131,10 +122,8 @@ class _Space:
         self.feeds, self._unfed = feeds(self.catalogue.known or {}, self._families, self._choices)
         tell("CloudMonitor", self._unfed, self._told)
         part.dropped("malformed", len(self._unfed))
-        changed = {name for name, feed in before.items() if self.feeds.get(name) != feed}
-        for name in changed & self.known.keys():
-            del self.known[name]
-        return changed
+        self.shown = {name: shown for name, shown in self.shown.items() if name in self.feeds}
+        return {name for name, feed in before.items() if self.feeds.get(name) != feed}
 
 
 class _Usage:
@@ -165,7 +154,7 @@ class _Usage:
         for space in self._spaces:
             space.points, space.scope = 0, None
             known = self._shared.book.listed() if space.namespace == DLC else self._shared.quotas
-            await space.rosters.keep_if(known.__contains__)
+            space.entities.keep_if(known.__contains__)
             try:
                 space.scope = await self._of_jobs() if space.namespace == DLC else await self._of_pools()
             except NotReady as error:
@@ -206,14 +195,14 @@ class _Usage:
         jobs: list[Job] = []
         for place, job in enumerate(list(self._shared.listed_jobs()), start=1):
             if not place % _TESTED:
-                await give_way()
+                await asyncio.sleep(0)
             if self._serves(job):
                 jobs.append(job)
         served = frozenset(job.job_id for job in jobs)
         book = self._shared.book
 
         def owner(point: Point) -> str | None:
-            job_id = text(point, "jobId")
+            job_id = point.job_id or ""
             if job_id in served:
                 return job_id
             # Jobs that others serve, that use nothing now or that the config leaves out are listed all the same.
@@ -229,8 +218,9 @@ class _Usage:
         by_name = {quota.name: quota_id for quota_id, quota in quotas.items() if named[quota.name] == 1}
 
         def owner(point: Point) -> str:
-            quota_id = text(point, "quotaId")
-            return (quota_id if quota_id in quotas else "") if quota_id else by_name.get(text(point, "quotaName"), "")
+            if point.quota_id:
+                return point.quota_id if point.quota_id in quotas else ""
+            return by_name.get(point.quota_name or "", "")
 
         return _Scope(quotas.keys(), Whose(owner), due=bool(quotas))
 
@@ -238,31 +228,30 @@ class _Usage:
         feed, scope = space.feeds[part.key], space.scope
         assert scope is not None  # else no part of it is asked for
         now = time.time()
-        max_age, known = self._max_age(part), space.known[part.key]
-        collected = Collected(feed, scope.whose, space.rosters, now=now, max_age=max_age, known=known)
+        collected = Collected(feed, scope.whose, space.entities, now=now, max_age=self._max_age(part))
         if scope.names:
             await space.asking.read(feed, collected, names=scope.names, deadline=part.deadline)
             space.points += collected.points
             part.dropped("no_data", 0 if collected.points else 1)
-            for reason, count in collected.dropped.items():
-                part.dropped(reason, count)
-        shown = await at_leisure(columns(collected))
-        await self._publish(part, shown, now=now, of_jobs=space.namespace == DLC)
+        shown = space.shown[part.key] = await columns(collected, space.shown.get(part.key))
+        for reason, count in collected.dropped.items():
+            part.dropped(reason, count)
+        await self._publish(part, shown.columns, now=now, of_jobs=space.namespace == DLC)
 
     def _max_age(self, part: Part) -> float:
         """How old a reading may be now: the interval may be stretched after it was published."""
         return max(self._max_data_age, 2 * part.interval)
 
     async def _publish(self, part: Part, shown: Sequence[Column], *, now: float, of_jobs: bool) -> None:
-        def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
+        async def kept(moment: float) -> tuple[Sequence[object], float | None]:
             max_age = self._max_age(part)
             listed = self._shared.book.listed() if of_jobs else None
-            fresh = yield from kept_of(shown, moment - max_age, listed)
+            fresh = await kept_of(shown, moment - max_age, listed)
             oldest = min([column.first for column in fresh], default=None)
             return [column.readings for column in fresh], None if oldest is None else oldest + max_age + _TOUCH
 
-        objects, stale_at = await at_leisure(kept(now))
-        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))
+        objects, stale_at = await kept(now)
+        await part.publish(objects, stale_at=stale_at, rebuild=kept)
         if of_jobs:
             self._read_at[part.key] = [(column.lineup, column.newest) for column in shown]
 
@@ -282,19 +271,18 @@ class _Usage:
 
     async def _publish_sources(self, part: Part) -> None:
         read_at = [pair for pairs in self._read_at.values() for pair in pairs]
-        newest = await at_leisure(newest_by_owner(read_at))
+        newest = await newest_by_owner(read_at)
 
-        def kept(moment: float) -> Sliced[tuple[Sequence[object], float | None]]:
+        async def kept(moment: float) -> tuple[Sequence[object], float | None]:
             listed, max_age = self._shared.book.listed(), self._max_age(part)
             sources: list[UsageSource] = []
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:
-                    yield
+                    await asyncio.sleep(0)
                 if moment - read_at <= max_age and job_id in listed:
                     sources.append(UsageSource(job_id, "cloudmonitor", read_at))
             oldest = min([source.timestamp for source in sources if source.timestamp is not None], default=None)
-            yield
             return sources, None if oldest is None else oldest + max_age + _TOUCH
 
-        objects, stale_at = await at_leisure(kept(time.time()))
-        await part.publish(objects, stale_at=stale_at, rebuild=lambda moment: at_leisure(kept(moment)))
+        objects, stale_at = await kept(time.time())
+        await part.publish(objects, stale_at=stale_at, rebuild=kept)

@@ -1,0 +1,157 @@
+"""The index of what readings are of: the same objects for every metric, and nothing of what is gone."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from trainfleet_exporter.providers.alibaba_pai.catalogue import Level
+from trainfleet_exporter.providers.alibaba_pai.entities import Entities, EntityIndex, Key
+
+
+@pytest.mark.parametrize(
+    ("level", "key", "keys"),
+    [
+        ("job", ("a",), ("a",)),
+        ("pool", ("quota1",), ("quota1",)),
+        ("pod", ("a", "a-0"), ("a", "a-0")),
+        ("device", ("a", "a-0", "7"), ("a", "a-0", "7", "gpu")),
+    ],
+)
+def test_an_entity_has_one_subject(level: Level, key: Key, keys: Key) -> None:
+    index = EntityIndex(level)
+    subject = index.subject(key)
+    assert index.subject(key) is subject
+    assert subject.keys == keys
+    assert index.lineup().subjects == (subject,)
+    assert index.lineup().owners == {key[0]}
+    assert list(index.owned[key[0]].values()) == [subject]
+
+
+def test_the_parts_of_a_whole_are_known() -> None:
+    index = EntityIndex("device")
+    keys = [("a", "a-0", "0"), ("b", "b-0", "0"), ("a", "a-1", "0"), ("a", "a-0", "1")]
+    first, second, third, fourth = map(index.subject, keys)
+    assert {key: list(parts) for key, parts in index.wholes("job").items()} == {
+        ("a",): [first, third, fourth],
+        ("b",): [second],
+    }
+    assert {key: list(parts) for key, parts in index.wholes("pod").items()} == {
+        ("a", "a-0"): [first, fourth],
+        ("b", "b-0"): [second],
+        ("a", "a-1"): [third],
+    }
+
+
+def test_pods_of_one_job_share_the_text_of_its_id() -> None:
+    index = EntityIndex("pod")
+    first, *others = [index.subject(("".join(["a", "b"]), f"ab-{pod}")).keys[0] for pod in range(3)]
+    assert all(each is first for each in others)
+
+
+def test_a_lineup_stays_what_it_is_while_others_come_and_go() -> None:
+    index = EntityIndex("pod")
+    index.subject(("a", "a-0"))
+    before = index.lineup()
+    assert index.lineup() is before
+    index.subject(("b", "b-0"))
+    index.keep_if({"b"}.__contains__)
+    assert [subject.keys for subject in before.subjects] == [("a", "a-0")]
+    assert before.owners == {"a"}
+    assert [subject.keys for subject in index.lineup().subjects] == [("b", "b-0")]
+
+
+def test_what_is_left_keeps_its_subjects_and_its_order() -> None:
+    index = EntityIndex("device")
+    for card in "01":
+        for job_id in "abc":
+            index.subject((job_id, f"{job_id}-0", card))
+    subjects = index.lineup().subjects
+    index.keep_if({"a", "c"}.__contains__)
+    assert index.lineup().subjects == (subjects[0], *subjects[2:4], subjects[5])
+    assert list(index.subjects.values()) == list(index.lineup().subjects)
+    assert index.owned.keys() == {"a", "c"}
+    assert index.subject(("a", "a-0", "1")) is subjects[3]
+
+
+def test_where_nothing_is_gone_nothing_changes() -> None:
+    index = EntityIndex("pod")
+    for job_id in "ab":
+        for pod in range(100):
+            index.subject((job_id, f"{job_id}-{pod}"))
+    asked: list[str] = []
+
+    def alive(job_id: str) -> bool:
+        asked.append(job_id)
+        return True
+
+    before = index.lineup()
+    index.keep_if(alive)
+    assert asked == ["a", "b"]
+    assert index.lineup() is before
+
+
+def test_equal_columns_are_kept_once() -> None:
+    entities = Entities()
+    subjects = tuple(entities.of("pod").subject(("a", f"a-{pod}")) for pod in range(2))
+    first = entities.lineup("pod", subjects)
+    assert (first.subjects, first.owners) == (subjects, frozenset("a"))
+    assert entities.lineup("pod", (*subjects[:1], *subjects[1:])) is first
+    assert entities.lineup("job", subjects) is not first
+    assert entities.lineup("pod", subjects[:1]).subjects == subjects[:1]
+    times = entities.times("pod", array("d", [1.0, 2.0]))
+    assert entities.times("pod", array("d", [1.0, 2.0])) is times
+    later = array("d", [1.0, 3.0])
+    assert entities.times("pod", later) is later
+    assert entities.times("job", array("d", [1.0, 2.0])) is not times
+
+
+def test_what_is_gone_is_forgotten_at_every_level() -> None:
+    entities = Entities()
+    entities.of("job").subject(("a",))
+    entities.of("pod").subject(("a", "a-0"))
+    entities.of("pod").subject(("b", "b-0"))
+    before = entities.lineup("job", entities.of("job").lineup().subjects)
+    entities.keep_if({"b"}.__contains__)
+    assert [len(entities.of(level)) for level in ("job", "pod", "device", "pool")] == [0, 1, 0, 0]
+    assert entities.lineup("job", before.subjects) is not before
+
+
+def test_pods_that_are_replaced_again_and_again_are_forgotten() -> None:
+    """A job that runs on for months keeps nothing of each of its pods."""
+    entities = Entities()
+    index, most = entities.of("pod"), 0
+    for restart in range(500):
+        for pod in range(2):
+            index.subject(("a", f"a-{restart}-{pod}"))
+        index.reported(2)
+        index.reported(1)  # another metric reports fewer
+        most = max(most, len(index))
+        entities.keep_if({"a"}.__contains__)
+    assert most <= 72
+    index.subject(("a", "last"))
+    index.reported(1)
+    kept = entities.lineup("pod", index.lineup().subjects)
+    entities.trim()
+    assert index.lineup().subjects == kept.subjects  # it is not each poll that forgets
+    assert entities.lineup("pod", kept.subjects) is kept
+
+
+def test_where_no_metric_could_be_read_nothing_is_forgotten() -> None:
+    entities = Entities()
+    index = entities.of("pod")
+    for pod in range(200):
+        index.subject(("a", f"a-{pod}"))
+    index.reported(200)
+    for _ in range(2):
+        entities.trim()
+        assert len(index) == 200
+    index.reported(68)
+    entities.trim()
+    assert len(index) == 200
+    before = entities.lineup("pod", index.lineup().subjects)
+    index.reported(67)
+    entities.trim()
+    assert len(index) == len(index.owned) == 0
+    assert entities.lineup("pod", before.subjects) is not before
