@@ -26,11 +26,11 @@ from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_g
 from trainfleet_exporter.providers.alibaba_pai import job_metrics, payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
-from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
+from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series

@@ -40,7 +40,7 @@ class _Payload(dict[str, Any]):
 
 
 @cache
-def _kind(into: type[Any]) -> type[Any]:
+def _kind(into: Any) -> Any:
     """The struct that an answer is decoded into, as one that can be referred to weakly."""
     return into if into is dict else msgspec.defstruct(into.__name__, (), bases=(into,), weakref=True, gc=True)
 
@@ -104,7 +104,7 @@ def test_an_answer_is_let_go_before_others_get_their_turn(row: Row, tmp_path: Pa
             return payload
         answered.append(call.operation)
         if isinstance(payload, msgspec.Struct):
-            watched = [ref(payload)]
+            watched: list[ref[Any]] = [ref(payload)]
         else:
             payload = _Payload({key: _watchable(value) for key, value in payload.items()})
             rows = [each for value in payload.values() if isinstance(value, _Rows) for each in value]

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 
@@ -52,7 +51,7 @@ from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.quantities import iso_time, text
+from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HISTORY
 
 log = logging.getLogger(__name__)
