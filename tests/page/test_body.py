@@ -83,6 +83,11 @@ def test_gzip_command_accepts_it(fmt: Format) -> None:
     assert plain == get(store, fmt, zipped=False)
 
 
+def test_the_gzip_header_says_nothing_but_deflate() -> None:
+    header = get(PageStore(), Format.TEXT, zipped=True)[:10]
+    assert header == bytes.fromhex("1f8b 08 00 00000000 00 ff")  # no flags, no time, unknown system
+
+
 def test_it_is_one_gzip_member() -> None:
     inflater = zlib.decompressobj(31)
     plain = inflater.decompress(get(example_store(), Format.TEXT, zipped=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 import zlib
 
@@ -74,6 +75,12 @@ def test_chunks_are_the_same_bytes(texts: list[bytes], limit: int) -> None:
     found = list(chunks(texts, limit))
     assert b"".join(found) == b"".join(texts)
     assert all(0 < len(chunk) <= limit for chunk in found)
+    assert all(len(one) + len(other) > limit for one, other in itertools.pairwise(found))
+
+
+def test_chunks_are_as_large_as_may_be() -> None:
+    assert CHUNK_BYTES == 1 << 20
+    assert list(chunks([b"ab", b"cd", b"", b"efghij", b"k", b"l", b"m"], 4)) == [b"abcd", b"efgh", b"ijkl", b"m"]
 
 
 def test_a_text_of_the_right_size_is_not_copied() -> None:
