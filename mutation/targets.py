@@ -54,5 +54,9 @@ TARGETS = (
     Target("freshness", "polling/parts.py", _PARTS),
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "page/store.py", _PAGES),
-    Target("publish", "page/blocks.py", ("tests/page/test_body.py", "tests/page/test_deflate.py")),
+    Target(
+        "publish",
+        "page/blocks.py",
+        ("tests/page/test_body.py", "tests/page/test_deflate.py", "tests/page/test_store.py"),
+    ),
 )
