@@ -30,6 +30,17 @@ def amount(value: float | None) -> float | None:
     return None
 
 
+def number(value: str | float | None) -> float | None:
+    """An amount that is given as a number, or as text in a field that may hold other texts, too."""
+    if not isinstance(value, str):
+        return amount(value)
+    try:
+        return amount(float(value))
+    except ValueError:
+        unusable(value, "malformed")
+        return None
+
+
 def whole(value: float | None) -> int | None:
     """A whole number of 0 or more."""
     if value is not None and value >= 0 and value.is_integer():

@@ -147,6 +147,8 @@ def _is_of(given: Any, kind: inspect.Type) -> bool:
             return isinstance(given, int | float) and not isinstance(given, bool)
         case inspect.IntType():
             return isinstance(given, int) and not isinstance(given, bool)
+        case inspect.BoolType():
+            return isinstance(given, bool)
         case inspect.StructType() | inspect.DictType():
             return isinstance(given, dict)
         case inspect.ListType():

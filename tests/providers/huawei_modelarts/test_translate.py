@@ -151,8 +151,8 @@ def test_nodes_of_a_pool_by_condition() -> None:
     found = _nodes(available=[{"count": 3}, {"count": "1"}], abnormal=None, creating=[])
     assert {each.status: each.count for each in found} == {"available": 4, "abnormal": 0, "creating": 0, "deleting": 0}
     # What is not the documented list is not known; it is not 0.
-    found = _nodes(available={"count": 3}, abnormal=[{"count": "x"}], creating="3", deleting=[None])
-    assert found == ()
+    assert _nodes(available={"count": 3}, abnormal=[{"count": "x"}], creating=3, deleting=[None]) == ()
+    assert _nodes(available=True, abnormal="3", creating=[3], deleting=[{"count": -1}]) == ()
     found_without = translate.pool(payload({"metadata": {"name": "p"}, "status": {}}, payloads.Pool))
     assert found_without is not None
     assert found_without.nodes == ()
@@ -231,6 +231,9 @@ def test_ids_of_v1_are_numbers() -> None:
         (6, "JOBSTAT_DELETE_FAILED", False),
         (22, "JOBSTAT_22", True),
         (-1, "-1", True),
+        (8.5, "", True),
+        (math.nan, "", True),
+        ("8Ki", "8Ki", True),
         ("odd", "odd", True),
         (None, "", True),
     ],
@@ -246,7 +249,8 @@ def test_status_of_v1(given: Any, word: str, is_live: bool) -> None:
         (["a.0", "a.1", "a.0", ""], ["a.0", "a.1"], {"duplicate": 1, "malformed": 1}),
         (None, [], {"no_data": 1}),
         ("a.0", [], {"malformed": 1}),
-        ([None, {}], [], {"malformed": 2}),
+        (8, [], {"malformed": 1}),
+        ([None, {}, 8], [], {"malformed": 3}),
     ],
 )
 def test_pods_of_v1_are_named_by_log_files(names: Any, pods: list[str], reason: dict[str, int]) -> None:

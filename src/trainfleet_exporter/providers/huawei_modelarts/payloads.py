@@ -224,16 +224,17 @@ class FlavorCount(msgspec.Struct, gc=False):
     count: float | None = None
 
 
+NodesOfCondition = list[FlavorCount | None] | FlavorCount | str | float | bool | None
+"""The API page and its examples have a list, the SDK one object. Nothing but a list is taken."""
+
+
 class PoolNodes(msgspec.Struct, gc=False):
-    """The nodes of a pool by their condition. A condition that no node is in is left out.
+    """The nodes of a pool by their condition. A condition that no node is in is left out."""
 
-    The API page and its examples have lists; the SDK has one object in their place, of which nothing is taken.
-    """
-
-    available: list[FlavorCount | None] | FlavorCount | str | None = None
-    abnormal: list[FlavorCount | None] | FlavorCount | str | None = None
-    creating: list[FlavorCount | None] | FlavorCount | str | None = None
-    deleting: list[FlavorCount | None] | FlavorCount | str | None = None
+    available: NodesOfCondition = None
+    abnormal: NodesOfCondition = None
+    creating: NodesOfCondition = None
+    deleting: NodesOfCondition = None
 
 
 class PoolStatus(msgspec.Struct, gc=False):
@@ -443,9 +444,9 @@ class VersionsV1(msgspec.Struct, gc=False):
 
 
 class LogFileNames(msgspec.Struct, gc=False):
-    """GET .../versions/{version}/log/file-names: a list of names. A bare text in its place counts as malformed."""
+    """GET .../versions/{version}/log/file-names: a list of names. Anything else in its place is malformed."""
 
-    log_file_list: list[str | None] | str | None = None
+    log_file_list: list[str | float | None] | str | float | None = None
 
 
 # AOM's Prometheus API: https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html

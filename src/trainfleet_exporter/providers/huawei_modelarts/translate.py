@@ -30,7 +30,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.providers.values import amount, quantity, unix_time, whole
+from trainfleet_exporter.providers.values import amount, number, quantity, unix_time, whole
 from trainfleet_exporter.quantities import GIB
 
 PHASE_STATUS = {
@@ -136,7 +136,7 @@ def last_end(records: Iterable[payloads.RunningRecord] | None) -> float | None:
 def tasks(row: payloads.Job) -> JobTasks:
     """The tasks of a job."""
     annotations = (row.metadata and row.metadata.annotations) or {}
-    return JobTasks(_task_names(row), whole(quantity(annotations.get(_RETRIES))))
+    return JobTasks(_task_names(row), whole(number(annotations.get(_RETRIES))))
 
 
 def _task_names(row: payloads.Job) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind
-from trainfleet_exporter.providers.values import amount, quantity, unix_time, whole
+from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 
 _STATES = {
     0: ("UNKNOWN", Status.UNKNOWN),
@@ -45,10 +45,11 @@ _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 def status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
-    number = whole(quantity(given))
-    if number is None:
-        return Status.UNKNOWN, f"{given:g}" if isinstance(given, float) else given or ""
-    word, common = _STATES.get(number, (str(number), Status.UNKNOWN))
+    code = whole(number(given))
+    if code is None:
+        is_negative = isinstance(given, float) and given.is_integer()
+        return Status.UNKNOWN, given if isinstance(given, str) else f"{given:.0f}" if is_negative else ""
+    word, common = _STATES.get(code, (str(code), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
 
@@ -110,13 +111,13 @@ def pods(shown_id: str, answer: payloads.LogFileNames) -> tuple[list[Pod], Count
     """The pods of a version: its log files have their names. Their states the API does not tell."""
     dropped: Counter[str] = Counter()
     names = answer.log_file_list
-    if isinstance(names, str):
-        dropped["malformed"] += 1
-    elif names is None:
+    if names is None:
         dropped["no_data"] += 1
+    elif not isinstance(names, list):
+        dropped["malformed"] += 1
     found: dict[str, Pod] = {}
     for name in names if isinstance(names, list) else ():
-        if not name:
+        if not isinstance(name, str) or not name:
             dropped["malformed"] += 1
         elif name in found:
             dropped["duplicate"] += 1
