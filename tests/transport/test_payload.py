@@ -142,6 +142,7 @@ def test_short_fields_leave_out_what_is_long() -> None:
     assert decode_short_fields(json.dumps({"Code": "x", "Jobs": rows}).encode()) == {"Code": "x"}
     assert decode_short_fields(b'{"Code": NaN, "Jobs": []}').keys() == {"Code", "Jobs"}
     assert decode_short_fields(b"[1]") == [1]
+    assert decode_short_fields(b'{"Code": NaN, "Jobs": [%b0]}' % (b"0," * 100_000)) == {}
 
 
 JSON = st.recursive(
