@@ -62,8 +62,7 @@ _FOR_EVER = """
 
         while True:
             try:
-                payload: dict[str, Any] = await self._client.call(call, deadline=deadline)
-                break
+                return await self._client.call(call, into, deadline=deadline)
             except Exception:
                 await asyncio.sleep(0.5)
 """
@@ -71,17 +70,17 @@ _DEAF = """
         import asyncio
 
         try:
-            payload: dict[str, Any] = await self._client.call(call, deadline=deadline)
+            return await self._client.call(call, into, deadline=deadline)
         except asyncio.CancelledError:
             await asyncio.sleep(3)
             raise
 """
-_CALL = "        payload: dict[str, Any] = await self._client.call(call, deadline=deadline)\n"
+_CALL = "        return await self._client.call(call, into, deadline=deadline)\n"
 _LENIENT = """
             from trainfleet_exporter.errors import CloudError
 
             try:
-                payload = await self._get(operation, path, deadline, query)
+                page = await self._get(operation, path, into, deadline, query)
             except CloudError:
                 if number == 0:
                     raise
@@ -94,15 +93,15 @@ MISTAKES = (
     Mistake(
         "reading stops after the first page",
         "api.py",
-        'return Page(whole(payload, "total"), found)',
-        "return Page(len(found or []), found)",
+        "return Page(whole(page.total), page.rows)",
+        "return Page(len(page.rows or []), page.rows)",
         "test_contract_every_live_job_is_shown_once_and_as_it_is",
         "is not shown",
     ),
     Mistake(
         "a page that fails is taken for the end of its list",
         "api.py",
-        "            payload = await self._get(operation, path, deadline, query)\n",
+        "            page = await self._get(operation, path, into, deadline, query)\n",
         _LENIENT,
         "test_part_a_page_that_fails_fails_its_list",
         "gone: ",
@@ -110,8 +109,8 @@ MISTAKES = (
     Mistake(
         "an answer without a list is taken for an empty one",
         "api.py",
-        'return Page(whole(payload, "total"), found)',
-        'return Page(whole(payload, "total") or 0, found or [])',
+        "return Page(whole(page.total), page.rows)",
+        "return Page(whole(page.total) or 0, page.rows or [])",
         f"{_WHOLE}[no object]",
         "no error is counted",
     ),
@@ -127,24 +126,24 @@ MISTAKES = (
         "a job in an unknown state is dropped",
         "provider.py",
         "found = {key: translate.job(row, part.key) for key, row in listing.rows.items()}",
-        "found = {k: translate.job(r, part.key) for k, r in listing.rows.items() if r['state'] in translate.STATUS}",
+        "found = {k: translate.job(r, part.key) for k, r in listing.rows.items() if r.state in translate.STATUS}",
         "test_status_a_new_word_is_shown_as_unknown",
         "is shown as nothing",
     ),
     Mistake(
         "what is not told becomes 0",
         "translate.py",
-        'restarts=whole(row, "recoveries"),',
-        'restarts=whole(row, "recoveries") or 0,',
+        "restarts=whole(row.recoveries),",
+        "restarts=whole(row.recoveries) or 0,",
         "test_part_what_is_not_told_is_absent",
         "is 0, and nobody says so",
     ),
     Mistake(
         "a time that is not set is taken for one",
         "translate.py",
-        'started=utc_time(row, "started_at"),',
-        'started=__import__("datetime").datetime.fromisoformat(row["started_at"]).timestamp()\n'
-        '        if text(row, "started_at")\n'
+        "started=utc_time(row.started_at),",
+        'started=__import__("datetime").datetime.fromisoformat(row.started_at).timestamp()\n'
+        "        if row.started_at\n"
         "        else None,",
         "test_part_times_that_are_not_set_are_absent",
         "of a time that is not set",
@@ -160,8 +159,8 @@ MISTAKES = (
     Mistake(
         "mebibytes are shown as bytes",
         "translate.py",
-        "amount * MIB",
-        "amount",
+        "mebibytes * MIB",
+        "mebibytes",
         "test_contract_known_samples_are_shown",
         "where the cloud says",
     ),
@@ -260,8 +259,8 @@ MISTAKES = (
     Mistake(
         "a field of another type raises an exception",
         "translate.py",
-        'name=text(row, "name"),\n        workspace_id',
-        'name=row["name"].strip(),\n        workspace_id',
+        'name=row.name or "",\n        workspace_id',
+        "name=row.name.strip(),\n        workspace_id",
         f"{_ODD}[odd details]",
         "raised an exception that is none of errors.py",
     ),

@@ -1,9 +1,8 @@
-"""From Lantern's JSON to the model: pure functions. None is what Lantern did not say; it is never 0."""
+"""From Lantern's payloads to the model: pure functions. None is what Lantern did not say; it is never 0."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from trainfleet_exporter.model import (
     FINISHED,
@@ -19,9 +18,9 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.providers.readings import believable_ratio
-from trainfleet_exporter.quantities import mapping, number, text, utc_time, whole
+from trainfleet_exporter.providers.values import amount, utc_time, whole
+from trainfleet_lantern import payloads
 
-Row = Mapping[str, Any]
 MIB = 2.0**20
 
 STATUS = {
@@ -45,78 +44,79 @@ def status(word: str) -> Status:
     return STATUS.get(word, Status.UNKNOWN)
 
 
-def workspace(row: Row) -> Workspace | None:
+def workspace(row: payloads.Workspace) -> Workspace | None:
     """A row of the workspaces' list."""
-    return Workspace(text(row, "id"), text(row, "title"))
+    return Workspace(row.id or "", row.title or "")
 
 
-def job(row: Row, workspace_id: str) -> Job:
+def job(row: payloads.Job, workspace_id: str) -> Job:
     """A job, as the list and GetJob show it."""
-    found = status(text(row, "state"))
-    cards = whole(mapping(row, "gpus"), "count")
+    found = status(row.state or "")
+    gpus = row.gpus or payloads.JobGpus()
+    cards = whole(gpus.count)
     return Job(
-        job_id=text(row, "id"),
-        name=text(row, "name"),
+        job_id=row.id or "",
+        name=row.name or "",
         workspace_id=workspace_id,
-        pool_id=text(row, "pool"),
-        user_name=text(row, "owner"),
+        pool_id=row.pool or "",
+        user_name=row.owner or "",
         status=found,
-        platform_status=text(row, "state"),
-        reason=text(row, "reason"),
+        platform_status=row.state or "",
+        reason=row.reason or "",
         holds_resources=None if found is Status.UNKNOWN else found in _HOLDING,
-        priority=whole(row, "priority"),
-        created=utc_time(row, "created_at"),
-        started=utc_time(row, "started_at"),
-        finished=utc_time(row, "ended_at"),
-        restarts=whole(row, "recoveries"),
-        accelerators=() if cards is None else (Accelerators("gpu", text(mapping(row, "gpus"), "model"), cards),),
+        priority=whole(row.priority),
+        created=utc_time(row.created_at),
+        started=utc_time(row.started_at),
+        finished=utc_time(row.ended_at),
+        restarts=whole(row.recoveries),
+        accelerators=() if cards is None else (Accelerators("gpu", gpus.model or "", cards),),
     )
 
 
-def finished_counts(told: Row, workspace_id: str) -> list[JobCount]:
+def finished_counts(told: Mapping[str, float | None], workspace_id: str) -> list[JobCount]:
     """Ended jobs by state. Lantern leaves out the states without jobs, and says so: these are 0."""
     pairs = [(found, word) for word, found in STATUS.items() if found in FINISHED]
     pairs += [(Status.UNKNOWN, word) for word in told if word not in STATUS]
-    counts = {word: whole(told, word) if word in told else 0 for _, word in pairs}
+    counts = {word: whole(told.get(word, 0.0)) for _, word in pairs}
     return [JobCount(workspace_id, found, word, count) for found, word in pairs if (count := counts[word]) is not None]
 
 
-def usage(row: Row) -> JobUsage:
+def usage(row: payloads.Reading) -> JobUsage:
     """A reading of one job, which Lantern has in percent."""
     values = UsageValues(
-        cpu=_ratio(row, "cpu_percent", bounded=False),
-        memory=_ratio(row, "memory_percent"),
-        accelerator_utilization=_ratio(row, "gpu_percent"),
+        cpu=_ratio(row.cpu_percent, bounded=False),
+        memory=_ratio(row.memory_percent),
+        accelerator_utilization=_ratio(row.gpu_percent),
     )
-    return JobUsage(text(row, "job"), values)
+    return JobUsage(row.job or "", values)
 
 
-def pool(row: Row) -> tuple[Pool, PoolAmounts]:
+def pool(row: payloads.Pool) -> tuple[Pool, PoolAmounts]:
     """A pool: what it is, what it has and has given out."""
-    gpus, memory = mapping(row, "gpus"), mapping(row, "memory_mib")
-    model, pool_id = text(gpus, "model"), text(row, "id")
-    total, used = whole(gpus, "total"), whole(gpus, "used")
+    gpus, memory = row.gpus or payloads.PoolGpus(), row.memory_mib or payloads.PoolMemory()
+    model, pool_id = gpus.model or "", row.id or ""
+    total, used = whole(gpus.total), whole(gpus.used)
     return (
         Pool(
             pool_id=pool_id,
-            name=text(row, "title"),
-            status=_POOL_STATUS.get(text(row, "state"), PoolStatus.UNKNOWN),
+            name=row.title or "",
+            status=_POOL_STATUS.get(row.state or "", PoolStatus.UNKNOWN),
         ),
         PoolAmounts(
             pool_id=pool_id,
-            capacity_memory_bytes=_bytes(memory, "total"),
-            allocated_memory_bytes=_bytes(memory, "used"),
+            capacity_memory_bytes=_bytes(memory.total),
+            allocated_memory_bytes=_bytes(memory.used),
             capacity_accelerators=() if total is None else (Accelerators("gpu", model, total),),
             allocated_accelerators=() if used is None else (Accelerators("gpu", model, used),),
         ),
     )
 
 
-def _ratio(row: Row, key: str, *, bounded: bool = True) -> float | None:
-    percent = number(row, key)
+def _ratio(given: float | None, *, bounded: bool = True) -> float | None:
+    percent = amount(given)
     return None if percent is None else believable_ratio(percent / 100, bounded=bounded)
 
 
-def _bytes(row: Row, key: str) -> float | None:
-    amount = number(row, key)
-    return None if amount is None else amount * MIB
+def _bytes(given: float | None) -> float | None:
+    mebibytes = amount(given)
+    return None if mebibytes is None else mebibytes * MIB
