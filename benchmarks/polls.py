@@ -19,7 +19,7 @@ from benchmarks.report import Check, Found, Table
 SIZES = (100, 1_000, 10_000)
 PODS = 8
 ROUNDS = 7
-_REPEATED = 4
+REPEATED = 4
 """How often a small fleet is polled in a turn, at most: a poll of a large one takes the mean of the machine's quick and
 slow moments, one of a small one falls into either."""
 
@@ -29,7 +29,7 @@ _FOR_DURATIONS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """One kind of poll: what is changed before it, and what is then polled."""
 
     title: str
@@ -38,14 +38,14 @@ class _Kind:
     usage: bool = False
 
 
-_ALL = _Kind("all sweeps: every job is another one, every reading too", "sweep", jobs=1.0, usage=True)
-_READINGS = _Kind("all sweeps: every reading and duration is another one", "sweep", usage=True)
-_DURATIONS = _Kind("all sweeps: only durations are", "sweep")
-_JOBS = _Kind("jobs alone: every job is another one", "sweep jobs", jobs=1.0)
-_JOBS_DURATIONS = _Kind("jobs alone: only durations are", "sweep jobs")
-_KINDS = (_ALL, _READINGS, _DURATIONS, _JOBS, _JOBS_DURATIONS)
+ALL = Kind("all sweeps: every job is another one, every reading too", "sweep", jobs=1.0, usage=True)
+READINGS = Kind("all sweeps: every reading and duration is another one", "sweep", usage=True)
+DURATIONS = Kind("all sweeps: only durations are", "sweep")
+JOBS = Kind("jobs alone: every job is another one", "sweep jobs", jobs=1.0)
+JOBS_DURATIONS = Kind("jobs alone: only durations are", "sweep jobs")
+KINDS = (ALL, READINGS, DURATIONS, JOBS, JOBS_DURATIONS)
 
-_Costs = Mapping[_Kind, Sequence[float]]
+_Costs = Mapping[Kind, Sequence[float]]
 """CPU seconds of a poll of a kind, in every turn."""
 
 
@@ -59,24 +59,24 @@ def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> Iterator[Found]:
     if len(found) > 1:
         yield _growth(found)
     largest = found[max(found)]
-    yield _durations("a jobs poll", largest, _JOBS_DURATIONS, _JOBS)
-    yield _durations("a poll of all sweeps", largest, _DURATIONS, _ALL)
+    yield _durations("a jobs poll", largest, JOBS_DURATIONS, JOBS)
+    yield _durations("a poll of all sweeps", largest, DURATIONS, ALL)
 
 
 def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
     """An exporter of each size, all at once, so that a machine that becomes slower does so for all."""
-    costs: dict[int, defaultdict[_Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
+    costs: dict[int, defaultdict[Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
     with ExitStack() as stages:
         there = {size: stages.enter_context(stage(size, PODS)) for size in sizes}
-        for size, kind in itertools.product(sizes, _KINDS):
+        for size, kind in itertools.product(sizes, KINDS):
             _poll(there[size], kind)
-        for _, kind, size in itertools.product(range(rounds), _KINDS, sizes):
-            polls = [_poll(there[size], kind) for _ in range(min(_REPEATED, max(sizes) // size))]
+        for _, kind, size in itertools.product(range(rounds), KINDS, sizes):
+            polls = [_poll(there[size], kind) for _ in range(min(REPEATED, max(sizes) // size))]
             costs[size][kind].append(statistics.fmean(polls))
     return costs
 
 
-def _poll(there: Stage, kind: _Kind) -> float:
+def _poll(there: Stage, kind: Kind) -> float:
     there.change(jobs=kind.jobs, usage=kind.usage, still=True)
     there.await_second()
     return there.order(kind.order)
@@ -92,7 +92,7 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
             *(f"{small:,} → {large:,} jobs costs" for small, large in _steps(found)),
         ),
     )
-    for kind in _KINDS:
+    for kind in KINDS:
         medians = {size: statistics.median(costs[kind]) for size, costs in found.items()}
         most = max(medians)
         table.rows.append(
@@ -107,7 +107,7 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         (
             f"Medians of {rounds} turns (10th to 90th percentile), the kinds taking turns, and within each the"
             " exporters of all sizes, after a round that is not counted. A turn has one poll of the most jobs and"
-            f" {_REPEATED} of fewer, of which the mean is taken. Ratios are those of one turn."
+            f" {REPEATED} of fewer, of which the mean is taken. Ratios are those of one turn."
         ),
         (
             "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
@@ -129,7 +129,7 @@ def _steps(found: Mapping[int, _Costs]) -> Iterator[tuple[int, int]]:
 
 def _growth(found: Mapping[int, _Costs]) -> Check:
     *_, small, large = sorted(found)
-    growth = {kind: statistics.median(_grown(found, kind, small, large)) for kind in (_ALL, _READINGS, _DURATIONS)}
+    growth = {kind: statistics.median(_grown(found, kind, small, large)) for kind in (ALL, READINGS, DURATIONS)}
     worst = max(growth, key=growth.__getitem__)
     limit = large / small
     return Check(
@@ -140,11 +140,11 @@ def _growth(found: Mapping[int, _Costs]) -> Check:
     )
 
 
-def _grown(found: Mapping[int, _Costs], kind: _Kind, small: int, large: int) -> list[float]:
+def _grown(found: Mapping[int, _Costs], kind: Kind, small: int, large: int) -> list[float]:
     return [more / less for less, more in zip(found[small][kind], found[large][kind], strict=True)]
 
 
-def _durations(what: str, costs: _Costs, some: _Kind, everything: _Kind) -> Check:
+def _durations(what: str, costs: _Costs, some: Kind, everything: Kind) -> Check:
     shares = [few / all_of_it for few, all_of_it in zip(costs[some], costs[everything], strict=True)]
     ratio = statistics.median(shares)
     return Check(

@@ -6,12 +6,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.cloud import config
-from benchmarks.processes import Failed, Ordered, ordered, running, two_cores
+from benchmarks.processes import ROOT, Failed, Ordered, ordered, running, two_cores
 
 
 class Stage:
@@ -59,6 +59,13 @@ class Stage:
 @contextmanager
 def stage(jobs: int, pods: int) -> Iterator[Stage]:
     """Start both, each with a processor core to itself where there are two; they are ended with the block."""
+    with stages(jobs, pods, [ROOT]) as (there,):
+        yield there
+
+
+@contextmanager
+def stages(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[Stage]]:
+    """Likewise for one fleet and an exporter of each checkout, which share a core: give orders to one at a time."""
     command = [sys.executable, "-m", "benchmarks.cloud", f"--jobs={jobs}", f"--pods={pods}"]
     own, others = two_cores()
     with running(command, core=others, talks=True) as cloud, tempfile.TemporaryDirectory() as folder:
@@ -68,5 +75,8 @@ def stage(jobs: int, pods: int) -> Iterator[Stage]:
             raise Failed("the made-up cloud did not begin")
         path = Path(folder, "config.yaml")
         path.write_text(config(url), encoding="utf-8")
-        with ordered("benchmarks.driven", str(path), core=own) as exporter:
-            yield Stage(url, exporter)
+        with ExitStack() as exporters:
+            yield [
+                Stage(url, exporters.enter_context(ordered("benchmarks.driven", str(path), core=own, checkout=one)))
+                for one in checkouts
+            ]

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent
+"""This checkout."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PATIENCE = 10.0
 """Seconds that a process has to end in before it is killed."""
@@ -24,17 +25,23 @@ class Failed(Exception):
 
 @contextmanager
 def running(
-    command: Sequence[str], *, log: Path | None = None, core: int | None = None, talks: bool = False
+    command: Sequence[str],
+    *,
+    log: Path | None = None,
+    core: int | None = None,
+    talks: bool = False,
+    checkout: Path = ROOT,
 ) -> Iterator[subprocess.Popen[str]]:
     """A process, until the end of the block. What it says goes to `log`, or with `talks` through pipes to us.
 
-    `core` is the only processor core that it may use.
+    `core` is the only processor core that it may use. It runs the code of `checkout`.
     """
+    environ = {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}"}
     stream = log.open("ab") if log is not None else None
     pipe = subprocess.PIPE if talks else None
     try:
         with subprocess.Popen(  # noqa: S603 - commands of our own
-            command, cwd=_ROOT, stdin=pipe, stdout=pipe or stream, stderr=stream, text=True
+            command, cwd=checkout, env=environ, stdin=pipe, stdout=pipe or stream, stderr=stream, text=True
         ) as process:
             try:
                 if core is not None:
@@ -86,9 +93,10 @@ class Ordered:
 
 
 @contextmanager
-def ordered(module: str, *arguments: str, core: int | None = None) -> Iterator[Ordered]:
-    """A module of ours run as a process that takes orders."""
-    with running([sys.executable, "-m", module, *arguments], core=core, talks=True) as process:
+def ordered(module: str, *arguments: str, core: int | None = None, checkout: Path = ROOT) -> Iterator[Ordered]:
+    """A module of ours, as `checkout` has it, run as a process that takes orders."""
+    command = [sys.executable, "-m", module, *arguments]
+    with running(command, core=core, talks=True, checkout=checkout) as process:
         yield Ordered(process)
 
 
