@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parent.parent
 """This checkout."""
@@ -36,7 +36,7 @@ def running(
 
     `core` is the only processor core that it may use. It runs the code of `checkout`.
     """
-    environ = {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}"}
+    environ = _environ(checkout / "src", checkout)
     stream = log.open("ab") if log is not None else None
     pipe = subprocess.PIPE if talks else None
     try:
@@ -56,6 +56,16 @@ def running(
     finally:
         if stream is not None:
             stream.close()
+
+
+def become(module: str, arguments: Sequence[str], checkout: Path) -> NoReturn:
+    """Replace this process by a module of this checkout's benchmarks that runs the exporter of another checkout."""
+    environ = {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environ)  # noqa: S606 - our own
+
+
+def _environ(*paths: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 class Ordered:
