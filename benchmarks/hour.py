@@ -32,9 +32,11 @@ from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-from trainfleet_exporter.testing.clock import run_stepped
+from trainfleet_exporter.testing.clock import START, run_stepped
 
 _SEED = 7
+_START = START + 0.3
+"""Unix time. Polls begin between whole seconds, so that rounding never changes what second they begin in."""
 _EVERY = 30.0
 _OFFSET = 25.25
 """Seconds after a multiple of `_EVERY` at which pages are scraped, when no poll begins."""
@@ -219,7 +221,7 @@ def main() -> int:
     asked.folder.mkdir(parents=True)
     logging.basicConfig(filename=asked.folder / "log", level=logging.INFO)
     began = perf_counter()
-    run_stepped(lambda: drive(asked.folder, asked.minutes * 60.0))
+    run_stepped(lambda: drive(asked.folder, asked.minutes * 60.0), start=_START)
     pages = len(list(asked.folder.glob("*.text.*")))
     print(f"{pages} pages by {trainfleet_exporter.__file__} in {perf_counter() - began:.0f} s")
     return 0

@@ -157,8 +157,8 @@ def main() -> int:
     parser.add_argument("--diff", metavar="PAGE", help="print the unified diff of one page")
     asked = parser.parse_args()
     if asked.diff:
-        pages = [(folder / asked.diff).read_text(encoding="utf-8").split("\n") for folder in (asked.old, asked.new)]
-        print("\n".join(difflib.unified_diff(*pages, str(asked.old), str(asked.new), lineterm="", n=0)))
+        before, after = ((one / asked.diff).read_text(encoding="utf-8").split("\n") for one in (asked.old, asked.new))
+        print("\n".join(difflib.unified_diff(before, after, str(asked.old), str(asked.new), lineterm="", n=0)))
     found = compare(asked.old, asked.new, ignore_help=asked.ignore_help)
     print("\n".join(report(found)))
     if asked.families:

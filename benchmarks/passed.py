@@ -54,7 +54,7 @@ async def passed(work: Callable[[], Awaitable[object]], *, below: re.Pattern[str
         await work()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # as its documentation says
+        threading.setprofile(None)
     return found
 
 

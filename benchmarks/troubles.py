@@ -32,8 +32,8 @@ _EVERY, _LASTS = 120.0, 65.0
 _DELAY = 7.0
 _SHORTEST, _LONGEST = 0.02, 0.4
 """Seconds that calls take while there is no trouble."""
-_RANDOM = re.compile(rb"NextToken=[^&]*")
-"""What differs from run to run in what is asked."""
+_VARYING = re.compile(rb"NextToken=[^&]*|\d{4}-\d\d-\d\dT[^&\"]*|\d{10,}")
+"""What may differ from run to run in what is asked: random tokens, and times by rounding."""
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 _IDS = frozenset(
@@ -120,9 +120,8 @@ class Gate:
 
     def _seconds(self, scope: Scope, body: bytes) -> float:
         action = next((value for name, value in scope["headers"] if name == b"x-acs-action"), b"")
-        query = _RANDOM.sub(b"", scope["query_string"])
-        asked = b"\n".join((self._name.encode(), scope["raw_path"], action, query, body))
-        return _SHORTEST + (_LONGEST - _SHORTEST) * zlib.crc32(asked) / 2**32
+        asked = b"\n".join((self._name.encode(), scope["raw_path"], action, scope["query_string"], body))
+        return _SHORTEST + (_LONGEST - _SHORTEST) * zlib.crc32(_VARYING.sub(b"", asked)) / 2**32
 
 
 def _warped(kind: str, held: list[Message]) -> list[Message]:
