@@ -22,7 +22,7 @@ WARPS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows 
 _FAULTS = (
     *("nan", "lone_surrogates", "one_bad_row", "unknown_words", "hostile_strings", "negative", "infinite"),
     *("wrong_types", "duplicate_rows", "half_list", "no_list", "padded", "wrong_top", "null", "truncated", "bad_utf8"),
-    *("gzip_broken", "empty", "throttled_hint", "server_error", "not_found", "reset", "slow"),
+    *("gzip_broken", "empty", "throttled_hint", "server_error", "not_found", "cut_off", "slow"),
 )
 """Kinds of the simulator's faults, and answers that take their time."""
 KINDS = (*WARPS, *_FAULTS)
@@ -110,6 +110,9 @@ class Gate:
         if self.warp and len(held) == 2 and held[0].get("status") == 200:
             held = _warped(self.warp, held)
         for message in held:
+            if message["type"] == "http.response.start":
+                # Whether a connection is kept depends on real time, and a call on a kept one is sent again.
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
     async def _pass(self, seconds: float) -> None:
