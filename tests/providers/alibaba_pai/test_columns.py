@@ -295,6 +295,11 @@ def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
     assert asyncio.run(kept_of(found, NOW)) == []
 
 
+def test_a_reading_that_is_replaced_by_a_newer_one_gives_its_job_its_time() -> None:
+    found = _made(_collected(CPU, [_point("a", 0, 10, age=90), _point("a", 0, 20, age=60)]))
+    assert [(list(column.readings.values), list(column.newest)) for column in found] == [([0.2], [NOW - 60])] * 2
+
+
 def test_the_newest_reading_of_each_job_over_all_metrics() -> None:
     entities = Entities()
     found = [

@@ -132,8 +132,7 @@ class Read:
         self.apart = max(self.times) - min(self.times) if times else 0.0
         """Seconds from the oldest reading to the newest."""
         self._raw = {
-            statistics: array("d", [math.nan if (value := raw[subject]) is None else value for subject in subjects])
-            for statistics, raw in collected.raw.items()
+            statistics: array("d", map(raw.__getitem__, subjects)) for statistics, raw in collected.raw.items()
         }
         """In the metric's unit; NaN of a reading that has none."""
         self._values: dict[object, list[float | None]] = {}
@@ -167,12 +166,12 @@ class Read:
     def column(self, target: Target) -> Column:
         """A family at the level of the feed."""
         values, shown, times = self.values(target), self.lineup, self.times
-        if None in values:
-            chosen = [value is not None for value in values]
-            shown = self._entities.lineup(self._level, tuple(compress(shown.subjects, chosen)))
-            times = self._entities.times(self._level, array("d", compress(times, chosen)))
-        fit = array("d", [value for value in values if value is not None])
-        return _column(target, shown, fit, times, times)
+        if None not in values:
+            return _column(target, shown, array("d", values), times, times)  # type: ignore[arg-type]  # none is None
+        chosen = [value is not None for value in values]
+        shown = self._entities.lineup(self._level, tuple(compress(shown.subjects, chosen)))
+        times = self._entities.times(self._level, array("d", compress(times, chosen)))
+        return _column(target, shown, array("d", [value for value in values if value is not None]), times, times)
 
     def finish(self) -> None:
         """Let go of what only columns are made of."""
@@ -183,6 +182,7 @@ async def _of_wholes(collected: Collected, read: Read, target: Target) -> Column
     """A family at a level above that of the feed."""
     entities, level, is_ratio = collected.entities, target.family.level, target.family.quantity in RATIOS
     values = dict(zip(read.lineup.subjects, read.values(target), strict=True))
+    unfit = {subject for subject, value in values.items() if value is None} if None in values.values() else set()
     times = dict(zip(read.lineup.subjects, read.times, strict=True)) if read.apart else {}
     silence = max(_SILENCE, 3.0 * (collected.feed.metric.period or 0))
     index = entities.of(level)
@@ -196,9 +196,9 @@ async def _of_wholes(collected: Collected, read: Read, target: Target) -> Column
         present: Collection[Subject] = parts
         if read.apart > silence:
             present = _reporting(present, times, silence)
-        amounts = [values[subject] for subject in present if subject in values]
-        value = _whole(amounts, is_ratio=is_ratio)
-        if value is None:
+        amounts = [value for subject in present if (value := values.get(subject)) is not None]
+        value = amounts[0] if len(amounts) == 1 else mean(amounts) if is_ratio or not amounts else math.fsum(amounts)
+        if value is None or not (is_ratio or unfit.isdisjoint(present)):
             continue
         subjects.append(index.subject(key))
         found.append(value)
@@ -207,7 +207,7 @@ async def _of_wholes(collected: Collected, read: Read, target: Target) -> Column
             oldest.append(min(read_at))
             newest.append(max(read_at))
     if not times:
-        oldest = newest = array("d", [collected.time]) * len(found)
+        oldest = newest = read.times[:1] * len(found)
     shown = entities.lineup(level, tuple(subjects))
     oldest, newest = entities.times(level, oldest), newest if times else entities.times(level, newest)
     return _column(target, shown, found, oldest, newest)
@@ -218,16 +218,6 @@ def _reporting(parts: Collection[Subject], times: Mapping[Subject, float], silen
     given = [subject for subject in parts if subject in times]
     newest = max([times[subject] for subject in given], default=0.0)
     return [subject for subject in given if newest - times[subject] <= silence]
-
-
-def _whole(amounts: list[float | None], *, is_ratio: bool) -> float | None:
-    """What a whole has: the mean of ratios, the sum of everything else where none is missing."""
-    fit = [amount for amount in amounts if amount is not None]
-    if not fit or not (is_ratio or len(fit) == len(amounts)):
-        return None
-    if len(fit) == 1:
-        return fit[0]
-    return mean(fit) if is_ratio else math.fsum(fit)
 
 
 def _column(target: Target, shown: Lineup, values: array[float], oldest: array[float], newest: array[float]) -> Column:

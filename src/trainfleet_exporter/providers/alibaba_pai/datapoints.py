@@ -51,8 +51,8 @@ class Collected:
         self.index = entities.of(feed.level)
         self.dropped: Counter[str] = Counter()
         self.points = 0
-        self.raw: Mapping[Statistics, dict[Subject, float | None]] = {target.statistics: {} for target in feed.targets}
-        """By the statistics that targets read: the newest readings of the same subjects, in the metric's unit."""
+        self.raw: Mapping[Statistics, dict[Subject, float]] = {target.statistics: {} for target in feed.targets}
+        """By statistics: the newest readings, always of the same subjects, in the metric's unit; NaN if absent."""
         self.time = math.nan
         """The Unix time of most readings."""
         self.times: dict[Subject, float] = {}
@@ -103,14 +103,13 @@ class Collected:
         owner: str | None = None
         known: Mapping[Rest, Subject] = {}
         last, time, is_other = math.nan, math.nan, False
-        for point in points:
-            if point is None:
-                yield point
-                continue
+        given = [point for point in points if point is not None]
+        yield from [None] * (len(points) - len(given))
+        for point, rest, value in zip(given, map(rest_of, given), map(value_of, given), strict=True):
             if point.job_id != owner:
                 owner = point.job_id
                 known = owned.get(owner, {}) if owner is not None and owner in served else {}
-            subject, value, milliseconds = known.get(rest_of(point)), value_of(point), point.timestamp
+            subject, milliseconds = known.get(rest), point.timestamp
             if subject is None or value is None or milliseconds is None or subject in raw:
                 yield point
                 continue
@@ -157,4 +156,4 @@ class Collected:
         if time != self.time:
             self.times[subject] = time
         for statistics, value in raw.items():
-            self.raw[statistics][subject] = value
+            self.raw[statistics][subject] = math.nan if value is None else value

@@ -6,7 +6,6 @@ bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -83,19 +82,17 @@ def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
     return (round(value, 12) if factor < 1 else value) if 0 <= value < float("inf") else None
 
 
-def convert_each(raws: Iterable[float | None], factor: float, quantity: Quantity) -> list[float | None]:
-    """Readings in base units, as `convert`; None for None."""
+def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
+    """Readings in base units, as `convert`."""
     if quantity not in RATIOS:
-        return [None if raw is None else convert(raw, factor, quantity) for raw in raws]
+        return [convert(raw, factor, quantity) for raw in raws]
     found: list[float | None] = []
     for raw in raws:
-        value = math.nan if raw is None else raw * factor
+        value = raw * factor
         units = round(value * 1e12) if 0 <= value <= 1 else -1
         # The same as `convert`, in a third of the time: dividing rounds as well, but near halves.
-        if units >= 0 and -0.49 < value * 1e12 - units < 0.49:
-            found.append(units / 1e12)
-        else:
-            found.append(None if raw is None else convert(raw, factor, quantity))
+        is_exact = units >= 0 and -0.49 < value * 1e12 - units < 0.49
+        found.append(units / 1e12 if is_exact else convert(raw, factor, quantity))
     return found
 
 
