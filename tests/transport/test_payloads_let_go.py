@@ -54,7 +54,7 @@ def test_an_answer_is_let_go_before_the_next_call(row: Row, tmp_path: Path) -> N
     calls = 0
     held: set[tuple[str, str]] = set()
 
-    async def watched(self: ApiClient, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
+    async def watched(self: ApiClient, call: Call, into: Any = dict, *, deadline: float) -> Any:
         nonlocal calls
         task = asyncio.current_task()
         assert task is not None
@@ -98,7 +98,7 @@ def test_an_answer_is_let_go_before_others_get_their_turn(row: Row, tmp_path: Pa
     answered: list[str] = []
     held: set[str] = set()
 
-    async def watched(self: ApiClient, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
+    async def watched(self: ApiClient, call: Call, into: Any = dict, *, deadline: float) -> Any:
         payload = await original(self, call, _kind(into), deadline=deadline)
         if call.operation not in _PUBLISHED or not isinstance(payload, dict | msgspec.Struct):
             return payload

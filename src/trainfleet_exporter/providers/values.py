@@ -31,14 +31,18 @@ def amount(value: float | None) -> float | None:
 
 
 def number(value: str | float | None) -> float | None:
-    """An amount that is given as a number, or as text in a field that may hold other texts, too."""
+    """An amount given as a number, or as text in a field that may hold other texts, too. An empty text is none."""
     if not isinstance(value, str):
         return amount(value)
-    try:
-        return amount(float(value))
-    except ValueError:
-        unusable(value, "malformed")
+    if not value:
         return None
+    try:
+        if value.isascii() and len(value) < _LONGEST_NUMBER:
+            return amount(float(value))
+    except ValueError:
+        pass
+    unusable(value, "malformed")
+    return None
 
 
 def whole(value: float | None) -> int | None:
@@ -46,19 +50,6 @@ def whole(value: float | None) -> int | None:
     if value is not None and value >= 0 and value.is_integer():
         return int(value)
     amount(value)  # which counts what cannot be one
-    return None
-
-
-def number(text: str) -> float | None:
-    """A number given as text; None for an empty text."""
-    if not text:
-        return None
-    try:
-        if text.isascii() and len(text) < _LONGEST_NUMBER:
-            return float(text)
-    except ValueError:
-        pass
-    unusable(text, "malformed")
     return None
 
 

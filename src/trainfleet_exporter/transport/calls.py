@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.sealed import Sealed
@@ -24,9 +24,6 @@ class _NotJson(Enum):
 
 NOT_JSON: Final = _NotJson.NOT_JSON
 """The payload of an answer whose body is not JSON; JSON's own null is None."""
-
-Decode: TypeAlias = Callable[[bytes], Awaitable[Any]]
-"""What makes a payload of a body, and may give others their turn meanwhile."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -111,9 +108,6 @@ class Call(Sealed):
     """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
-    decode: Decode | None = field(default=None, repr=False)
-    """Makes the payload of a body where decoding it in one go would hold up the loop; of any other body than what it is
-    made for it has to make what transport.decode_json does. None for decode_json itself."""
     limits: BodyLimits = USUAL
     breaker: str = ""
     """Which calls of the operation share a circuit breaker, where one kind of them may fail and others not."""
@@ -141,12 +135,14 @@ class SignedRequest(Sealed):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer(Sealed):
-    """A complete HTTP answer. `headers` are looked up in any case; `payload` is decoded JSON or NOT_JSON."""
+    """A complete HTTP answer, by which a dialect judges. `headers` are looked up in any case."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     payload: Any = field(repr=False)
+    """The decoded JSON value, or NOT_JSON. Of an answer with a 2xx status, only the fields that are short: its rows are
+    decoded later, and typed (transport.payload)."""
 
 
 class Dialect(Protocol):

@@ -24,7 +24,6 @@ from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.calls import (
     CALLER,
-    NOT_JSON,
     Attempt,
     Call,
     Dialect,
@@ -256,8 +255,6 @@ class ApiClient:
                 raise BadAnswer(f"{self._host}: the answer is not {call.text.name}", status=answer.status)
             return cast("T", text), False
         try:
-            if call.decode is not None:
-                return cast("T", _object(answer.payload)), False
             return decode(answer.body, into, tolerated=call.limits.tolerated), False
         except TooManyValues:
             said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
@@ -286,14 +283,6 @@ def _is_lapse(error: CloudError, number: int) -> bool:
     Only the first attempt of a call: an operation that closes every connection must not pass for one that works.
     """
     return number == 1 and isinstance(error, KeptConnectionClosed)
-
-
-def _object(payload: object) -> object:
-    if payload is NOT_JSON:
-        raise NotJson
-    if not isinstance(payload, dict):
-        raise NotAnObject
-    return payload
 
 
 def _media_type(content_type: str) -> str:

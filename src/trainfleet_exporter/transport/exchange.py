@@ -116,10 +116,7 @@ class Exchange:
                 body = await unpack(wire, encoding, call.limits, until_decoded)
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-            if call.decode is not None:
-                payload = await call.decode(body)
-            else:
-                payload = decode_short_fields(body) if response.is_success else decode_json(body)
+            payload = decode_short_fields(body) if response.is_success else decode_json(body)
             return accept(HttpAnswer(response.status_code, response.headers, body, payload))
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:

@@ -140,7 +140,7 @@ class PaiApi:
             "Length": str(POINTS),
         }
         call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._dlc, call, feed, deadline=deadline):
+        async for points in point_pages(self._dlc, call, payloads.MetricsPage, feed, deadline=deadline):
             yield points
             del points
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
-from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta, MetricMetasPage, PointsPage
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta, MetricMetasPage, MetricsPage, PointsPage
 from trainfleet_exporter.providers.alibaba_pai.points import Points, point_reader
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
@@ -59,7 +59,7 @@ class CloudMonitor:
         if dimensions:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
-        async for points in point_pages(self._client, call, feed, deadline=deadline):
+        async for points in point_pages(self._client, call, PointsPage, feed, deadline=deadline):
             yield points
             del points
 
@@ -84,19 +84,21 @@ class CloudMonitor:
             "Length": str(POINTS),
         }
         call = Call(operation="DescribeMetricList", method="POST", path="/", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._client, call, feed, deadline=deadline):
+        async for points in point_pages(self._client, call, PointsPage, feed, deadline=deadline):
             yield points
             del points
 
 
-async def point_pages(client: ApiClient, call: Call, feed: Feed, *, deadline: float) -> AsyncIterator[Points]:
+async def point_pages(
+    client: ApiClient, call: Call, into: type[PointsPage | MetricsPage], feed: Feed, *, deadline: float
+) -> AsyncIterator[Points]:
     """The points of every page of an answer, until there is no further token. Raises CloudError."""
     reader = point_reader(feed)
     call = replace(call, no_data=_is_empty)
     tokens: set[str] = set()
     empty = 0
     for _ in range(_MAX_PAGES):
-        page = await client.call(call, PointsPage, deadline=deadline)
+        page = await client.call(call, into, deadline=deadline)
         token = page.next_token
         points = reader.decode(page.points)
         del page
@@ -112,6 +114,6 @@ async def point_pages(client: ApiClient, call: Call, feed: Feed, *, deadline: fl
     raise BadAnswer(f"the answer has more than {_MAX_PAGES} pages", operation=call.operation)
 
 
-def _is_empty(page: PointsPage) -> bool:
+def _is_empty(page: PointsPage | MetricsPage) -> bool:
     points = page.points  # not decoded: each answer is asked, and has a long text where it is not empty
     return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))

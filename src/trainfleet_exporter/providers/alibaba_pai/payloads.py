@@ -318,19 +318,17 @@ class MetricMetasPage(Struct, rename="pascal", gc=False):
 
 
 class PointsPage(Struct, rename="pascal", gc=False):
-    """A page of DescribeMetricLast or DescribeMetricList (`Datapoints`), or of GetMetrics (`DataPoints`).
+    """A page of DescribeMetricLast or DescribeMetricList. Its points are a text of JSON: see points.PointReader."""
 
-    The points are a text that holds a JSON array: see points.PointReader.
-    """
-
-    datapoints: object = None
-    data_points: object = None
+    points: object = field(name="Datapoints", default=None)
     next_token: str | None = None
 
-    @property
-    def points(self) -> object:
-        """The points, whichever operation answered."""
-        return self.datapoints if self.data_points is None else self.data_points
+
+class MetricsPage(Struct, rename="pascal", gc=False):
+    """A page of GetMetrics, which spells the name of the points otherwise."""
+
+    points: object = field(name="DataPoints", default=None)
+    next_token: str | None = None
 
 
 class Point(Struct, gc=False):
