@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 from weakref import WeakSet
 
 import httpx
+import msgspec
 import pytest
 
 from tests.support.clock import run_stepped
@@ -19,8 +20,8 @@ from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.providers.huawei_modelarts.aom import is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.payloads import QueryAnswer
 from trainfleet_exporter.providers.listing import Page, read_whole_list
-from trainfleet_exporter.quantities import text
-from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits, Call
+from trainfleet_exporter.providers.values import whole
+from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits, Call, body, payload
 from trainfleet_exporter.transport.body import decode_json
 
 _MIB = 2**20
@@ -41,18 +42,17 @@ def _many(unit: bytes, last: bytes, size: int = 7 * _MIB) -> bytes:
     ids=["lists", "objects", "NaN", "surrogate", "nested"],
 )
 @pytest.mark.parametrize("limits", [BodyLimits(), BULK], ids=["usual", "bulk"])
-def test_many_values_are_refused_undecoded(unit: bytes, last: bytes, limits: BodyLimits) -> None:
-    decoded = []
-
-    async def decode(body: bytes) -> Any:
-        decoded.append(len(body))
-        return {}
-
+def test_many_values_are_refused_undecoded(
+    unit: bytes, last: bytes, limits: BodyLimits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+    for place in ("client.decode", "exchange.decode_short_fields"):
+        monkeypatch.setattr(f"trainfleet_exporter.transport.{place}", lambda body, *_, **__: decoded.append(len(body)))
     answer = httpx.Response(200, content=gzip.compress(_many(unit, last), 1), headers={"content-encoding": "gzip"})
 
     async def main() -> CloudError:
         async with Rig(lambda _: answer) as rig:
-            return await rig.failure(decode=decode, limits=limits)
+            return await rig.failure(limits=limits)
 
     error = asyncio.run(main())
     assert isinstance(error, BadAnswer)
@@ -71,27 +71,32 @@ def test_a_call_has_its_own_limits() -> None:
     asyncio.run(main())
 
 
-def test_one_large_answer_is_decoded_at_a_time() -> None:
-    under_way, most = 0, 0
+def test_one_large_answer_is_decoded_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way = most = decoded = 0
+    pieces_of = body._cut
 
-    async def decode(body: bytes) -> Any:
+    def cut(wire: bytes, limit: int) -> Iterator[bytes]:
         nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        for _ in range(3):
-            await asyncio.sleep(0)
+        for number, piece in enumerate(pieces_of(wire, limit)):
+            if number == 2:  # from the second piece on, an answer is a long one
+                under_way += 1
+                most = max(most, under_way)
+            yield piece
+
+    def decode(*args: Any, **limits: Any) -> Any:
+        nonlocal under_way, decoded
         under_way -= 1
-        return {}
+        decoded += 1
+        return payload.decode(*args, **limits)
 
-    async def calls(content: bytes) -> int:
-        nonlocal most
-        most = 0
-        async with Rig(partial(_answer, content)) as one, Rig(partial(_answer, content)) as other:
-            await asyncio.gather(*(rig.call(decode=decode) for rig in (one, other) for _ in range(4)))
-        return most
+    async def main() -> None:
+        async with Rig(partial(_answer, _LARGE)) as one, Rig(partial(_answer, _LARGE)) as other:
+            await asyncio.gather(*(rig.call() for rig in (one, other) for _ in range(4)))
 
-    assert asyncio.run(calls(_LARGE)) == 1
-    assert asyncio.run(calls(b"{}")) > 1
+    monkeypatch.setattr(body, "_cut", cut)
+    monkeypatch.setattr("trainfleet_exporter.transport.client.decode", decode)
+    asyncio.run(main())
+    assert (most, decoded) == (1, 8)
 
 
 def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:
@@ -116,45 +121,54 @@ def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:
     run_stepped(main)
 
 
-def test_one_large_payload_is_there_at_a_time() -> None:
-    class Payload(dict[str, Any]):
-        """A payload that can be referred to weakly."""
-
-        __hash__ = object.__hash__  # type: ignore[assignment]
-
+def test_one_large_payload_is_there_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     content = b'{"total":60000,"items":[%b0]}' % (b'{"a":1},' * 60_000)
-    payloads: WeakSet[Payload] = WeakSet()
+    payloads: WeakSet[_Things] = WeakSet()
     most = 0
 
-    async def decode(body: bytes) -> Any:
+    def decode(*args: Any, **limits: Any) -> Any:
         nonlocal most
-        payload = Payload(decode_json(body))
-        payloads.add(payload)
+        found = payload.decode(*args, **limits)
+        payloads.add(found)
         most = max(most, len(payloads))
-        return payload
+        return found
 
     async def read(rig: Rig) -> int:
-        async def read_page(_: int) -> Page[Any]:
-            payload = await rig.call(decode=decode)
+        async def read_page(_: int) -> Page[_Thing]:
+            call = Call(operation="ListThings", path="/things")
+            page = await rig.client.call(call, _Things, deadline=asyncio.get_running_loop().time() + 60)
             # The listing has the rows alone, so they hold on to what they came in.
-            return Page(payload["total"], Rows(payload))
+            return Page(whole(page.total), _Rows(page))
 
-        listing = await read_whole_list(read_page, id_of=lambda row: text(row, "id"), operation="ListThings")
+        listing = await read_whole_list(read_page, id_of=lambda row: row.id, operation="ListThings")
         return listing.malformed
-
-    class Rows(list[Any]):
-        """Rows that know their payload."""
-
-        def __init__(self, payload: Payload) -> None:
-            super().__init__(payload["items"])
-            self.payload = payload
 
     async def main() -> list[int]:
         async with Rig(partial(_answer, content)) as one, Rig(partial(_answer, content)) as other:
             return await asyncio.gather(*(read(rig) for rig in (one, other) for _ in range(4)))
 
+    monkeypatch.setattr("trainfleet_exporter.transport.client.decode", decode)
     assert asyncio.run(main()) == [60_001] * 8
     assert most == 1
+
+
+class _Thing(msgspec.Struct, gc=False):
+    id: str | None = None
+
+
+class _Things(msgspec.Struct, weakref=True, eq=False):
+    """A page that can be referred to weakly."""
+
+    total: float | None = None
+    items: list[_Thing | None] | None = None
+
+
+class _Rows(list[_Thing | None]):
+    """Rows that know their page."""
+
+    def __init__(self, page: _Things) -> None:
+        super().__init__(page.items or ())
+        self.page = page
 
 
 def test_few_large_bodies_are_received_at_a_time() -> None:
