@@ -47,8 +47,9 @@ def status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
     code = whole(number(given))
     if code is None:
-        is_negative = isinstance(given, float) and given.is_integer()
-        return Status.UNKNOWN, given if isinstance(given, str) else f"{given:.0f}" if is_negative else ""
+        if isinstance(given, str):
+            return Status.UNKNOWN, given
+        return Status.UNKNOWN, f"{given:.0f}" if given is not None and given.is_integer() else ""
     word, common = _STATES.get(code, (str(code), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
