@@ -14,7 +14,7 @@ from typing import Final
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.states import POOL_STATUS
-from trainfleet_exporter.providers.values import amount, number, quantity, whole
+from trainfleet_exporter.providers.values import number, quantity, whole
 from trainfleet_exporter.quantities import GIB, unusable
 
 JOBS = "dlc"
@@ -158,5 +158,5 @@ def _node_memory(given: str | float | None) -> float | None:
     """Bytes of an amount that has a suffix, or else counts GiB."""
     if isinstance(given, str) and given[-1:].isalpha():
         return quantity(given)
-    bare = amount(number(given) if isinstance(given, str) else given)
+    bare = number(given)
     return None if bare is None else bare * GIB
