@@ -2,7 +2,8 @@
 
 Lines about the process and Python are left out. The exporter's own times and durations may differ by a millisecond, as
 sums of floats are rounded in another order. With `--ignore-help` HELP lines are compared apart: they are counted and do
-not fail. `--families` lists which documented families had samples. The exit code is 1 if pages differ.
+not fail. Parts that come in one moment may change places between runs: `--ignore-order` says whether that fails.
+`--families` lists which documented families had samples. The exit code is 1 if pages differ.
 """
 
 from __future__ import annotations
@@ -37,21 +38,17 @@ class Difference:
     times: int = 0
     """Lines of which only the exporter's own time or duration differs, by less than a millisecond."""
     unequal: list[str] = field(default_factory=list)
-    """Names of pages that are not equal, but for their HELP lines where those are ignored."""
+    """Names of pages with other lines, but for their HELP lines where those are ignored."""
     missing: list[str] = field(default_factory=list)
     """Names of pages that only one folder has."""
-    order_only: int = 0
-    """Unequal pages that have the same lines in another order."""
+    order_only: dict[str, str] = field(default_factory=dict)
+    """Pages that have the same lines in another order, each with the first line that moved."""
     families: Counter[str] = field(default_factory=Counter)
     """Differing lines by sign (- old, + new) and family."""
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The first page and line for each of `families`."""
     help_lines: Counter[str] = field(default_factory=Counter)
     """Families whose HELP differs, by the number of pages."""
-
-    @property
-    def is_equal(self) -> bool:
-        return not self.unequal and not self.missing
 
 
 def compare(old: Path, new: Path, *, ignore_help: bool) -> Difference:
@@ -96,10 +93,10 @@ def _cut(page: list[str]) -> list[str]:
 
 
 def _note(name: str, before: list[str], after: list[str], found: Difference) -> None:
-    found.unequal.append(name)
     if sorted(before) == sorted(after):
-        found.order_only += 1
+        found.order_only[name] = next(one for one, other in zip(before, after, strict=True) if one != other)
         return
+    found.unequal.append(name)
     counts = Counter(after)
     counts.subtract(before)
     for line, count in counts.items():
@@ -126,13 +123,15 @@ def report(found: Difference) -> Iterator[str]:
         f" {found.times:,} equal but for rounded times)"
     )
     yield (
-        f"{len(found.unequal)} pages differ, {found.order_only} of them in the order of lines only;"
+        f"{len(found.unequal)} pages differ, {len(found.order_only)} more in the order of their lines only;"
         f" {len(found.missing)} pages are in one folder only"
     )
     if differing := {family: count for family, count in found.help_lines.items() if count}:
         yield f"HELP differs in {len(differing)} families: {', '.join(sorted(differing))}"
     if found.unequal:
         yield f"first pages that differ: {', '.join(found.unequal[:8])}"
+    for name, line in list(found.order_only.items())[:8]:
+        yield f"  moved on {name}: {line}"
     for key, count in found.families.most_common(60):
         yield f"  {count:6,} × {key}: {': '.join(found.examples[key])}"
 
@@ -153,6 +152,7 @@ def main() -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--ignore-help", action="store_true", help="count HELP lines that differ, and do not fail")
+    parser.add_argument("--ignore-order", action="store_true", help="do not fail where lines only changed places")
     parser.add_argument("--families", action="store_true", help="list families with and without samples in NEW")
     parser.add_argument("--diff", metavar="PAGE", help="print the unified diff of one page")
     asked = parser.parse_args()
@@ -165,7 +165,7 @@ def main() -> int:
         shown, absent = with_samples(asked.new)
         print(f"{len(shown)} documented families have samples: {', '.join(shown)}")
         print(f"{len(absent)} have none: {', '.join(absent) or '-'}")
-    return int(not found.is_equal)
+    return int(bool(found.unequal or found.missing or (found.order_only and not asked.ignore_order)))
 
 
 if __name__ == "__main__":
