@@ -2,7 +2,7 @@
 
 Lines about the process and Python are left out. The exporter's own times and durations may differ by a millisecond, as
 sums of floats are rounded in another order. With `--ignore-help` HELP lines are compared apart: they are counted and do
-not fail. Parts that come in one moment may change places between runs: `--ignore-order` says whether that fails.
+not fail. Parts that come in one moment may change places between runs: with `--ignore-order` that does not fail.
 `--families` lists which documented families had samples. The exit code is 1 if pages differ.
 """
 
