@@ -19,16 +19,18 @@ from trainfleet_exporter.errors import (
     Unreachable,
 )
 from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
-from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
+from trainfleet_exporter.transport.body import read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
-from trainfleet_exporter.transport.payload import decode_short_fields
+from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields
 
 _DEFAULT_HEADERS = (
     ("accept", "application/json"),
     ("accept-encoding", "gzip"),
     ("user-agent", f"trainfleet-exporter/{__version__}"),
 )
+_ERROR_FIELD = 64 * 1024
+"""Bytes of a field of an error up to which a dialect sees it: messages quote whole requests."""
 _CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
@@ -116,7 +118,7 @@ class Exchange:
                 body = await unpack(wire, encoding, call.limits, until_decoded)
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-            payload = decode_short_fields(body) if response.is_success else decode_json(body)
+            payload = decode_short_fields(body, SHORT_FIELD if response.is_success else _ERROR_FIELD)
             return accept(HttpAnswer(response.status_code, response.headers, body, payload))
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:

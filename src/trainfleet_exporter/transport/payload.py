@@ -25,7 +25,7 @@ from trainfleet_exporter.transport.body import decode_json, values_of
 from trainfleet_exporter.transport.calls import NOT_JSON, USUAL
 
 T = TypeVar("T")
-_SHORT_FIELD = 4096
+SHORT_FIELD = 4096
 """Bytes of a field of a good answer up to which a dialect sees it: its code and its message are shorter."""
 _DECODED_TWICE = 100_000
 """Values of an answer up to which it is decoded for its short fields alone where those cannot be cut out."""
@@ -88,14 +88,15 @@ def decode_value(value: msgspec.Raw | bytes, into: type[T]) -> T | None:
     return None if isinstance(fitted, _Absent) else cast("T | None", fitted)
 
 
-def decode_short_fields(body: bytes) -> Any:
-    """What an answer says of its success: its JSON value without the fields that are long; NOT_JSON as decode_json.
+def decode_short_fields(body: bytes, limit: int = SHORT_FIELD) -> Any:
+    """What an answer says of its success: its JSON value without the fields of more than `limit` bytes; NOT_JSON as
+    decode_json.
 
     Empty for a long body that is not strictly JSON: `decode` finds out whether it is JSON at all.
     """
     try:
         fields = _fields(body)
-        return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= _SHORT_FIELD}
+        return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= limit}
     except (ValueError, RecursionError):
         return decode_json(body) if values_of(body) <= _DECODED_TWICE else {}
 
