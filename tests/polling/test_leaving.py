@@ -70,9 +70,9 @@ def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> 
 
 
 class _SlowRenderer(Renderer):
-    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
         await asyncio.sleep(5)
-        return await super().render(provider, objects)
+        return await super().render(provider, objects, before)
 
 
 def made_anew(key: str) -> Rebuild:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.families.family import Number, NumberByAccelerator
-from trainfleet_exporter.model import Readings
+from trainfleet_exporter.model import Job, Readings
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, is_plain, is_too_long
@@ -22,6 +24,11 @@ _OBJECTS = 100
 """Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
 same objects make the same texts, so that the store sees that they have not changed."""
 _READINGS = 1000
+_REMEMBERED = 50
+"""Objects of a batch from which on it is remembered for the next rendering. Most parts with fewer are pods of one job,
+of which there are many parts."""
+_MOVING = "duration"
+"""What of a job changes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +49,41 @@ class Column(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rendered:
-    """The sample lines of a part, by family, in texts of at most 1 MB that end with a line (a longer line apart)."""
+class _Batch:
+    """Some objects of one class, or one column, and their sample lines by family."""
 
-    lines: dict[str, list[bytes]]
-    series: int = 0
-    """Number of lines."""
+    objects: Sequence[object]
+    lines: dict[str, list[bytes]] = field(default_factory=dict)
+    series: dict[str, int] = field(default_factory=dict)
     too_long: int = 0
-    """How many label values were cut, and how many objects dropped because their ids are too long."""
 
     def add(self, family: str, lines: list[str]) -> None:
         """Append lines of a family as one text, or as several where they are long."""
         if lines:
-            self.series += len(lines)
+            self.series[family] = self.series.get(family, 0) + len(lines)
             self.lines.setdefault(family, []).extend(_texts("".join(lines).encode()))
+
+
+@dataclass(slots=True)
+class Rendered:
+    """The sample lines of a part, by family, in texts of at most 1 MB that end with a line (a longer line apart)."""
+
+    lines: dict[str, list[bytes]] = field(default_factory=dict)
+    series: int = 0
+    """Number of lines."""
+    too_long: int = 0
+    """How many label values were cut, and how many objects dropped because their ids are too long."""
+    batches: dict[tuple[type, int], _Batch] = field(default_factory=dict, compare=False)
+    """By class and number, what the next rendering of the part may leave as it is."""
+
+    def take(self, place: tuple[type, int], batch: _Batch) -> None:
+        """Append a batch, and remember it where that saves more than it holds."""
+        for family, texts in batch.lines.items():
+            self.lines.setdefault(family, []).extend(texts)
+        self.series += sum(batch.series.values())
+        self.too_long += batch.too_long
+        if place[0] is Readings or len(batch.objects) >= _REMEMBERED:
+            self.batches[place] = batch
 
 
 class Renderer:
@@ -82,13 +110,14 @@ class Renderer:
         """The family that shows a column; None where that is denied."""
         return self._columns.get((readings.of, readings.field))
 
-    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
         """Render objects of classes of `KEYS`, and `Readings`, in their order. Yields to the loop each millisecond.
 
-        A label value over 4,096 bytes is cut; an object with such an id is dropped.
+        A label value over 4,096 bytes is cut; an object with such an id is dropped. `before` is the last rendering of
+        the same part: what has not changed since keeps its lines.
         """
-        rendered, began = Rendered({}), perf_counter()
-        for _ in self._steps(provider, objects, rendered):
+        rendered, began = Rendered(), perf_counter()
+        for _ in self._steps(provider, objects, rendered, before or Rendered()):
             if perf_counter() - began >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = perf_counter()
@@ -96,41 +125,52 @@ class Renderer:
 
     def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
         """The same without yielding: for few objects."""
-        rendered = Rendered({})
-        for _ in self._steps(provider, objects, rendered):
+        rendered = Rendered()
+        for _ in self._steps(provider, objects, rendered, Rendered()):
             pass
         return rendered
 
-    def _steps(self, provider: str, objects: Sequence[object], rendered: Rendered) -> Iterator[None]:
-        by_class: dict[type, list[object]] = {}
-        for found in objects:
-            by_class.setdefault(type(found), []).append(found)
-        columns = by_class.pop(Readings, [])
-        for of, group in by_class.items():
-            naming = _Naming(provider, KEYS[of][0])
-            for start in range(0, len(group), _OBJECTS):
-                yield from self._objects(of, group[start : start + _OBJECTS], naming, rendered)
-        for column in columns:
-            assert isinstance(column, Readings)
-            yield from self._readings(provider, column, rendered)
+    def _steps(self, provider: str, objects: Sequence[object], rendered: Rendered, before: Rendered) -> Iterator[None]:
+        for place, found in _batches(objects):
+            known = before.batches.get(place)
+            if known is not None and _is_same(known.objects, found):
+                batch = known
+                yield
+            else:
+                batch = _Batch(found)
+                if isinstance(found[0], Readings):
+                    yield from self._readings(provider, found[0], batch)
+                else:
+                    yield from self._objects(provider, batch, known)
+            rendered.take(place, batch)
 
-    def _objects(self, of: type, group: list[object], naming: _Naming, rendered: Rendered) -> Iterator[None]:
+    def _objects(self, provider: str, batch: _Batch, known: _Batch | None) -> Iterator[None]:
+        of = type(batch.objects[0])
         families = self._families[of]
+        if known is not None and _have_run_on(known.objects, batch.objects):
+            moving = [family for family in families if isinstance(family.read, Number) and family.read.path == _MOVING]
+            names = {family.name for family in moving}
+            batch.lines = {family: texts for family, texts in known.lines.items() if family not in names}
+            batch.series = {family: count for family, count in known.series.items() if family not in names}
+            batch.too_long = known.too_long
+            families = moving
         if not families:
             return
-        labels = list(map(naming.labels, map(KEYS[of][1], group)))
-        named = [(found_labels, found) for found_labels, found in zip(labels, group, strict=True) if found_labels]
-        rendered.too_long += len(group) - len(named)
+        naming = _Naming(provider, KEYS[of][0])
+        labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
+        named = [(text, found) for text, found in zip(labels, batch.objects, strict=True) if text]
+        if families is self._families[of]:
+            batch.too_long = len(batch.objects) - len(named)
         for family in families:
             if isinstance(family.read, Number):
-                rendered.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
+                batch.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
             else:
                 further = _Further(family.labels, self._job_labels)
-                rendered.add(family.name, _lines(f"{family.name}{{", family.read, further, named))
-                rendered.too_long += further.cuts
+                batch.add(family.name, _lines(f"{family.name}{{", family.read, further, named))
+                batch.too_long += further.cuts
             yield
 
-    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> Iterator[None]:
+    def _readings(self, provider: str, readings: Readings, batch: _Batch) -> Iterator[None]:
         column = self.column(readings)
         if column is None:
             return
@@ -145,14 +185,40 @@ class Renderer:
                 if not labels:
                     labels = subject.labels = naming.labels(subject.keys)
                     if not labels:
-                        rendered.too_long += 1
+                        batch.too_long += 1
                         continue
                 text = repr(value)
                 if text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
                     text = format_value(value)
                 lines.append(f"{head}{labels}{tail}{text}\n")
-            rendered.add(column.name, lines)
+            batch.add(column.name, lines)
             yield
+
+
+def _batches(objects: Sequence[object]) -> Iterator[tuple[tuple[type, int], Sequence[object]]]:
+    """The objects class by class, in batches; each column is a batch."""
+    by_class: dict[type, list[object]] = {}
+    for found in objects:
+        by_class.setdefault(type(found), []).append(found)
+    columns = by_class.pop(Readings, [])
+    for of, group in by_class.items():
+        for number, start in enumerate(range(0, len(group), _OBJECTS)):
+            yield (of, number), group[start : start + _OBJECTS]
+    for number, column in enumerate(columns):
+        yield (Readings, number), [column]
+
+
+def _is_same(known: Sequence[object], found: Sequence[object]) -> bool:
+    """Whether the lines of some objects are those of others. A column is compared as an object, not by its readings."""
+    return known[0] is found[0] if isinstance(found[0], Readings) else known == found
+
+
+def _have_run_on(known: Sequence[object], found: Sequence[object]) -> bool:
+    """Whether nothing but the durations of jobs has changed, as in most polls."""
+    return len(known) == len(found) and all(
+        isinstance(job, Job) and isinstance(was, Job) and replace(job, duration=was.duration) == was
+        for job, was in zip(found, known, strict=True)
+    )
 
 
 class _Naming:

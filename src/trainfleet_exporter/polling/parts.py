@@ -33,14 +33,14 @@ class LineStore(Protocol):
 class PartRenderer(Protocol):
     """What makes sample lines of model objects (page.Renderer)."""
 
-    async def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
+    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None) -> Rendered: ...
 
 
 @dataclass(slots=True)
 class _Shown:
     read_at: float
     published: float
-    series: int
+    rendered: Rendered
     stale_at: float | None
     rebuild: Rebuild | None
     failing_since: float | None = None
@@ -88,16 +88,18 @@ class PartStore:
 
         Returns how many of its texts were too long for a label.
         """
-        rendered = await self._renderer.render(self._state.provider, objects)
+        previous = self._shown.get(key)
+        before = previous.rendered if previous is not None else None
+        rendered = await self._renderer.render(self._state.provider, objects, before)
         if self._closed or not wanted():
             return 0
         previous = self._shown.get(key)
-        self._series += rendered.series - (previous.series if previous is not None else 0)
+        self._series += rendered.series - (previous.rendered.series if previous is not None else 0)
         self._page_store.put(self._page_key(key), rendered.lines)
         self._shown[key] = _Shown(
             read_at=time.time(),
             published=_now(),
-            series=rendered.series,
+            rendered=rendered,
             stale_at=stale_at,
             rebuild=rebuild,
         )
@@ -161,7 +163,7 @@ class PartStore:
                 due, shown.stale_at = shown.stale_at, None
                 try:
                     objects, stale_at = await shown.rebuild(wall)
-                    rendered = await self._renderer.render(self._state.provider, objects)
+                    rendered = await self._renderer.render(self._state.provider, objects, shown.rendered)
                 except BaseException:
                     shown.stale_at = due
                     raise
@@ -169,8 +171,8 @@ class PartStore:
                     shown.stale_at = stale_at
                 if self._shown.get(key) is shown:
                     self._page_store.put(self._page_key(key), rendered.lines)
-                    self._series += rendered.series - shown.series
-                    shown.series = rendered.series
+                    self._series += rendered.series - shown.rendered.series
+                    shown.rendered = rendered
         self._tell()
         self.account()
 
@@ -191,7 +193,7 @@ class PartStore:
         self._expired(key)
 
     def _drop(self, key: str) -> None:
-        self._series -= self._shown.pop(key).series
+        self._series -= self._shown.pop(key).rendered.series
         self._page_store.drop(self._page_key(key))
 
     def _page_key(self, key: str) -> Hashable:

@@ -104,7 +104,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
                 body.append(piece)
             uncounted.append(piece)
             size += len(piece)
-            if size > limits.values:  # a shorter body cannot have more: each takes a byte
+            if size > 2 * limits.values:  # a shorter body cannot have more: each takes two bytes, but for the last
                 values += sum(map(values_of, uncounted))
                 uncounted.clear()
             if values > limits.values:
