@@ -7,8 +7,12 @@ import itertools
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import (
@@ -317,3 +321,49 @@ def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.Monke
 
     asyncio.run(main())
     assert steps >= 10_000 / render_module._READINGS - 1
+
+
+_CHANGES = st.sampled_from(
+    [
+        {},
+        {"duration": 5.0},
+        {"duration": None},
+        {"name": "other"},
+        {"status": Status.FAILED},
+        {"tags": (("team", "b"),)},
+    ]
+)
+
+
+@given(st.lists(_CHANGES, min_size=0, max_size=130), st.booleans())
+def test_what_is_remembered_makes_the_same_lines(changes: list[dict[str, Any]], is_shifted: bool) -> None:
+    renderer = Renderer(RenderSettings(job_labels=("team",)))
+    jobs = [Job(job_id=f"{number}", duration=1.0, tags=(("team", "a"),)) for number in range(230)]
+    column = Readings(JobUsage, "values.cpu", [Subject(("a",))], [0.5])
+    others = [replace(job, **change) for job, change in zip(jobs, changes, strict=False)] + jobs[len(changes) :]
+    others = others[1:] if is_shifted else others
+
+    async def main() -> None:
+        before = await renderer.render("p", [*jobs, column])
+        for found in ([*jobs, column], others, [*others, replace(column, values=[0.75])]):
+            before = await renderer.render("p", found, before)
+            assert before == renderer.render_at_once("p", found)
+
+    asyncio.run(main())
+
+
+def test_unchanged_objects_keep_their_texts() -> None:
+    async def main() -> None:
+        renderer = Renderer(RenderSettings())
+        jobs = [Job(job_id=f"{number}", duration=1.0) for number in range(150)]
+        before = await renderer.render("p", jobs)
+        after = await renderer.render("p", [*jobs[:100], *(replace(job, duration=2.0) for job in jobs[100:])], before)
+        same = {
+            family: [text is other for text, other in zip(before.lines[family], texts, strict=True)]
+            for family, texts in after.lines.items()
+        }
+        assert same.pop("trainfleet_job_duration_seconds") == [True, False]
+        assert same
+        assert all(each == [True, True] for each in same.values())
+
+    asyncio.run(main())

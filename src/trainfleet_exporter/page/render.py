@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -56,6 +56,8 @@ class _Batch:
     lines: dict[str, list[bytes]] = field(default_factory=dict)
     series: dict[str, int] = field(default_factory=dict)
     too_long: int = 0
+    labels: Sequence[str] = ()
+    """The labels that name each object; empty for an object with a key that is too long."""
 
     def add(self, family: str, lines: list[str]) -> None:
         """Append lines of a family as one text, or as several where they are long."""
@@ -100,6 +102,10 @@ class Renderer:
             if isinstance(family.read, Number | NumberByAccelerator):
                 by_accelerator = isinstance(family.read, NumberByAccelerator)
                 self._columns[family.of, family.read.path] = Column(family.name, by_accelerator)
+
+        self._moving = [
+            family for family in self._families[Job] if isinstance(family.read, Number) and family.read.path == _MOVING
+        ]
 
     @property
     def shown(self) -> frozenset[str]:
@@ -147,20 +153,21 @@ class Renderer:
     def _objects(self, provider: str, batch: _Batch, known: _Batch | None) -> Iterator[None]:
         of = type(batch.objects[0])
         families = self._families[of]
-        if known is not None and _have_run_on(known.objects, batch.objects):
-            moving = [family for family in families if isinstance(family.read, Number) and family.read.path == _MOVING]
-            names = {family.name for family in moving}
-            batch.lines = {family: texts for family, texts in known.lines.items() if family not in names}
-            batch.series = {family: count for family, count in known.series.items() if family not in names}
-            batch.too_long = known.too_long
-            families = moving
         if not families:
             return
-        naming = _Naming(provider, KEYS[of][0])
-        labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
-        named = [(text, found) for text, found in zip(labels, batch.objects, strict=True) if text]
-        if families is self._families[of]:
-            batch.too_long = len(batch.objects) - len(named)
+        if known is not None and _have_run_on(known.objects, batch.objects):
+            families = [
+                family for family in families if isinstance(family.read, Number) and family.read.path == _MOVING
+            ]
+            moving = {family.name for family in families}
+            batch.lines = {family: texts for family, texts in known.lines.items() if family not in moving}
+            batch.series = {family: count for family, count in known.series.items() if family not in moving}
+            batch.too_long, batch.labels = known.too_long, known.labels
+        else:
+            naming = _Naming(provider, KEYS[of][0])
+            batch.labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
+            batch.too_long = batch.labels.count("")
+        named = [(text, found) for text, found in zip(batch.labels, batch.objects, strict=True) if text]
         for family in families:
             if isinstance(family.read, Number):
                 batch.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
@@ -215,10 +222,10 @@ def _is_same(known: Sequence[object], found: Sequence[object]) -> bool:
 
 def _have_run_on(known: Sequence[object], found: Sequence[object]) -> bool:
     """Whether nothing but the durations of jobs has changed, as in most polls."""
-    return len(known) == len(found) and all(
-        isinstance(job, Job) and isinstance(was, Job) and replace(job, duration=was.duration) == was
-        for job, was in zip(found, known, strict=True)
-    )
+    if len(known) != len(found) or type(known[0]) is not Job or type(found[0]) is not Job:
+        return False
+    pairs = zip(cast("Sequence[Job]", found), cast("Sequence[Job]", known), strict=True)
+    return all(replace(job, duration=was.duration) == was for job, was in pairs)
 
 
 class _Naming:

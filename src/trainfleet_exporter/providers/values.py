@@ -8,14 +8,14 @@ never mistake that for zero. What was given and cannot be used is counted: see q
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime
+
+from msgspec import ValidationError, convert
 
 from trainfleet_exporter.quantities import parse_quantity, unusable
 
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
-_is_time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII).fullmatch
 _NONE = -1.0
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
@@ -67,13 +67,15 @@ def utc_time(value: str | None) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
     if value is None:
         return None
-    if _is_time(value):
-        try:
-            return _if_set(datetime.fromisoformat(value).timestamp())
-        except ValueError:  # a 30th of February
-            pass
-    unusable(value, "malformed")
-    return None
+    try:
+        time = convert(value, datetime)
+    except ValidationError:
+        unusable(value, "malformed")
+        return None
+    if time.tzinfo is None or value[10] != "T":
+        unusable(value, "malformed")
+        return None
+    return _if_set(time.timestamp())
 
 
 def unix_time(value: float | None, *, per_second: int = 1) -> float | None:

@@ -127,10 +127,10 @@ def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
 
 def needs_ecs_specs(row: payloads.Job) -> bool:
     """Whether what a job asked for can only be told from its machine types."""
-    return any(
-        spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG)
-        for spec in row.job_specs or ()
-    )
+    for spec in row.job_specs or ():
+        if spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG):
+            return True
+    return False
 
 
 def job(
