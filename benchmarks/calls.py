@@ -122,8 +122,8 @@ def _notes(rounds: int, with_sdk: bool, cores: int) -> list[str]:
         (
             "Ours is what a poll does: the transport with limiter and breakers, the model's objects, and their samples"
             " as they are put on the page. A poll mostly meets jobs that it met before, of which durations have"
-            " changed: ours knows them by the bytes of an answer, and neither decodes nor translates them again. Jobs"
-            " that it never saw are what an exporter meets at its start. The others do not tell them apart."
+            " changed: they are decoded and translated like all others, and keep the lines that have not changed."
+            " Jobs that it never saw are what an exporter meets at its start. The others do not distinguish them."
         ),
         (
             "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
