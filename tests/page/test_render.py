@@ -234,7 +234,23 @@ def test_what_is_too_long_counts_in_each_poll_that_finds_it() -> None:
 
 def test_a_column_shows_the_same_as_an_object_for_each_reading() -> None:
     values = array(
-        "d", [0.0, 0.1, 1e15, 1e16, -0.0, 1e-7, float("nan"), float("inf"), 123456.0, 20.5, 1e20, 0.30000000000000004]
+        "d",
+        [
+            0.0,
+            0.1,
+            1e15,
+            1e16,
+            999999999999999.0,
+            -5.0,
+            -0.0,
+            1e-7,
+            float("nan"),
+            float("inf"),
+            123456.0,
+            20.5,
+            1e20,
+            0.30000000000000004,
+        ],
     )
     renderer = Renderer(RenderSettings())
     pods = [Subject((f'j"{n}', f"p\n{n}")) for n in range(len(values))]

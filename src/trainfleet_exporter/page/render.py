@@ -27,6 +27,8 @@ _READINGS = 1000
 _REMEMBERED = 50
 """Objects of a batch from which on it is remembered for the next rendering. Most parts with fewer are pods of one job,
 of which there are many parts."""
+_SAFE_LENGTH = len("999999999999999.0")
+"""Characters of a whole number that is written with all its digits (page.text.format_value)."""
 _MOVING = "duration"
 """What of a job changes by itself."""
 
@@ -195,7 +197,9 @@ class Renderer:
                         batch.too_long += 1
                         continue
                 text = repr(value)
-                if text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
+                if text[-2:] == ".0" and len(text) <= _SAFE_LENGTH and text[0] != "-":
+                    text = text[:-2]
+                elif text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
                     text = format_value(value)
                 lines.append(f"{head}{labels}{tail}{text}\n")
             batch.add(column.name, lines)

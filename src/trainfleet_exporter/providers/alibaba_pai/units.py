@@ -6,6 +6,7 @@ bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -85,7 +86,10 @@ def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
 def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
     """Readings in base units, as `convert`."""
     if quantity not in RATIOS:
-        return [convert(raw, factor, quantity) for raw in raws]
+        values = [raw * factor for raw in raws]
+        if factor < 1:
+            return [round(value, 12) if 0 <= value < math.inf else None for value in values]
+        return [value if 0 <= value < math.inf else None for value in values]
     found: list[float | None] = []
     for raw in raws:
         value = raw * factor
