@@ -367,7 +367,7 @@ MISTAKES = (
         "of several exporters none counts live jobs",
         "provider.py",
         "*page.live_counts(translate.LIVE),",
-        "*(each if self._knowledge.division.is_whole else __import__('dataclasses').replace(each, count=0)"
+        "*(each if self._knowledge.division.is_whole else __import__('msgspec').structs.replace(each, count=0)"
         " for each in page.live_counts(translate.LIVE)),",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "of a shard, where one exporter shows",

@@ -114,7 +114,17 @@ def test_a_row_that_is_no_object_keeps_its_place() -> None:
     assert decode(b'{"Rows": [1, {"JobId": "a"}, null, []]}', Page).rows == [None, Row(job_id="a"), None, None]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b'{"JobId": "a"', b'{"JobId": "a"} x', b"[" * 5000 + b"]" * 5000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'{"JobId": "a", "Unread": "\xff"}',
+        b"<html>",
+        b'{"JobId": "a"',
+        b'{"JobId": "a"} x',
+        b"[" * 5000 + b"]" * 5000,
+    ],
+)
 def test_no_json(body: bytes) -> None:
     with pytest.raises(NotJson):
         decode(body, Row)

@@ -62,6 +62,8 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
     NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
     """
     if into is not dict:
+        if not _is_utf8(body):  # msgspec does not look at what is not read
+            raise NotJson
         try:
             return cast("T", _decoder(cast("Hashable", into))(body))
         except (ValueError, RecursionError):
@@ -99,6 +101,13 @@ def decode_short_fields(body: bytes, limit: int = SHORT_FIELD) -> Any:
         return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= limit}
     except (ValueError, RecursionError):
         return decode_json(body) if values_of(body) <= _DECODED_TWICE else {}
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        return body.isascii() or bool(body.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 @cache

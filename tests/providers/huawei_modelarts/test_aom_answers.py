@@ -175,9 +175,9 @@ def test_an_odd_row_loses_only_itself(odd: object, reason: str) -> None:
     assert outcome(answer([*ROWS[:2], odd, *ROWS[2:]])) == ({reason: 1}, outcome(answer(ROWS))[1])
 
 
-def test_text_that_is_not_utf8_loses_only_its_row() -> None:
+def test_an_answer_that_is_not_utf8_is_refused() -> None:
     body = answer([*ROWS, row("1", service_id="a", pod_name="BAD")]).replace(b"BAD", b"\xff")
-    assert outcome(body) == ({"malformed": 1}, outcome(answer(ROWS))[1])
+    assert outcome(body) is None
 
 
 def test_digits_beyond_reason_lose_only_their_row() -> None:
