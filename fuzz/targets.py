@@ -21,7 +21,6 @@ from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, 
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
-from trainfleet_exporter.model import UsageValues
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers.alibaba_pai import job_metrics, payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
@@ -29,12 +28,12 @@ from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_poo
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import metric_arrays, past_jobs, pool_details, pool_monitor, v1
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport.body import decode_json
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode, decode_value
 from trainfleet_exporter.web.login import credentials
@@ -215,17 +214,18 @@ def alibaba_pai(data: bytes) -> None:
             _POINTS.decode(payload.get("Datapoints"))
 
 
-_NOTHING = UsageValues()
-
-
 def _usage_of(answer: huawei.Metrics) -> object:
-    values = modelarts_usage.pod_values(answer)[0]
-    return modelarts_usage.usage("job", "task", {"pod": values or _NOTHING})
+    sheet = Sheet("job")
+    metric_arrays.add_pod(sheet, "pod", answer)
+    metric_arrays.add_cards(sheet, "pod", answer)
+    return sheet.of_job("task") or sheet.readings()
 
 
 def _monitor_of(answer: huawei.PoolMonitor) -> object:
-    found = pool_details.pool_readings(answer, now=_NOW, max_age=300)
-    return pool_details.pool_usage("pool", found[0] if found else [])
+    sheet = Sheet("pool", now=_NOW, max_age=300)
+    with _maybe_bad():
+        pool_monitor.add_pool(sheet, answer)
+    return sheet.readings()
 
 
 _VERSION = huawei.VersionV1()
@@ -236,7 +236,6 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(huawei.Pool, modelarts.pool),
     _reading(huawei.PoolRuntimeMetrics, modelarts.pool_amounts),
     _reading(huawei.WorkloadStatisticsAnswer, lambda answer: (modelarts.pool_workloads("pool", answer) or ([],))[0]),
-    _reading(huawei.Metrics, lambda answer: modelarts_usage.device_usage("job", "pod", answer)[0]),
     _reading(huawei.Metrics, _usage_of),
     _reading(huawei.VersionV1, lambda version: v1.job(huawei.JobV1(1), version, workspace_id="0")),
     _reading(huawei.JobV1, lambda row: v1.job(row, _VERSION, workspace_id="0")),

@@ -21,15 +21,14 @@ from tests.transport.rig import Rig
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import Accelerators, Job, Status
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
+from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import CARD_LABELS, JOB_LABEL, POD_LABELS, plans
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, Sample, Series, Value
 from trainfleet_exporter.transport.body import decode_json
 
 GOLDEN = Path(__file__).parent / "golden"
-PLAN = next(plan for plan in plans(None, {}) if plan.reading.device is not None)
+PLAN = next(plan for plan in plans(None, {}) if plan.reading.measure.device is not None)
 
 
 class _Project:
@@ -46,7 +45,7 @@ async def batches(body: bytes) -> Iterator[list[Sample | None]]:
 
 async def collected(body: bytes) -> Collected:
     asked = (Accelerators("gpu", "", 2),)
-    jobs = {name: JobParts.of(Job(job_id=name, status=Status.RUNNING, accelerators=asked), ["x-0"]) for name in "ab"}
+    jobs = {name: JobNames.of(Job(job_id=name, status=Status.RUNNING, accelerators=asked), ["x-0"]) for name in "ab"}
     found = Collected(PLAN, jobs, {*jobs, "ended"})
     for samples in await batches(body):
         found.add(PLAN.queries[0], samples)
@@ -60,7 +59,7 @@ def outcome(body: bytes) -> Any:
         found = asyncio.run(collected(body))
     except BadAnswer:
         return None
-    columns = found.readings()
+    columns = [column.readings for column in found.columns]
     shown = [(one.of, [subject.keys for subject in one.subjects], list(one.values)) for one in columns]
     return found.dropped, shown
 
@@ -204,7 +203,7 @@ def test_golden_pages_that_are_not_quite_json(name: str, spoilt: bytes) -> None:
     body = answer(ROWS).replace(b"]}]", b"]}," + spoilt + b"]")
     found = asyncio.run(collected(body))
     dropped = "".join(f"# dropped {reason}: {count}\n" for reason, count in found.dropped.items())
-    check_golden(GOLDEN / f"{name}.txt", lines(list(found.readings())) + dropped)
+    check_golden(GOLDEN / f"{name}.txt", lines([column.readings for column in found.columns]) + dropped)
 
 
 async def series(body: bytes) -> list[Series | None]:

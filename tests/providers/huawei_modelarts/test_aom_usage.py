@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from array import array
 from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
@@ -27,11 +26,8 @@ from trainfleet_exporter.model import (
     PodUsage,
     Readings,
     Status,
-    Subject,
-    UsageSource,
 )
-from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, without
+from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     READINGS,
     UNITS,
@@ -49,10 +45,10 @@ EVERYTHING = {name for reading in READINGS for source in reading.sources for nam
 CPU, NPU_UTIL = "ma_container_cpu_util", "ma_container_npu_util"
 
 
-def running(job_id: str, *tasks: str, cards: float = 0, kind: Any = "gpu") -> tuple[str, JobParts]:
+def running(job_id: str, *tasks: str, cards: float = 0, kind: Any = "gpu") -> tuple[str, JobNames]:
     """A running job and what it consists of."""
     asked = (Accelerators(kind, "", cards),)
-    return job_id, JobParts.of(Job(job_id=job_id, status=Status.RUNNING, accelerators=asked), tasks)
+    return job_id, JobNames.of(Job(job_id=job_id, status=Status.RUNNING, accelerators=asked), tasks)
 
 
 def plan(suffix: str, *names: str, **chosen: Choice) -> Plan:
@@ -64,7 +60,7 @@ def row(value: object, **labels: str) -> dict[str, Any]:
     return {"metric": labels, "value": [1767595140, value]}
 
 
-def collected(of: Plan, *answers: list[Any], jobs: dict[str, JobParts]) -> Collected:
+def collected(of: Plan, *answers: list[Any], jobs: dict[str, JobNames]) -> Collected:
     """The answers to the plan's queries, in their order."""
     found = Collected(of, jobs, jobs)
     for query, rows in zip(of.queries, answers, strict=True):
@@ -81,6 +77,11 @@ def settled(found: Collected) -> Collected:
     """The same with all of its columns made."""
     asyncio.run(found.settle())
     return found
+
+
+def readings(found: Collected) -> list[Readings]:
+    """The columns."""
+    return [column.readings for column in found.columns]
 
 
 async def with_turns(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
@@ -108,7 +109,7 @@ def card(job_id: str, pod: str, number: int, value: object) -> dict[str, Any]:
 def values(found: Collected, field: str) -> dict[str, Any]:
     """The field of every object, by the levels' ids."""
     shown: dict[str, Any] = {}
-    for item in objects(found.readings()):
+    for item in objects(readings(found)):
         match item:
             case JobUsage():
                 shown[item.job_id] = getattr(item.values, field)
@@ -149,7 +150,7 @@ def test_cards_that_are_missing_spoil_sums_and_no_means() -> None:
     assert values(used, "accelerator_memory_bytes") == {"a/worker-0": 100 * 2**20}
     ratio = collected(plan("accelerator_utilization_ratio"), [], rows, jobs=jobs)
     assert values(ratio, "accelerator_utilization") == {"a": 0.6, "a/worker-0": 0.5, "a/worker-1": 0.8}
-    devices = [item for item in objects(ratio.readings()) if isinstance(item, DeviceUsage)]
+    devices = [item for item in objects(readings(ratio)) if isinstance(item, DeviceUsage)]
     assert [(item.pod_id, item.device, item.accelerator, item.utilization) for item in devices] == [
         ("worker-0", "0", "npu", 0.4),
         ("worker-0", "1", "npu", 0.6),
@@ -171,12 +172,12 @@ def test_roles_with_different_cards_have_sums_together_only() -> None:
 def test_cards_of_both_kinds_are_one_sum_and_two_ratios() -> None:
     asked = (Accelerators("gpu", "a", 1), Accelerators("npu", "b", 1))
     job = Job(job_id="a", status=Status.RUNNING, accelerators=asked)
-    jobs = {"a": JobParts.of(job, ("worker-0",))}
+    jobs = {"a": JobNames.of(job, ("worker-0",))}
     gpu, npu = [row("10", service_id="a", pod_name="worker-0", gpu_id="0")], [card("a", "worker-0", 0, "30")]
     used = collected(plan("accelerator_memory_usage_bytes"), gpu, npu, jobs=jobs)
     assert values(used, "accelerator_memory_bytes")["a"] == 40 * 2**20
     ratio = collected(plan("accelerator_utilization_ratio"), gpu, npu, jobs=jobs)
-    text = lines(list(ratio.readings()))
+    text = lines(readings(ratio))
     assert 'trainfleet_job_accelerator_utilization_ratio{provider="p",job_id="a",accelerator="gpu"} 0.1' in text
     assert 'trainfleet_job_accelerator_utilization_ratio{provider="p",job_id="a",accelerator="npu"} 0.3' in text
 
@@ -209,7 +210,7 @@ def test_without_a_label_for_pods_there_is_the_job_level_only() -> None:
     # A mean over pods is no sum, and a mean over the first cards of all pods is no card.
     assert values(collected(plan("cpu_usage_cores"), rows, jobs=jobs), "cpu_cores") == {"one": 30, "one/worker-0": 30}
     of_cards = [row("50", service_id="a", npu_id="0"), row("70", service_id="a", npu_id="1")]
-    found = objects(collected(plan("accelerator_utilization_ratio"), [], of_cards, jobs=jobs).readings())
+    found = objects(readings(collected(plan("accelerator_utilization_ratio"), [], of_cards, jobs=jobs)))
     assert [type(item) for item in found] == [JobUsage]
     assert collected(plan("accelerator_power_watts"), [], of_cards, jobs=jobs).job_ids == {"a"}
     assert values(collected(plan("accelerator_power_watts"), [], of_cards, jobs=jobs), "accelerator_power_watts") == {}
@@ -269,14 +270,14 @@ def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
     assert same.dropped == {"duplicate": 1}
     twice = collected(of, [], [*rows, card("a", "worker-0", 0, "3")], jobs=jobs)
     assert values(twice, "accelerator_power_watts") == {"a/worker-1": 2}
-    devices = [(item.pod_id, item.device) for item in objects(twice.readings()) if isinstance(item, DeviceUsage)]
+    devices = [(item.pod_id, item.device) for item in objects(readings(twice)) if isinstance(item, DeviceUsage)]
     assert devices == [("worker-0", "1"), ("worker-1", "0"), ("worker-1", "1")]
 
 
 def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
     """A pod that was replaced under another name is told of for a while: a mean with it in it is of no moment."""
     job = Job(job_id="a", status=Status.RUNNING, nodes=2)
-    jobs = {"a": JobParts.of(job, ())}
+    jobs = {"a": JobNames.of(job, ())}
     rows = [row(str(10 * n), service_id="a", pod_name=f"pod-{n}") for n in range(1, 4)]
     pods = {"a/pod-1": 0.1, "a/pod-2": 0.2, "a/pod-3": 0.3}
     assert values(collected(plan("cpu_utilization_ratio"), rows, jobs=jobs), "cpu") == pods
@@ -288,7 +289,7 @@ def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
 
 def test_cards_of_a_pod_that_was_replaced_stand_for_none_that_is_missing() -> None:
     asked = (Accelerators("gpu", "", 4),)
-    jobs = {"a": JobParts.of(Job(job_id="a", status=Status.RUNNING, nodes=2, accelerators=asked), ())}
+    jobs = {"a": JobNames.of(Job(job_id="a", status=Status.RUNNING, nodes=2, accelerators=asked), ())}
     cells = [("old", 0), ("old", 1), ("here", 0), ("new", 0), ("new", 1)]  # of `here` a card is missing
     rows = [row("1", service_id="a", pod_name=pod, gpu_id=str(number)) for pod, number in cells]
     assert values(collected(plan("accelerator_power_watts"), rows, [], jobs=jobs), "accelerator_power_watts") == {}
@@ -322,7 +323,7 @@ def test_devices_of_the_config_are_of_the_kind_that_a_label_or_the_job_tells() -
         row("0.3", service_id="a", pod_name="worker-0", device_id="7"),
         row("0.4", service_id="b", pod_name="worker-0", gpu_id="0"),
     ]
-    devices = [item for item in objects(collected(of, rows, jobs=jobs).readings()) if isinstance(item, DeviceUsage)]
+    devices = [item for item in objects(readings(collected(of, rows, jobs=jobs))) if isinstance(item, DeviceUsage)]
     assert [(item.job_id, item.device, item.accelerator, item.power_watts) for item in devices] == [
         ("a", "7", "npu", 300),
         ("b", "0", "gpu", 400),
@@ -342,7 +343,7 @@ def test_queries_are_spent_on_metrics_that_exist_only() -> None:
 def test_no_query_is_spent_on_what_is_not_exposed() -> None:
     everything = {one.reading.suffix for one in plans(None, {})}
     found = {one.reading.suffix: one for one in plans(None, {}, ["trainfleet_job_*", "trainfleet_pod_*"])}
-    assert set(found) == {reading.suffix for reading in READINGS if reading.device is not None}
+    assert set(found) == {reading.suffix for reading in READINGS if reading.measure.device is not None}
     assert {level for one in found.values() for query in one.queries for level in query.levels} == {"device"}
     without_memory = {one.reading.suffix for one in plans(None, {}, ["trainfleet_*_memory_*"])}
     assert everything - without_memory == {name for name in everything if "memory" in name}
@@ -397,32 +398,8 @@ def test_golden() -> None:
                 rows = [row(str(place), service_id=job_id, pod_name="worker-0") for job_id in jobs]
                 rows.append(row("90", service_id="npu", pod_name="worker-1"))
             found.add(query, decoded(rows))
-            shown += settled(found).readings()
+            shown += readings(settled(found))
     check_golden(GOLDEN / "aom_usage.txt", lines(shown))
-
-
-def test_what_is_withheld_is_not_shown() -> None:
-    jobs = dict([running("a", "worker-0"), running("b", "worker-0")])
-    found = collected(plan("cpu_utilization_ratio"), [row("1", service_id=job_id) for job_id in jobs], jobs=jobs)
-    left = asyncio.run(without(found.readings(), {"a"}))
-    assert {item.job_id for item in objects(left)} == {"b"}
-
-
-def test_what_is_left_out_takes_its_values_along() -> None:
-    jobs = [Subject((f"job{number % 7}", f"worker-{number}")) for number in range(20_000)]
-    column = Readings(PodUsage, "values.cpu", jobs, array("d", range(20_000)))
-    sources = [UsageSource(f"job{number}", "aom", None) for number in range(8)]
-    left, turns = asyncio.run(with_turns(without([column, *sources], {"job3", "job5"})))
-    assert turns >= 4  # others have their turn
-    kept, *others = left
-    assert isinstance(kept, Readings)
-    assert list(kept.values) == [number for number in range(20_000) if number % 7 not in (3, 5)]
-    assert list(kept.subjects) == [jobs[int(value)] for value in kept.values]
-    assert others == [source for source in sources if source.job_id not in ("job3", "job5")]
-    everything, turns = asyncio.run(with_turns(without([column, *sources], ())))
-    assert turns == 0
-    assert everything[0] is column
-    assert everything[1:] == sources
 
 
 _LABELS = st.dictionaries(
@@ -454,7 +431,7 @@ def test_whatever_an_answer_holds_no_series_comes_twice_and_every_value_is_possi
 ) -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=2, kind="npu"), running("b")])
     found = collected(of, *(data.draw(_ROWS) for _ in of.queries), jobs=jobs)
-    shown = [line.rpartition(" ") for line in lines(list(found.readings())).splitlines()]
+    shown = [line.rpartition(" ") for line in lines(readings(found)).splitlines()]
     assert len({series for series, _, _ in shown}) == len(shown)
-    top = 1.0 if of.reading.bounded else math.inf
+    top = 1.0 if of.reading.measure.quantity == "bounded_ratio" else math.inf
     assert all(0 <= float(value) <= top and math.isfinite(float(value)) for _, _, value in shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,16 +21,17 @@ from tests.support.exposition import lines
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 from tests.support.payloads import payload, payloads
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import PoolQueue, QueuePlace
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
 from trainfleet_exporter.providers.huawei_modelarts.pool_details import (
     node,
     pool_queue,
-    pool_readings,
-    pool_usage,
     queue_places,
     training_quota,
 )
+from trainfleet_exporter.providers.huawei_modelarts.pool_monitor import add_pool
+from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"
 NODES = CONFIG + "    collectors: {nodes: {enabled: true}}\n"
@@ -63,6 +65,13 @@ def metric(name: str, *points: tuple[float, object], unit: str = "Percent") -> R
     ]
     dimensions = [{"name": "clusterId", "value": "c"}]
     return {"metric": {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": dimensions}, "dataPoints": rows}
+
+
+def monitored(answer: Row) -> Sheet:
+    """What is made of an answer of a pool's monitor."""
+    sheet = Sheet("pool-1", now=START, max_age=900)
+    add_pool(sheet, payload(answer, PoolMonitor))
+    return sheet
 
 
 def queued(job_id: str, position: object, **asked: object) -> Row:
@@ -362,27 +371,23 @@ def test_a_queue_with_an_amount_that_cannot_be_read_has_no_sum_of_that_kind() ->
     ],
 )
 def test_readings_of_the_monitor_that_are_not_shown(item: Row, dropped: str) -> None:
-    found = pool_readings(payload({"metrics": [item]}, PoolMonitor), now=START, max_age=900)
-    assert found is not None
-    assert found[0] == []
-    assert dict(found[1]) == {dropped: 1}
+    found = monitored({"metrics": [item]})
+    assert found.readings() == []
+    assert dict(+found.dropped) == {dropped: 1}
 
 
 def test_a_pool_of_both_kinds_has_each_series_once() -> None:
     answer = {"metrics": [metric(name, (0, 50)) for name in ("cpuUsage", "gpuUtil", "npuUtil", "npuMemUsage")]}
-    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
-    assert found is not None
-    shown = [line.rpartition(" ")[0] for line in lines(pool_usage("pool-1", found[0])).splitlines()]
+    shown = [line.rpartition(" ")[0] for line in lines(monitored(answer).readings()).splitlines()]
     assert len(shown) == len(set(shown)) == 4
 
 
 def test_a_monitor_without_a_list_is_no_answer() -> None:
-    def read(answer: Row) -> object:
-        return pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
-
-    assert read({"metrics": {}}) is None
-    assert read({}) is None
-    assert read({"metrics": None}) == ([], {})
+    without: tuple[Row, ...] = ({"metrics": {}}, {})
+    for answer in without:
+        with pytest.raises(BadAnswer, match="has no metrics"):
+            monitored(answer)
+    assert monitored({"metrics": None}).readings() == []
 
 
 _KEYS = """metrics metric metricName dataPoints timestamp unit statistics statistic value metadata name status resources
@@ -397,8 +402,9 @@ _ANY = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["metrics", "metadata", "status", "quotas", "resourceRequirement"]), _ANY))
 def test_nothing_that_an_answer_holds_breaks_a_translation(answer: dict[str, Any]) -> None:
-    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
-    assert found is None or all(usage.pool_id == "p" for usage in pool_usage("p", found[0]))
+    with contextlib.suppress(BadAnswer):
+        readings = monitored(answer).readings()
+        assert {subject.keys for one in readings for subject in one.subjects} <= {("pool-1",)}
     one = node("p", payload(answer, Node))
     assert one is None or (one.allocated_cpu_cores or 0) >= 0
     row = payload(answer, Workload)

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.payloads import payload
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics
-from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values
+from trainfleet_exporter.providers.usage.sheet import Sheet
 
 _INTERVALS = (
     st.none()
@@ -32,19 +33,23 @@ _ITEMS = st.fixed_dictionaries(
 @example(5e-324, [{"metric": "npuUtil", "value": [50]}])
 def test_no_interval_breaks_the_translation(interval: object, items: list[dict[str, Any]]) -> None:
     answer = payload({"interval": interval, "metrics": items}, Metrics)
-    values, dropped = pod_values(answer)
-    assert values is None or values.cpu is None or values.cpu >= 0
-    assert sum(dropped.values()) <= len(items) + 1
-    cards, _ = device_usage("job", "pod", answer)
-    assert len({(card.accelerator, card.device) for card in cards}) == len(cards)
+    sheet = Sheet("job")
+    add_pod(sheet, "pod", answer)
+    assert sum(sheet.dropped.values()) <= len(items) + 1
+    add_cards(sheet, "pod", answer)
+    shown = sheet.readings()
+    assert all(value >= 0 for readings in shown for value in readings.values)
+    series = [(readings.field, subject.keys) for readings in shown for subject in readings.subjects]
+    assert len(set(series)) == len(series)
 
 
 @pytest.mark.parametrize("interval", [1e-320, "1e-320", 0, "0", -1, "x", None, True, 0.001, 10**400])
 def test_an_interval_that_is_none_counts_as_a_minute(interval: object) -> None:
     def latest(interval: object, back: int) -> object:
         answer = {"interval": interval, "metrics": [{"metric": "cpuUsage", "value": [20, *[-1] * back]}]}
-        values, _ = pod_values(payload(answer, Metrics))
-        return None if values is None else values.cpu
+        sheet = Sheet("job")
+        add_pod(sheet, "pod", payload(answer, Metrics))
+        return next((readings.values[0] for readings in sheet.readings()), None)
 
     assert [latest(interval, back) for back in range(30)] == [latest(1, back) for back in range(30)]
     assert (latest(interval, 1), latest(interval, 29)) == (0.2, None)

@@ -13,7 +13,8 @@ from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
+from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
@@ -24,10 +25,10 @@ JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
     cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes"),
 )
 def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
-    values, dropped = pod_values(payload(page, payloads.Metrics))
-    assert values is not None
-    assert not dropped  # the kinds of devices that a CPU job does not have are no loss
-    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(usage(JOB, "task_metrics", {"worker-0": values})))
+    sheet = Sheet(JOB)
+    assert add_pod(sheet, "worker-0", payload(page, payloads.Metrics))
+    assert not +sheet.dropped  # the kinds of devices that a CPU job does not have are no loss
+    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(sheet.of_job("task_metrics")))
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,8 @@ def test_pool_workload_statistics_page(page: dict[str, Any]) -> None:
 )
 def test_v1_pod_metric_statistic_page(page: dict[str, Any]) -> None:
     answer = payload(page, payloads.Metrics)
-    values, dropped = pod_values(answer)
-    assert values is not None
-    assert not dropped
-    devices, dropped = device_usage("10/10", "pod1", answer)  # the same shape with statistic_type=each
-    assert not dropped
-    check_golden(
-        GOLDEN / "page_v1_pod_metric_statistic.txt",
-        lines([*usage("10/10", "metric_statistic", {"pod1": values}), *devices]),
-    )
+    sheet = Sheet("10/10")
+    assert add_pod(sheet, "pod1", answer)
+    add_cards(sheet, "pod1", answer)  # the same shape with statistic_type=each
+    assert not +sheet.dropped
+    check_golden(GOLDEN / "page_v1_pod_metric_statistic.txt", lines(sheet.of_job("metric_statistic")))

@@ -196,7 +196,7 @@ class ModelArtsHistory:
             return
         length = max(1, _SAMPLES_AT_ONCE // sum(sizes)) * MINUTE
         named = self._some and len(sizes) <= _MOST_NAMED
-        tells = next((plan for plan in self._plans if plan.reading.sources[0].accelerator is None), None)
+        tells = next((plan for plan in self._plans if not plan.reading.of_cards), None)
         for plan in self._plans:
             for start in range(day.start, day.end, length):
                 within = Range(start, min(start + length, day.end))

@@ -12,15 +12,11 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from trainfleet_exporter.model import Accelerator
-
-Level: TypeAlias = Literal["job", "pod", "device"]
-LEVELS: tuple[Level, ...] = ("job", "pod", "device")
-"""From the coarsest: each is made from the next."""
+from trainfleet_exporter.providers.usage.quantities import UNITS as UNITS_OF
+from trainfleet_exporter.providers.usage.table import LEVELS, MEASURES, Family, Level, Measure, is_exposed
 
 JOB_LABEL = "service_id"
 POD_LABELS = ("pod_name", "task_id", "task_name", "pod_id", "pod")
@@ -41,17 +37,6 @@ and those that its answer has are believed, the first one first. A card's label 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 """What means something in a regular expression of RE2."""
 
-_BYTES = {
-    "Bytes": 1.0,
-    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
-    **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
-}
-RATIO = MappingProxyType({"%": 0.01, "ratio": 1.0})
-BYTES = MappingProxyType(_BYTES)
-RATE = MappingProxyType({f"{unit}/s": factor for unit, factor in _BYTES.items()})
-CORES = MappingProxyType({"Core": 1.0, "mCore": 0.001})
-WATTS = MappingProxyType({"W": 1.0, "mW": 0.001, "kW": 1000.0})
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -64,38 +49,28 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What families of one meaning read, at every level: a field of UsageValues, and perhaps of DeviceUsage."""
+    """What families of one meaning read, and from which metrics."""
 
-    suffix: str
-    """After the level in the names of families."""
-    field: str
-    units: Mapping[str, float]
-    """The words for units, and how many base units each is."""
+    measure: Measure
     sources: tuple[Source, ...]
-    device: tuple[str, str] | None = None
-    """What devices have: the suffix of the family after `device_`, and the field."""
-    bounded: bool = False
-    """Of a ratio: whether it cannot exceed 1."""
 
     @property
-    def is_ratio(self) -> bool:
-        """Whether a whole is the mean of its parts; of everything else it is their sum."""
-        return self.units is RATIO
+    def suffix(self) -> str:
+        """After the level in the names of families."""
+        return self.measure.suffix
 
-    def families(self) -> Iterator[tuple[Level, str]]:
-        """The levels that it has, with the families' names after `trainfleet_`."""
-        yield "job", f"job_{self.suffix}"
-        yield "pod", f"pod_{self.suffix}"
-        if self.device is not None:
-            yield "device", f"device_{self.device[0]}"
+    @property
+    def of_cards(self) -> bool:
+        """Whether cards have series of their own."""
+        return self.sources[0].accelerator is not None
 
-    def exposed(self, deny: Sequence[str]) -> frozenset[Level]:
-        """The levels whose family no glob of `deny` matches."""
-        return frozenset(
-            level
-            for level, family in self.families()
-            if not any(fnmatchcase(f"trainfleet_{family}", glob) for glob in deny)
-        )
+    def families(self) -> list[Family]:
+        """The families, from the coarsest level."""
+        return [family for level in LEVELS if (family := self.measure.at(level)) is not None]
+
+    def factor(self, unit: str) -> float:
+        """How many base units one of a unit is."""
+        return UNITS_OF[self.measure.quantity][unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,105 +122,65 @@ class Plan:
         return self.reading.suffix
 
 
-def _of_pods(*names: tuple[str, str]) -> tuple[Source, ...]:
-    return (Source(names),)
+_PODS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "cpu_utilization_ratio": (("ma_container_cpu_util", "%"),),
+    "memory_utilization_ratio": (("ma_container_memory_util", "%"),),
+    "network_receive_bytes_per_second": (
+        ("ma_container_network_receive_bytes", "Bytes/s"),
+        ("ma_container_network_receive_kilobytes", "KiB/s"),
+        ("ma_container_network_rx_bytes", "Bytes/s"),
+    ),
+    "network_transmit_bytes_per_second": (
+        ("ma_container_network_transmit_bytes", "Bytes/s"),
+        ("ma_container_network_transmit_kilobytes", "KiB/s"),
+        ("ma_container_network_tx_bytes", "Bytes/s"),
+    ),
+    "disk_read_bytes_per_second": (("ma_container_disk_read_kilobytes", "KiB/s"),),
+    "disk_write_bytes_per_second": (("ma_container_disk_write_kilobytes", "KiB/s"),),
+    "cpu_usage_cores": (("ma_container_cpu_used_core", "Core"),),
+    "memory_usage_bytes": (("ma_container_memory_used_megabytes", "MiB"),),
+}
+"""Metrics of whole pods, by the suffix of what they feed, each with its unit."""
+_CARDS: Mapping[str, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]] = {
+    "accelerator_utilization_ratio": (
+        (("ma_container_gpu_util", "%"),),
+        (("ma_container_npu_util", "%"), ("ma_container_npu_ai_core_util", "%")),
+    ),
+    "accelerator_memory_utilization_ratio": (
+        (("ma_container_gpu_mem_util", "%"),),
+        (("ma_container_npu_memory_util", "%"), ("ma_container_npu_mem_util", "%")),
+    ),
+    "accelerator_memory_usage_bytes": (
+        (("ma_container_gpu_mem_used_megabytes", "MiB"),),
+        (("ma_container_npu_memory_used_megabytes", "MiB"), ("ma_container_npu_mem_used_megabytes", "MiB")),
+    ),
+    "accelerator_memory_capacity_bytes": (
+        (("ma_container_gpu_mem_total_megabytes", "MiB"),),
+        (("ma_container_npu_memory_total_megabytes", "MiB"), ("ma_container_npu_mem_total_megabytes", "MiB")),
+    ),
+    "accelerator_power_watts": (
+        (("ma_container_gpu_power_usage_watts", "W"),),
+        (("ma_container_npu_power_usage_watts", "W"), ("ma_container_npu_power_watts", "W")),
+    ),
+}
+"""Metrics of cards, of GPUs and of NPUs."""
 
 
-def _of_cards(gpu: tuple[tuple[str, str], ...], npu: tuple[tuple[str, str], ...]) -> tuple[Source, ...]:
+def _sources(suffix: str) -> tuple[Source, ...]:
+    if suffix in _PODS:
+        return (Source(_PODS[suffix]),)
+    gpu, npu = _CARDS[suffix]
     return Source(gpu, "gpu"), Source(npu, "npu")
 
 
 ACCELERATORS = "accelerator_utilization_ratio"
+_ORDER = ("cpu_utilization_ratio", ACCELERATORS, *MEASURES)
+"""What is read first; the first one also shows whether AOM answers at all."""
 
-READINGS: tuple[Reading, ...] = (
-    Reading("cpu_utilization_ratio", "cpu", RATIO, _of_pods(("ma_container_cpu_util", "%"))),
-    Reading(
-        ACCELERATORS,
-        "accelerator_utilization",
-        RATIO,
-        _of_cards(
-            gpu=(("ma_container_gpu_util", "%"),),
-            npu=(("ma_container_npu_util", "%"), ("ma_container_npu_ai_core_util", "%")),
-        ),
-        device=("utilization_ratio", "utilization"),
-        bounded=True,
-    ),
-    Reading("memory_utilization_ratio", "memory", RATIO, _of_pods(("ma_container_memory_util", "%")), bounded=True),
-    Reading(
-        "accelerator_memory_utilization_ratio",
-        "accelerator_memory",
-        RATIO,
-        _of_cards(
-            gpu=(("ma_container_gpu_mem_util", "%"),),
-            npu=(("ma_container_npu_memory_util", "%"), ("ma_container_npu_mem_util", "%")),
-        ),
-        device=("memory_utilization_ratio", "memory_utilization"),
-        bounded=True,
-    ),
-    Reading(
-        "network_receive_bytes_per_second",
-        "network_receive",
-        RATE,
-        _of_pods(
-            ("ma_container_network_receive_bytes", "Bytes/s"),
-            ("ma_container_network_receive_kilobytes", "KiB/s"),
-            ("ma_container_network_rx_bytes", "Bytes/s"),
-        ),
-    ),
-    Reading(
-        "network_transmit_bytes_per_second",
-        "network_transmit",
-        RATE,
-        _of_pods(
-            ("ma_container_network_transmit_bytes", "Bytes/s"),
-            ("ma_container_network_transmit_kilobytes", "KiB/s"),
-            ("ma_container_network_tx_bytes", "Bytes/s"),
-        ),
-    ),
-    Reading("disk_read_bytes_per_second", "disk_read", RATE, _of_pods(("ma_container_disk_read_kilobytes", "KiB/s"))),
-    Reading(
-        "disk_write_bytes_per_second", "disk_write", RATE, _of_pods(("ma_container_disk_write_kilobytes", "KiB/s"))
-    ),
-    Reading("cpu_usage_cores", "cpu_cores", CORES, _of_pods(("ma_container_cpu_used_core", "Core"))),
-    Reading("memory_usage_bytes", "memory_bytes", BYTES, _of_pods(("ma_container_memory_used_megabytes", "MiB"))),
-    Reading(
-        "accelerator_memory_usage_bytes",
-        "accelerator_memory_bytes",
-        BYTES,
-        _of_cards(
-            gpu=(("ma_container_gpu_mem_used_megabytes", "MiB"),),
-            npu=(
-                ("ma_container_npu_memory_used_megabytes", "MiB"),
-                ("ma_container_npu_mem_used_megabytes", "MiB"),
-            ),
-        ),
-    ),
-    Reading(
-        "accelerator_memory_capacity_bytes",
-        "accelerator_memory_capacity_bytes",
-        BYTES,
-        _of_cards(
-            gpu=(("ma_container_gpu_mem_total_megabytes", "MiB"),),
-            npu=(
-                ("ma_container_npu_memory_total_megabytes", "MiB"),
-                ("ma_container_npu_mem_total_megabytes", "MiB"),
-            ),
-        ),
-    ),
-    Reading(
-        "accelerator_power_watts",
-        "accelerator_power_watts",
-        WATTS,
-        _of_cards(
-            gpu=(("ma_container_gpu_power_usage_watts", "W"),),
-            npu=(("ma_container_npu_power_usage_watts", "W"), ("ma_container_npu_power_watts", "W")),
-        ),
-        device=("power_watts", "power_watts"),
-    ),
-)
+READINGS: tuple[Reading, ...] = tuple(Reading(MEASURES[suffix], _sources(suffix)) for suffix in dict.fromkeys(_ORDER))
 
 UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {family: reading.units for reading in READINGS for _, family in reading.families()}
+    {family.suffix: UNITS_OF[family.quantity] for reading in READINGS for family in reading.families()}
 )
 """By family (after `trainfleet_`), the words that the config takes for its unit."""
 
@@ -258,7 +193,7 @@ def plans(existing: Collection[str] | None, chosen: Mapping[str, Choice], deny: 
     """
     found = []
     for reading in READINGS:
-        shown = reading.exposed(deny)
+        shown = frozenset(family.level for family in reading.families() if is_exposed(family, deny))
         queries = (*_chosen(reading, chosen, shown), *_known(reading, existing, chosen, shown))
         if queries:
             found.append(Plan(reading, queries))
@@ -273,13 +208,12 @@ def is_complete(found: Collection[Plan], everything: Collection[Plan]) -> bool:
 def _chosen(reading: Reading, chosen: Mapping[str, Choice], shown: Collection[Level]) -> Iterator[Query]:
     """The config's queries. Each serves its own level, and those above it that have none of their own."""
     free: list[Level] = []
-    for level, family in reading.families():
-        free.append(level)
-        if family in chosen:
-            choice = chosen[family]
-            factor = reading.units[choice.unit]
+    for family in reading.families():
+        free.append(family.level)
+        if family.suffix in chosen:
+            choice = chosen[family.suffix]
             if levels := frozenset(free).intersection(shown):
-                yield Query(family, factor, levels, promql=choice.promql)
+                yield Query(family.suffix, reading.factor(choice.unit), levels, promql=choice.promql)
             free = []
 
 
@@ -287,12 +221,12 @@ def _known(
     reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
 ) -> Iterator[Query]:
     """The table's queries, for the levels that are shown below those that the config serves."""
-    levels = [level for level, _ in reading.families()]
-    for level, family in reading.families():
-        if family in chosen:
-            levels = levels[levels.index(level) + 1 :]
+    levels = [family.level for family in reading.families()]
+    for family in reading.families():
+        if family.suffix in chosen:
+            levels = levels[levels.index(family.level) + 1 :]
     levels = [level for level in levels if level in shown]
     for source in reading.sources if levels else ():
         names = source.names[:1] if existing is None else [pair for pair in source.names if pair[0] in existing]
         for name, unit in names[:1]:
-            yield Query(name, reading.units[unit], frozenset(levels), source.accelerator)
+            yield Query(name, reading.factor(unit), frozenset(levels), source.accelerator)

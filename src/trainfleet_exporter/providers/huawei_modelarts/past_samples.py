@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from trainfleet_exporter.model import Accelerator, UsageSource
 from trainfleet_exporter.providers.history import Life, Range, Track
-from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
+from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Plan, Query
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
+from trainfleet_exporter.providers.usage.entities import Entities
 
 SOURCE = "aom"
 _Key: TypeAlias = tuple[type, str, Accelerator, tuple[str, ...]]
@@ -33,7 +33,8 @@ class Steps:
         self._plan = plan
         self._within = within
         self._runs = {job_id: life.runs(within) for job_id, life in lives.items()}
-        self._parts = {job_id: JobParts.of(life.job, life.tasks) for job_id, life in lives.items()}
+        self._names = {job_id: JobNames.of(life.job, life.tasks) for job_id, life in lives.items()}
+        self._entities = Entities()
         self._samples: dict[int, list[tuple[Query, Sample]]] = {}
 
     def add(self, query: Query, series: Iterable[Series | None]) -> None:
@@ -57,13 +58,13 @@ class Steps:
         found: dict[_Key, tuple[array[int], array[float]]] = {}
         moments: dict[str, array[int]] = {}
         for time in sorted(self._samples):
-            running = {job_id: self._parts[job_id] for job_id, runs in self._runs.items() if _is_in(runs, time)}
-            collected = Collected(self._plan, running, self._runs.keys())
+            running = {job_id: self._names[job_id] for job_id, runs in self._runs.items() if _is_in(runs, time)}
+            collected = Collected(self._plan, running, self._runs.keys(), self._entities)
             for query in self._plan.queries:
                 collected.add(query, [sample for of, sample in self._samples[time] if of is query])
             await collected.settle()
             self.dropped.update(collected.dropped)
-            for readings in collected.readings():
+            for readings in [column.readings for column in collected.columns]:
                 for subject, value in zip(readings.subjects, readings.values, strict=True):
                     key = (readings.of, readings.field, readings.accelerator, subject.keys)
                     times, values = found.setdefault(key, (array("q"), array("d")))

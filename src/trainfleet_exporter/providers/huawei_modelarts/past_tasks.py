@@ -15,7 +15,7 @@ from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage, UsageSour
 from trainfleet_exporter.providers.dated import Dated
 from trainfleet_exporter.providers.history import MINUTE, Life, Track
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.usage import RATIO_FIELDS
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import RATIOS
 from trainfleet_exporter.providers.readings import believable_ratio
 
 SOURCE = "task_metrics"
@@ -41,7 +41,8 @@ class Arrays:
         job_id = self._life.job.job_id
         for item in answer.metrics or ():
             metric, values = (item.metric or "").lower(), item.value
-            field = RATIO_FIELDS.get(metric)
+            row = RATIOS.get(metric)
+            field = None if row is None else row.pod.path.removeprefix("values.")
             if field is None or values is None:
                 self.dropped["malformed"] += 1
                 continue

@@ -1,18 +1,12 @@
-"""From ModelArts' answers about single pools to the model: monitor, nodes, queue, and the project's quota. Pure.
+"""From ModelArts' answers about single pools to the model: nodes, queue, and the project's quota. Pure.
 
-https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html and its sister pages.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from trainfleet_exporter.model import (
     Accelerator,
@@ -20,99 +14,16 @@ from trainfleet_exporter.model import (
     Node,
     PoolQueue,
     PoolStatus,
-    PoolUsage,
     ProviderQuota,
     QueuePlace,
-    UsageValues,
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
-from trainfleet_exporter.providers.readings import believable_ratio
 from trainfleet_exporter.providers.states import POOL_STATUS
 from trainfleet_exporter.providers.values import amount, quantity, whole
 from trainfleet_exporter.quantities import unusable
 
-_MIB = 2.0**20
-_LONGEST_NUMBER = 40
-"""Characters of a number given as text."""
-_PERCENT, _MEGABYTES = "Percent", "Megabytes"
-MONITORED = {
-    "cpuUsage": ("cpu", _PERCENT),
-    "memUsedRate": ("memory", _PERCENT),
-    "gpuUtil": ("accelerator_utilization", _PERCENT),
-    "gpuMemUsage": ("accelerator_memory", _PERCENT),
-    "npuUtil": ("accelerator_utilization", _PERCENT),
-    "npuMemUsage": ("accelerator_memory", _PERCENT),
-    "diskUsedRate": ("disk_utilization", _PERCENT),
-    "diskCapacity": ("disk_capacity_bytes", _MEGABYTES),
-    "diskAvailableCapacity": ("disk_available_bytes", _MEGABYTES),
-}
-"""By metric of the monitor, the field and the unit."""
 _AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolReading:
-    """The newest value of one metric of a pool's monitor, in the model's units; `time` is Unix seconds."""
-
-    metric: str
-    time: float
-    value: float
-
-
-def pool_readings(
-    answer: payloads.PoolMonitor, *, now: float, max_age: float
-) -> tuple[list[PoolReading], Counter[str]] | None:
-    """What the monitor reads now, and what was dropped, by reason; None where the answer holds no list at all.
-
-    -1 is "no data", in a point as in a whole series (a kind of accelerator that the pool does not have).
-    """
-    if isinstance(answer.metrics, msgspec.UnsetType):
-        return None
-    dropped: Counter[str] = Counter()
-    found: dict[str, PoolReading] = {}
-    for item in answer.metrics or ():
-        metric = (item.metric and item.metric.metric_name) or ""
-        if metric not in MONITORED:
-            dropped["malformed"] += not metric
-            continue
-        points = item.data_points or []
-        newest = _newest(points)
-        if newest is None:
-            dropped["malformed"] += any(not _is_none(point) for point in points)
-            continue
-        time, raw, unit = newest
-        value = _monitored(metric, raw)
-        if unit != MONITORED[metric][1]:
-            dropped["malformed"] += 1
-        elif now - time > max_age:
-            dropped["stale"] += 1
-        elif value is None:
-            dropped["out_of_range"] += 1
-        elif metric in found:
-            dropped["duplicate"] += 1  # of another cluster
-        else:
-            found[metric] = PoolReading(metric, time, value)
-    return list(found.values()), +dropped
-
-
-def pool_usage(pool_id: str, readings: Iterable[PoolReading]) -> list[PoolUsage]:
-    """The readings of a pool as one object; accelerators of a second kind are one of their own."""
-    plain: dict[str, Any] = {}
-    by_kind: dict[Accelerator, dict[str, Any]] = {}
-    for reading in readings:
-        field = MONITORED[reading.metric][0]
-        if field.startswith("accelerator"):
-            kind: Accelerator = "npu" if reading.metric.startswith("npu") else "gpu"
-            by_kind.setdefault(kind, {})[field] = reading.value
-        else:
-            plain[field] = reading.value
-    disks = {field: plain.pop(field) for field in list(plain) if field.startswith("disk")}
-    found = []
-    for one, values in (by_kind or {"gpu": {}}).items():
-        found.append(PoolUsage(pool_id=pool_id, values=UsageValues(accelerator=one, **plain, **values), **disks))
-        plain, disks = {}, {}
-    return found
 
 
 def node(pool_id: str, row: payloads.Node) -> Node | None:
@@ -185,39 +96,6 @@ def training_quota(answer: payloads.TrainingQuotas) -> ProviderQuota | None:
         if row.resource == "job-num":
             return ProviderQuota(limit=whole(row.quota), used=whole(row.used))
     return None
-
-
-def _newest(points: Iterable[payloads.MonitorPoint]) -> tuple[float, float, str] | None:
-    """Unix seconds, value and unit of the newest point that is one; None where there is none."""
-    newest: tuple[float, float, str] | None = None
-    for point in points:
-        at = amount(point.timestamp)
-        raw = next((_raw(row.value) for row in point.statistics or () if row.statistic == "average"), None)
-        if at is not None and raw is not None and raw != -1 and (newest is None or at / 1000 > newest[0]):
-            newest = at / 1000, raw, point.unit or ""
-    return newest
-
-
-def _is_none(point: payloads.MonitorPoint) -> bool:
-    return any(_raw(row.value) == -1 for row in point.statistics or ())
-
-
-def _raw(value: str | float | None) -> float | None:
-    """A number of any sign, given as a number or as text."""
-    if value is None or (isinstance(value, str) and len(value) > _LONGEST_NUMBER):
-        return None
-    try:
-        found = float(value)
-    except ValueError:
-        return None
-    return None if math.isnan(found) else found
-
-
-def _monitored(metric: str, raw: float) -> float | None:
-    field, unit = MONITORED[metric]
-    if unit == _PERCENT:
-        return believable_ratio(raw / 100, bounded=field != "cpu")
-    return raw * _MIB if 0 <= raw < math.inf else None
 
 
 def _taken(capacity: float | None, free: str | float | None) -> float | None:

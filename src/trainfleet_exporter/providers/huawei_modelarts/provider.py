@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
@@ -18,19 +17,19 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs, jobs_elsewhere
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1
 from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import nodes
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import pools_usage
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import PoolUsage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import pool_workloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import pools
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import task_metrics_usage
+from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import TaskMetrics
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomUsage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
 from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.usage.arbitration import Handover
 from trainfleet_exporter.providers.way_out import open_transport
 
 _ELSEWHERE_POLLS = 2
@@ -100,7 +99,7 @@ class HuaweiModelArts:
             found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
         if chosen.pool_usage.enabled:
             interval, oldest = chosen.pool_usage.effective_interval(every), self._settings.max_data_age
-            found.append(pools_usage(shared, interval=interval, max_data_age=oldest, at_once=workers))
+            found.append(PoolUsage(shared, max_data_age=oldest).collector(interval=interval, at_once=workers))
         if chosen.nodes.enabled:
             found.append(nodes(shared, interval=chosen.nodes.effective_interval(every), at_once=workers))
         if chosen.jobs_v1.enabled:
@@ -112,9 +111,13 @@ class HuaweiModelArts:
         """The sweep over AOM, the cycle over task metrics, or both with a handover between them."""
         chosen, workers = config.collectors.usage, config.limits.concurrency
         interval = chosen.effective_interval(self._settings.poll_interval)
-        cycle = partial(task_metrics_usage, shared, interval=interval, max_jobs=chosen.max_jobs, workers=workers)
+
+        def task_metrics(handover: Handover | None = None) -> Collector:
+            cycle = TaskMetrics(shared, max_jobs=chosen.max_jobs, handover=handover)
+            return cycle.collector(interval=interval, workers=workers)
+
         if not chosen.asks_aom:
-            return [cycle()]
+            return [task_metrics()]
         client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
         handover = Handover(interval=interval)
         sweep = AomUsage(
@@ -127,7 +130,7 @@ class HuaweiModelArts:
             max_data_age=self._settings.max_data_age,
             at_once=workers,
         ).collector(interval=interval)
-        return [sweep] if chosen.source == "aom" else [sweep, cycle(handover=handover)]
+        return [sweep] if chosen.source == "aom" else [sweep, task_metrics(handover)]
 
 
 def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:

@@ -1,6 +1,6 @@
 """What feeds each family: APIs and fields of ModelArts, and what of it is unproven. HELP texts are made from this.
 
-Names of metrics are those of `metric_map` (AOM), `usage` (tasks, v1) and `pool_details` (pools).
+Names of metrics are those of `metric_map` (AOM), `metric_arrays` (tasks, v1) and `pool_monitor` (pools).
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import RATE, READINGS, Level, Reading
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import MONITORED
-from trainfleet_exporter.providers.huawei_modelarts.usage import RATE_METRICS, RATIO_METRICS
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import RATE_METRICS, RATIO_METRICS
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import READINGS, Reading
+from trainfleet_exporter.providers.huawei_modelarts.pool_monitor import MONITORED
+from trainfleet_exporter.providers.usage.table import Level
 
 _JOBS = "ModelArts training-job-searches, items[]"
 _V1 = "ModelArts v1 training-jobs and versions"
@@ -29,8 +30,8 @@ _POOL_MONITOR = "ModelArts pools/{pool}/monitor"
 
 def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     """What feeds a reading of jobs, pods or devices."""
-    ratios = [metric for metric, field in RATIO_METRICS.items() if field == reading.field]
-    rates = [metric for metric, (field, _) in RATE_METRICS.items() if field == reading.field]
+    ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.suffix]
+    rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.suffix]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
     of_aom = ", ".join(source.names[0][0] for source in reading.sources)
     if ratios and level != "device":
@@ -42,12 +43,11 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
 
 def _pool_sources() -> Iterator[tuple[str, list[str]]]:
     """By family, what feeds a reading of pools."""
-    suffixes = {reading.field: reading.suffix for reading in READINGS} | {"disk_utilization": "disk_utilization_ratio"}
-    by_field: dict[str, list[str]] = {}
-    for metric, (field, _) in MONITORED.items():
-        by_field.setdefault(field, []).append(metric)
-    for field, metrics in by_field.items():
-        yield f"trainfleet_pool_{suffixes.get(field, field)}", [f"{_POOL_MONITOR}, {', '.join(metrics)}"]
+    by_family: dict[str, list[str]] = {}
+    for metric, (family, _) in MONITORED.items():
+        by_family.setdefault(family.suffix, []).append(metric)
+    for suffix, metrics in by_family.items():
+        yield f"trainfleet_{suffix}", [f"{_POOL_MONITOR}, {', '.join(metrics)}"]
 
 
 SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
@@ -103,9 +103,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_provider_job_quota": [f"{_JOB_QUOTA}.quota"],
         "trainfleet_provider_job_quota_used": [f"{_JOB_QUOTA}.used"],
         **{
-            f"trainfleet_{family}": list(_usage_sources(reading, level))
+            f"trainfleet_{family.suffix}": list(_usage_sources(reading, family.level))
             for reading in READINGS
-            for level, family in reading.families()
+            for family in reading.families()
         },
         **dict(_pool_sources()),
         "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
@@ -121,14 +121,14 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
         ),
         "trainfleet_pool_queued_accelerators": "how the platforms count what waits is unproven",
         **{
-            f"trainfleet_{family}": (
+            f"trainfleet_{family.suffix}": (
                 "the unit of the source is unproven"
-                if reading.units is RATE
+                if family.quantity == "bytes_per_second"
                 else "name and unit at the source are unproven"
             )
             for reading in READINGS
-            if not reading.is_ratio
-            for _, family in reading.families()
+            for family in reading.families()
+            if not family.is_ratio
         },
     }
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, create_model, model_serializer
+from pydantic import Field, create_model
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
 from trainfleet_exporter.providers.huawei_modelarts.aom import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import UNITS, Choice
+from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
 _SOURCES = ("auto", "aom", "task_metrics")
 
@@ -23,17 +24,12 @@ class Metric(Section):
     unit: str
 
 
-class _Metrics(Section):
+class _Metrics(ChosenMetrics):
     """The base of `Metrics`."""
-
-    @model_serializer(mode="wrap")
-    def _given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {family: metric for family, metric in handler(self).items() if metric is not None}
 
     def choices(self) -> Mapping[str, Choice]:
         """What is given, by family."""
-        given = {family: getattr(self, family) for family in UNITS}
-        return {family: Choice(metric.promql, metric.unit) for family, metric in given.items() if metric is not None}
+        return {family: Choice(metric.promql, metric.unit) for family, metric in self.given().items()}
 
 
 def _metric(units: Mapping[str, float]) -> type[Metric]:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping
 
 from trainfleet_exporter.errors import CloudError, NotFound
-from trainfleet_exporter.model import DeviceUsage, Job, Status, UsageValues
+from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Part, Poll, Rolling
 from trainfleet_exporter.providers.huawei_modelarts import payloads, v1
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
+from trainfleet_exporter.providers.usage.publishing import count
+from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.quantities import counting_unusable
 
 SOURCE = "metric_statistic"
@@ -101,29 +103,27 @@ class JobsV1:
         malformed = dropped["malformed"]
         if shown.status is not Status.RUNNING:
             return list(pods)
-        used: dict[str, UsageValues] = {}
-        devices: list[DeviceUsage] = []
+        sheet = Sheet(shown.job_id)
+        used = 0
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in pods:
             try:
                 answer = await api.pod_metrics_v1(job, version, pod.pod_id, each=False, deadline=part.deadline)
-                values, dropped = pod_values(answer)
+                used += add_pod(sheet, pod.pod_id, answer)
                 del answer
-                _note_dropped(part, dropped)
-                if values is not None:
-                    used[pod.pod_id] = values
+                count(part, sheet.dropped)
                 if with_cards:
                     answer = await api.pod_metrics_v1(job, version, pod.pod_id, each=True, deadline=part.deadline)
-                    cards, dropped = device_usage(shown.job_id, pod.pod_id, answer)
+                    add_cards(sheet, pod.pod_id, answer)
                     del answer
-                    _note_dropped(part, dropped)
-                    devices += cards
+                    count(part, sheet.dropped)
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
-        without = malformed + len(pods) - len(used)
-        return [*pods, *usage(shown.job_id, SOURCE, used, without=without), *devices]
+        if malformed or used < len(pods):
+            sheet.spoil()
+        return [*pods, *(sheet.of_job(SOURCE) or sheet.readings())]
 
 
 def _note_dropped(where: Part | Poll, dropped: Mapping[str, int]) -> None:
-    for reason, count in dropped.items():
-        where.dropped(reason, count)
+    for reason, number in dropped.items():
+        where.dropped(reason, number)

@@ -2,94 +2,81 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.model import Job, Status, UsageValues
+from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Part, Poll, Rolling
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
-from trainfleet_exporter.providers.huawei_modelarts.usage import pod_values, usage
+from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_pod
+from trainfleet_exporter.providers.usage.arbitration import Handover
+from trainfleet_exporter.providers.usage.per_job import Cap, Jobs, PerJob
+from trainfleet_exporter.providers.usage.publishing import count
+from trainfleet_exporter.providers.usage.sheet import Sheet
 
 SOURCE = "task_metrics"
-log = logging.getLogger(__name__)
+_CAPPED = "task metrics of %d jobs are not polled: more running jobs need them than max_jobs (%d)"
 
 
-def task_metrics_usage(
-    shared: Shared, *, interval: float, max_jobs: int, workers: int, handover: Handover | None = None
-) -> Rolling:
+class TaskMetrics:
     """The collector. Only running jobs: the last value of any other is from its end.
 
     `handover` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
-    polled as well. Beyond `max_jobs`, new jobs come before old ones.
+    polled as well.
     """
-    listed = shared.book.live if handover is None else shared.book.listed
-    left_out = 0
 
-    def measured(job: Job | None) -> bool:
-        if job is None or job.status is not Status.RUNNING:
-            return False
-        return handover is None or handover.left(job)
+    def __init__(self, shared: Shared, *, max_jobs: int, handover: Handover | None = None) -> None:
+        self._shared = shared
+        self._handover = handover
+        self._cap = Cap(_CAPPED, max_jobs)
 
-    async def begin(poll: Poll) -> None:
-        if handover is None:
-            await shared.jobs_first(poll)
+    def collector(self, *, interval: float, workers: int) -> Rolling:
+        """The collector."""
+        shared, handover = self._shared, self._handover
+        return PerJob(
+            name=SOURCE,
+            interval=interval,
+            workers=workers,
+            jobs=Jobs(
+                first=self._begin,
+                listed=shared.live_jobs if handover is None else shared.listed_jobs,
+                known=shared.book.live if handover is None else shared.book.listed,
+                watchable=[shared.book.watch] if handover is None else [shared.book.watch, handover.watch],
+            ),
+            serves=self._serves,
+            read=self._read,
+            calls=lambda job_id: len(shared.tasks_of(job_id)),
+            cap=self._cap,
+            counted=self._left_out,
+        ).collector()
+
+    def _serves(self, job: Job) -> bool:
+        return job.status is Status.RUNNING and (self._handover is None or self._handover.left(job))
+
+    def _left_out(self, beyond: int) -> None:
+        if self._handover is not None:
+            self._handover.left_out = beyond
+
+    async def _begin(self, poll: Poll) -> None:
+        if self._handover is None:
+            await self._shared.jobs_first(poll)
         else:
-            await shared.all_jobs_first(poll)
-            await handover.polled.wait()
+            await self._shared.all_jobs_first(poll)
+            await self._handover.polled.wait()
 
-    def watch(callback: Callable[[], None]) -> None:
-        shared.book.watch(callback)
-        if handover is not None:
-            handover.watch(callback)
-
-    def units() -> list[str]:
-        nonlocal left_out
-        jobs = shared.live_jobs() if handover is None else shared.listed_jobs()
-        running = sorted((job for job in jobs if measured(job)), key=lambda job: -(job.created or 0.0))
-        beyond = max(0, len(running) - max_jobs)
-        if beyond and not left_out:
-            log.warning(
-                "task metrics of %d jobs are not polled: more running jobs need them than max_jobs (%d)",
-                beyond,
-                max_jobs,
-            )
-        left_out = beyond
-        if handover is not None:
-            handover.left_out = beyond
-        return [job.job_id for job in running[:max_jobs]]
-
-    async def read(part: Part) -> None:
-        found: dict[str, UsageValues] = {}
+    async def _read(self, part: Part, _: Job) -> None:
+        sheet = Sheet(part.key)
         missing: NotFound | None = None
-        for task in shared.tasks_of(part.key):
+        for task in self._shared.tasks_of(part.key):
             try:
-                answer = await shared.api.task_metrics(part.key, task, deadline=part.deadline)
+                answer = await self._shared.api.task_metrics(part.key, task, deadline=part.deadline)
             except NotFound as error:
                 missing = error  # the task, or the whole job, went away meanwhile
                 continue
-            values, dropped = pod_values(answer)
+            add_pod(sheet, task, answer)
             del answer  # before the next call
-            for reason, count in dropped.items():
-                part.dropped(reason, count)
-            if values is not None:
-                found[task] = values
-        if missing is not None and not found:
+            count(part, sheet.dropped)
+        if missing is not None and not sheet:
             await part.not_found(missing)
         else:
-            await part.publish(usage(part.key, SOURCE, found))
-        if handover is not None:
-            handover.answered(part.key, with_usage=bool(found))
-
-    return Rolling(
-        name=SOURCE,
-        interval=interval,
-        units=units,
-        read=read,
-        begin=begin,
-        alive=lambda job_id: measured(listed().get(job_id)),
-        watch=watch,
-        workers=workers,
-        calls=lambda job_id: len(shared.tasks_of(job_id)),
-    )
+            await part.publish(sheet.of_job(SOURCE))
+        if self._handover is not None:
+            self._handover.answered(part.key, with_usage=bool(sheet))

@@ -18,14 +18,11 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, NotRe
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
-from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, without
+from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.handover import Handover, all_of
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     ACCELERATORS,
     Choice,
-    Level,
     Plan,
     Query,
     Reading,
@@ -34,6 +31,10 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
 from trainfleet_exporter.providers.turns import Turns
+from trainfleet_exporter.providers.usage.arbitration import Handover, all_of
+from trainfleet_exporter.providers.usage.columns import kept_of
+from trainfleet_exporter.providers.usage.entities import Entities
+from trainfleet_exporter.providers.usage.table import Level
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -84,8 +85,9 @@ class AomUsage:
         self._turns = Turns()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
-        self._parts: dict[str, JobParts] = {}
-        """The jobs that run. What they consist of is one and the same object for as long as it is the same."""
+        self._entities = Entities()
+        self._names: dict[str, JobNames] = {}
+        """The jobs that run."""
         self._sources: dict[str, UsageSource] = {}
         """The jobs that are shown."""
         self._closed = False
@@ -125,11 +127,12 @@ class AomUsage:
                 self._handover.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
                 return None
-            parts = self._parts = await self._consist_of(running)
+            names = self._names = await self._consist_of(running)
+            self._entities.keep_if(names.__contains__)
             deadline = _read_by(poll)
             try:
                 wanted = await self._wanted(poll, deadline)
-                answers = await self._read(poll, wanted, parts, deadline)
+                answers = await self._read(poll, wanted, names, deadline)
             except TrainfleetError as error:
                 self._closed = closed = isinstance(error, NotReady) or (
                     isinstance(error, CloudError) and is_refusal(error)
@@ -142,16 +145,16 @@ class AomUsage:
                 return None
             self._closed = False
             self._report_served()
-            withheld, held = self._sort_out(answers, running, parts)
+            withheld, held = self._sort_out(answers, running)
             await self._show(poll, wanted, answers, withheld)
             return None
         finally:
             self._handover.release(running, held, closed=closed)
 
-    async def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobParts]:
-        found: dict[str, JobParts] = {}
+    async def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobNames]:
+        found: dict[str, JobNames] = {}
         for number, (job_id, job) in enumerate(running.items(), start=1):
-            found[job_id] = JobParts.of(job, self._shared.tasks_of(job_id), self._parts.get(job_id))
+            found[job_id] = JobNames.of(job, self._shared.tasks_of(job_id), self._names.get(job_id))
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
         return found
@@ -179,7 +182,7 @@ class AomUsage:
             )
         return self._plans
 
-    async def _read(self, poll: Poll, wanted: list[Plan], parts: Mapping[str, JobParts], deadline: float) -> Answers:
+    async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
         self._seen |= dict.fromkeys(self._shared.book.listed(), now)
@@ -191,7 +194,7 @@ class AomUsage:
         """Most metrics have the same jobs: they are one object, so that nobody has to go through all of them again."""
 
         async def read(plan: Plan) -> None:
-            collected = Collected(plan, parts, self._seen)
+            collected = Collected(plan, names, self._seen, self._entities)
             async with slots:
                 try:
                     for query in plan.queries:
@@ -229,15 +232,13 @@ class AomUsage:
                 return await self._aom.query(query.text(fineness, window), deadline=deadline)
             except CloudError as error:
                 # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
-                if not is_too_large(error) or query.promql or not reading.is_ratio or fineness == "job":
+                if not is_too_large(error) or query.promql or not reading.measure.is_ratio or fineness == "job":
                     raise
                 fineness = _COARSER[fineness]
                 self._coarse[query.metric] = fineness, now + _HOUR
                 log.warning("%s is read by %s only for an hour: the finer answer was too large", query.metric, fineness)
 
-    def _sort_out(
-        self, answers: Answers, running: Mapping[str, Job], parts: Mapping[str, JobParts]
-    ) -> tuple[frozenset[str], frozenset[str]]:
+    def _sort_out(self, answers: Answers, running: Mapping[str, Job]) -> tuple[frozenset[str], frozenset[str]]:
         """The jobs that are better served by task metrics, and those that AOM holds.
 
         A job whose accelerators AOM does not know is one to leave, though not before AOM was waited for.
@@ -254,7 +255,7 @@ class AomUsage:
             with_accelerators = ()
         else:  # not known this time: what was believed is believed on
             with_accelerators = {job_id for job_id in found if self._handover.owns(job_id)}
-        lacking = {job_id for job_id in found if parts[job_id].cards and job_id not in with_accelerators}
+        lacking = {job_id for job_id in found if self._names[job_id].makeup.cards and job_id not in with_accelerators}
         return frozenset(job_id for job_id in lacking if self._handover.missed(running[job_id])), found - lacking
 
     async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: frozenset[str]) -> None:
@@ -275,25 +276,34 @@ class AomUsage:
                     raise answer
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
-                await self._publish(part, await without(answer.readings(), withheld), good[key])
+                await self._publish(part, answer, good[key])
                 self._handover.show(key, good[key])
         shown = sorted(all_of(self._handover.shows(key) for key in keys))
         await asyncio.sleep(0)
         known = self._sources
         self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:
-            await self._publish(part, list(self._sources.values()), shown)
+            await self._publish_sources(part, self._sources)
             self._handover.show(_SOURCES, shown)
 
-    async def _publish(self, part: Part, objects: Sequence[Shown], job_ids: Collection[str]) -> None:
-        """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
+    async def _publish(self, part: Part, answer: Collected, job_ids: Collection[str]) -> None:
+        """Show what is of these jobs and still listed; if AOM fails from now on, that is looked at again."""
+        columns = await kept_of(answer.columns, owners=job_ids)
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            listed = self._shared.book.listed()
-            return await without(objects, {job_id for job_id in job_ids if job_id not in listed}), None
+            kept = await kept_of(columns, owners=self._shared.book.listed())
+            return [column.readings for column in kept], None
 
-        shown, _ = await still_listed(time.time())
-        await part.publish(shown, rebuild=still_listed)
+        objects, _ = await still_listed(time.time())
+        await part.publish(objects, rebuild=still_listed)
+
+    async def _publish_sources(self, part: Part, sources: Mapping[str, UsageSource]) -> None:
+        async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
+            listed = self._shared.book.listed()
+            return [source for job_id, source in sources.items() if job_id in listed], None
+
+        objects, _ = await still_listed(time.time())
+        await part.publish(objects, rebuild=still_listed)
 
     def _report_replaced(self, poll: Poll, error: Exception) -> None:
         if not self._is_replaced:

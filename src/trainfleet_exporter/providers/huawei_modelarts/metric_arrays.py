@@ -1,0 +1,122 @@
+"""ModelArts' undated metric arrays: v2 tasks, v1 pods and their cards; from an answer to readings of a job's sheet.
+
+v2: one array of one-minute averages for each of six metrics, from the task's start on, percent, -1 for "no sample".
+v1: arrays of text, `interval` minutes apart, network bytes and disk kilobytes a second (the latter unproven).
+No array says when its last value was taken; it is believed to be now if it is among the last few.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from trainfleet_exporter.model import Accelerator
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.table import MEASURES, Family
+from trainfleet_exporter.providers.values import amount
+
+_RECENT = 5
+"""How many minutes back the last sample may lie and still be taken for now."""
+RATIO_METRICS = {
+    "cpuUsage": "cpu_utilization_ratio",
+    "memUsage": "memory_utilization_ratio",
+    "gpuUtil": "accelerator_utilization_ratio",
+    "npuUtil": "accelerator_utilization_ratio",
+    "gpuMemUsage": "accelerator_memory_utilization_ratio",
+    "npuMemUsage": "accelerator_memory_utilization_ratio",
+}
+"""What each metric feeds: the suffix of the families (table.MEASURES)."""
+RATE_METRICS = {
+    "recvBytesRate": ("network_receive_bytes_per_second", 1.0),
+    "sendBytesRate": ("network_transmit_bytes_per_second", 1.0),
+    "diskReadRate": ("disk_read_bytes_per_second", 1024.0),
+    "diskWriteRate": ("disk_write_bytes_per_second", 1024.0),
+}
+"""Only v1 has them. It begins all of these names with a capital: they are compared without regard to case."""
+
+
+class Row(NamedTuple):
+    """What a metric feeds."""
+
+    pod: Family
+    device: Family | None
+    factor: float
+    kind: Accelerator
+
+
+def _row(metric: str, suffix: str, factor: float) -> Row:
+    pod, device = MEASURES[suffix].at("pod"), MEASURES[suffix].at("device")
+    assert pod is not None  # every measure has pods
+    return Row(pod, device, factor, "npu" if metric.startswith("npu") else "gpu")
+
+
+RATIOS: Mapping[str, Row] = {metric.lower(): _row(metric, suffix, 0.01) for metric, suffix in RATIO_METRICS.items()}
+"""By metric in small letters."""
+_ROWS: Mapping[str, Row] = {
+    **RATIOS,
+    **{metric.lower(): _row(metric, suffix, unit) for metric, (suffix, unit) in RATE_METRICS.items()},
+}
+_CARD_METRICS = "|".join(metric for metric, row in RATIOS.items() if row.device is not None)
+_CARD = re.compile(rf"({_CARD_METRICS})[^0-9]*([0-9]{{1,6}})?", re.ASCII)
+
+
+def add_pod(sheet: Sheet, pod_id: str, answer: payloads.Metrics) -> bool:
+    """Take over what one task or pod uses now; whether there is anything."""
+    recent, found = _recent(answer), False
+    for item in answer.metrics or ():
+        row = _ROWS.get((item.metric or "").lower())
+        raw = _latest(row, item.value, recent, sheet.dropped)
+        if row is not None and raw is not None and sheet.put(row.pod, (pod_id,), raw, row.factor, kind=row.kind):
+            found = True
+    sheet.dropped["no_data"] += not found
+    return found
+
+
+def add_cards(sheet: Sheet, pod_id: str, answer: payloads.Metrics) -> None:
+    """Take over what each card of a pod does (`statistic_type=each`).
+
+    How a card is told apart is documented nowhere: by a number in the metric's name, or by its place among equal names.
+    """
+    places: Counter[str] = Counter()
+    recent = _recent(answer)
+    for item in answer.metrics or ():
+        match = _CARD.fullmatch((item.metric or "").lower())
+        if match is None:
+            continue
+        row = _ROWS[match[1]]
+        device = match[2] if match[2] is not None else str(places[match[1]])
+        places[match[1]] += 1
+        raw = _latest(row, item.value, recent, sheet.dropped)
+        if raw is not None and row.device is not None:
+            sheet.put(row.device, (pod_id, device, row.kind), raw, row.factor)
+
+
+def _recent(answer: payloads.Metrics) -> int:
+    """How many of the last values are recent; v1 says how many minutes lie between them."""
+    return max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
+
+
+def _latest(
+    row: Row | None, values: Sequence[str | float | None] | None, recent: int, dropped: Counter[str]
+) -> float | None:
+    """The value that one metric has now; None where it has none."""
+    if row is None or values is None:
+        dropped["malformed"] += 1
+        return None
+    # A device kind that is not there is all -1: nothing is missing then.
+    return _newest(values[-recent:])
+
+
+def _newest(values: Iterable[str | float | None]) -> float | None:
+    """The newest of some samples that is one (-1 is none); None where there is none among them."""
+    newest: float | None = None
+    for raw in values:
+        try:
+            value = -1.0 if raw is None else float(raw)
+        except ValueError:
+            continue
+        newest = newest if value == -1 else value
+    return newest

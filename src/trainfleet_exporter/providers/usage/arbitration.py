@@ -1,0 +1,185 @@
+"""Which source serves which job, so that the usage of none stands on the page twice, not even between two parts.
+
+Either the job itself decides, once (`Decided`), or a bulk source serves all that it has, and a source that costs calls
+for each job serves the rest (`Handover`):
+
+    the new answer in bulk has a job   ► claim: the other source lets go of it at once  ► the parts are published
+    the new answer in bulk lacks a job ► the parts are published without it             ► release: the other may have it
+
+What the parts of the bulk source show counts, not what was asked: a part that failed shows its last good answer for a
+while, and the jobs in it stay its own for as long. Where the bulk source refuses, the other takes over when these have
+expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.providers.knowledge import Groundwork
+
+_PATIENCE = 2
+"""How many polls a job is waited for: bulk readings are late, and a new job is not worth a call of its own each."""
+_REMEMBERED = 6 * 3600.0
+"""How long the source of a job that is gone is remembered, in seconds."""
+_MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+
+
+class Decided:
+    """The source of each live job, by what `decide` says of it the first time.
+
+    That stays: if the job's row said something else later on, two collectors would show it for a while. `listed` are
+    the live jobs by id; `watch` is given a function to call when these change.
+    """
+
+    def __init__(
+        self,
+        decide: Callable[[Job], str],
+        listed: Callable[[], Mapping[str, Job]],
+        watch: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._decide = decide
+        self._listed = listed
+        self._decided: dict[str, str] = {}
+        self._gone: dict[str, float] = {}
+        """By job that has a decision and is not live any more, since when (loop time)."""
+        watch(self._forget)
+
+    def serving(self, source: str) -> Callable[[Job], bool]:
+        """A test for the jobs that a source serves and that use something now."""
+
+        def serves(job: Job) -> bool:
+            return job.status in _MEASURED and self._of(job) == source
+
+        return serves
+
+    def _of(self, job: Job) -> str:
+        found = self._decided.get(job.job_id)
+        if found is None:
+            found = self._decided[job.job_id] = self._decide(job)
+        return found
+
+    def _forget(self) -> None:
+        # A job that ended may be started again, and its readings outlive it by a poll: it keeps its source for a while.
+        live, now = self._listed(), asyncio.get_running_loop().time()
+        self._gone = {job_id: self._gone.get(job_id, now) for job_id in self._decided if job_id not in live}
+        for job_id in [job_id for job_id, since in self._gone.items() if now - since > _REMEMBERED]:
+            del self._decided[job_id], self._gone[job_id]
+
+
+class Handover:
+    """Kept by the bulk source (polled at that `interval`), asked by the one that asks job by job."""
+
+    def __init__(self, *, interval: float) -> None:
+        self.polled = Groundwork()
+        self.left_out = 0
+        """How many jobs the other source is not asked for, because there are more than it may ask for."""
+        self._interval = interval
+        self._shown: dict[str, frozenset[str]] = {}
+        """By part, the jobs that it shows."""
+        self._claimed: frozenset[str] = frozenset()
+        self._owned: frozenset[str] = frozenset()
+        self._missed: dict[str, int] = {}
+        """How many polls did not find a job that runs."""
+        self._closed = False
+        self._answered: dict[str, bool] = {}
+        """The jobs that the other source answered for, and whether with any usage."""
+        self._lost: set[str] = set()
+        """The jobs that the parts have stopped showing, and that the other source has not answered for since."""
+        self._news = asyncio.Event()
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the bulk source took jobs over."""
+        self._watchers.append(callback)
+
+    def shows(self, part: str) -> frozenset[str]:
+        """The jobs that a part shows now."""
+        return self._shown.get(part, frozenset())
+
+    def owns(self, job_id: str) -> bool:
+        """Whether the parts show the job, or are about to."""
+        return job_id in self._owned
+
+    def missed(self, job: Job) -> bool:
+        """Whether the bulk source was waited for long enough, for this job."""
+        polls = self._missed.get(job.job_id, 0)
+        ran = 0.0 if job.started is None else time.time() - job.started
+        return self._closed or polls >= _PATIENCE or (polls > 0 and ran >= _PATIENCE * self._interval)
+
+    def left(self, job: Job) -> bool:
+        """Whether the job is the other source's."""
+        return not self.owns(job.job_id) and self.missed(job)
+
+    def answered(self, job_id: str, *, with_usage: bool) -> None:
+        """The other source answered for a job."""
+        if not self.owns(job_id):
+            self._answered[job_id] = with_usage
+            self._lost.discard(job_id)
+            self._news.set()
+
+    async def wait_until_taken_over(self, running: Mapping[str, Job], *, with_usage: bool, deadline: float) -> None:
+        """Wait for the other source to take over, until `deadline` (loop time), unless something prevents it."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._is_free(running) and not self.taken_over(running, with_usage=with_usage):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def taken_over(self, running: Mapping[str, Job], *, with_usage: bool) -> bool:
+        """Whether the other source serves the running jobs: it answered, `with_usage` if need be, and leaves none
+        out."""
+        answered = [self._answered[job_id] for job_id in running if job_id in self._answered]
+        has_begun = any(answered) if with_usage else bool(answered)
+        return has_begun and self._is_free(running) and self._lost.isdisjoint(running)
+
+    def _is_free(self, running: Mapping[str, Job]) -> bool:
+        """Whether the parts show no running job any more, and the other source is asked for all of them."""
+        return not self.left_out and not any(map(self.owns, running))
+
+    def keep_only(self, parts: Collection[str]) -> None:
+        """Other parts are no longer on the page."""
+        self._shown = {part: job_ids for part, job_ids in self._shown.items() if part in parts}
+        self._count()
+
+    def expired(self, part: str) -> None:
+        """A part is no longer on the page: its last good answer was kept long enough (polling.Sweep.expired)."""
+        self._shown.pop(part, None)
+        self._count()
+
+    def claim(self, job_ids: Collection[str]) -> None:
+        """The parts are about to show these jobs: from here on no other source does."""
+        self._claimed = frozenset(job_ids)
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self._claimed}
+        self._count()
+        for callback in self._watchers:
+            callback()
+
+    def show(self, part: str, job_ids: Collection[str]) -> None:
+        """A part was published, and shows these jobs."""
+        self._shown[part] = frozenset(job_ids)
+
+    def release(self, running: Mapping[str, Job] | None, held: Collection[str], *, closed: bool) -> None:
+        """The poll is over, well or badly. `held` are the running jobs that it found; `closed` says that the bulk
+        source has nothing for any; without `running`, it was not known which jobs to look for."""
+        self._claimed = frozenset()
+        if running is not None:
+            self._closed = closed
+            self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in held}
+            self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
+            self._lost.intersection_update(running)
+        self._count()
+        self.polled.done(good=True)
+
+    def _count(self) -> None:
+        before, self._owned = self._owned, all_of([self._claimed, *self._shown.values()])
+        self._lost = (self._lost | before) - self._owned
+
+
+def all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    """All that is in any of them. Most parts show the same jobs, as one object: it is looked at once."""
+    return frozenset().union(*{id(one): one for one in sets}.values())

@@ -1,0 +1,195 @@
+"""The newest usable reading of each job, pod, card or pool, of one metric, from batches of plain readings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+from trainfleet_exporter.model import Subject
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, Key
+
+FUTURE = 900.0
+"""A reading dated further ahead than a request's clock may be off is not believed (seconds)."""
+
+
+class Batch(NamedTuple):
+    """Some readings, about a thousand at most: a millisecond's work."""
+
+    keys: Sequence[Key]
+    """What each is of. A key that is too short says whose the reading is, and not of which part."""
+    values: Sequence[Sequence[float | None]]
+    """For each statistic that is read, the values in the metric's unit; None of a reading that lacks it."""
+    times: float | Sequence[float]
+    """Unix seconds, of all together or of each; infinite where it cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose readings are shown in one poll."""
+
+    served: Collection[str]
+    """The jobs (or pools)."""
+    is_known: Callable[[str], bool] = lambda owner: False
+    """Whether another one is there all the same: it uses nothing now, or another source serves it."""
+
+
+class Newest:
+    """The readings of one metric, batch by batch. `dropped` counts by reason what is not shown."""
+
+    def __init__(
+        self,
+        index: EntityIndex,
+        scope: Scope,
+        *,
+        now: float,
+        max_age: float = math.inf,
+        statistics: int = 1,
+        series: bool = False,
+        undated: bool = False,
+    ) -> None:
+        """`now` is a Unix time, `max_age` is in seconds.
+
+        `series`: readings of one thing follow each other in time, and all but the newest are passed over. `undated`:
+        nothing tells which of two different readings of one thing is the present one, so that neither is shown.
+        """
+        self.index = index
+        self.dropped: Counter[str] = Counter()
+        self.rows = 0
+        self.values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
+        """By statistic: the newest readings, always of the same subjects, in the metric's unit; NaN if absent."""
+        self.time = math.nan
+        """The Unix time of most readings."""
+        self.times: dict[Subject, float] = {}
+        """That of all others."""
+        self.spoiled: set[str] = set()
+        """Owners of readings that could not be used; an empty text stands for any owner, where that is not known."""
+        self.ambiguous: set[Subject] = set()
+        self.since = now - max_age
+        """Readings from before this Unix time are too old to be shown, and need not be asked for."""
+        self._until = now + FUTURE
+        self._scope = scope
+        self._live: Mapping[Key, Subject] = index.live(scope.served)
+        self._series = series
+        self._undated = undated
+        self._length = KEY_LENGTHS[index.level]
+
+    @property
+    def subjects(self) -> Collection[Subject]:
+        """What has a reading."""
+        return self.values[0]
+
+    def take(self, batch: Batch) -> None:
+        """Take over some readings."""
+        keys, columns, times = batch
+        self.rows += len(keys)
+        subjects: Sequence[Subject | None] = list(map(self._live.get, keys))
+        usual: list[bool] | None = None
+        if isinstance(times, float):
+            if not self.since <= times <= self._until:
+                usual = [False] * len(keys)
+        elif not all(self.since <= time <= self._until for time in times):
+            usual = [self.since <= time <= self._until for time in times]
+        for column in (subjects, *columns):
+            if None in column:
+                fit = [value is not None for value in column]
+                usual = fit if usual is None else [one and other for one, other in zip(usual, fit, strict=True)]
+        if usual is None:
+            self._take_usual(subjects, columns, times, keys)  # type: ignore[arg-type]  # none is None
+            return
+        rest = [not each for each in usual]
+        if not set(compress(subjects, usual)).isdisjoint(compress(subjects, rest)):
+            usual, rest = [], [True] * len(keys)  # of readings of one thing, the first one counts
+        each_time = [times] * len(keys) if isinstance(times, float) else times
+        for chosen, take in ((usual, self._take_usual), (rest, self._take_odd)):
+            take(
+                list(compress(subjects, chosen)),  # type: ignore[arg-type]  # none of the usual ones is None
+                [list(compress(column, chosen)) for column in columns],  # type: ignore[arg-type]  # likewise
+                list(compress(each_time, chosen)),
+                list(compress(keys, chosen)),
+            )
+
+    def _take_usual(
+        self,
+        subjects: Sequence[Subject],
+        columns: Sequence[Sequence[float]],
+        times: float | Sequence[float],
+        keys: Sequence[Key],
+    ) -> None:
+        """Take over readings of known subjects that have all values, and a time at which they may be shown."""
+        if not subjects:
+            return
+        if len(set(subjects)) < len(subjects) or not self.values[0].keys().isdisjoint(subjects):
+            self._take_odd(subjects, columns, times, keys)
+            return
+        if not self.values[0]:
+            self.time = times if isinstance(times, float) else times[0]
+        for values, column in zip(self.values, columns, strict=True):
+            values.update(zip(subjects, column, strict=True))
+        if not isinstance(times, float):
+            pairs = zip(subjects, times, strict=True)
+            self.times.update([(subject, time) for subject, time in pairs if time != self.time])
+        elif times != self.time:
+            self.times.update(dict.fromkeys(subjects, times))
+
+    def _take_odd(
+        self,
+        subjects: Sequence[Subject | None],
+        columns: Sequence[Sequence[float | None]],
+        times: float | Sequence[float],
+        keys: Sequence[Key],
+    ) -> None:
+        each_time = [times] * len(keys) if isinstance(times, float) else times
+        for key, time, *values in zip(keys, each_time, *columns, strict=True):
+            reason = self._take(key, time, values)
+            if reason:
+                self.dropped[reason] += 1
+            if reason == "malformed":
+                self._spoil(key[0])
+
+    def _take(self, key: Key, time: float, values: Sequence[float | None]) -> str:
+        """Why a reading is not shown; empty for one that is, or that another source shows."""
+        if not 0 <= time <= self._until:
+            return "malformed"
+        if time < self.since:
+            return "stale"
+        if key[0] not in self._scope.served:
+            return "" if self._scope.is_known(key[0]) else "unlisted"
+        if len(key) < self._length:
+            return "malformed"
+        known = self.index.subjects.get(key)
+        has_reading = known is not None and known in self.subjects
+        if known is not None and has_reading and self._undated:
+            return self._again(known, values)
+        if known is not None and has_reading and self.times.get(known, self.time) >= time:
+            return "" if self._series else "duplicate"
+        if all(value is None for value in values):
+            return "malformed"
+        self._put(self.index.subject(key), time, values)
+        return "duplicate" if has_reading and not self._series else ""
+
+    def _again(self, subject: Subject, values: Sequence[float | None]) -> str:
+        if [known[subject] for known in self.values] == values:
+            return "duplicate"
+        # Which of them is the present one is not reported: the one that came first is not shown either.
+        self.dropped["duplicate"] += 0 if subject in self.ambiguous else 1
+        self.ambiguous.add(subject)
+        return "duplicate"
+
+    def _put(self, subject: Subject, time: float, values: Sequence[float | None]) -> None:
+        if not self.values[0]:
+            self.time = time
+        self.times.pop(subject, None)
+        if time != self.time:
+            self.times[subject] = time
+        for known, value in zip(self.values, values, strict=True):
+            known[subject] = math.nan if value is None else value
+
+    def _spoil(self, owner: str) -> None:
+        if owner in self._scope.served:
+            self.spoiled.add(owner)
+        elif not self._scope.is_known(owner):
+            self.spoiled.add("")

@@ -1,0 +1,41 @@
+"""How dated readings are shown: until they are too old, even where no later poll succeeds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from trainfleet_exporter.polling import Part
+
+Build: TypeAlias = Callable[[float], Awaitable[tuple[Sequence[object], float]]]
+"""What is shown of readings from a Unix time on, and the time of the oldest of them (infinite where there is none)."""
+
+_TOUCH = 0.001
+"""A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""
+
+
+def max_age(part: Part, max_data_age: float) -> float:
+    """How old a reading may be now, in seconds: intervals may be stretched after it was published."""
+    return max(max_data_age, 2 * part.interval)
+
+
+async def publish(part: Part, build: Build, max_data_age: float, *, now: float | None = None) -> None:
+    """Show what `build` makes of the readings that are not too old now (Unix time), and again when some are."""
+
+    async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
+        oldest_shown = max_age(part, max_data_age)
+        objects, oldest = await build(moment - oldest_shown)
+        return objects, oldest + oldest_shown + _TOUCH if math.isfinite(oldest) else None
+
+    objects, stale_at = await rebuild(time.time() if now is None else now)
+    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
+
+
+def count(part: Part, dropped: Counter[str]) -> None:
+    """Count what a part does not show, by reason; each once."""
+    for reason, number in dropped.items():
+        part.dropped(reason, number)
+    dropped.clear()

@@ -1,0 +1,93 @@
+"""What readings count: units, and which values can be true. Everything the engine shows is in base units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+Quantity: TypeAlias = Literal["ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts"]
+"""What a family counts; a bounded ratio cannot exceed 1."""
+
+RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
+
+_DIGITS = 12
+"""Percent divided by 100 has noise in its last digits, which was not measured."""
+_ROUNDING = 1.02
+"""Platforms average over scrape windows that do not quite line up: up to this, a ratio over 1 is rounding."""
+
+BYTES: Mapping[str, float] = MappingProxyType(
+    {
+        "Bytes": 1.0,
+        **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
+        **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
+    }
+)
+_RATIO = MappingProxyType({"%": 0.01, "ratio": 1.0})
+
+UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
+    {
+        "ratio": _RATIO,
+        "bounded_ratio": _RATIO,
+        "bytes": BYTES,
+        "bytes_per_second": MappingProxyType({f"{unit}/s": factor for unit, factor in BYTES.items()}),
+        "cores": MappingProxyType({"Core": 1.0, "mCore": 0.001}),
+        "watts": MappingProxyType({"W": 1.0, "mW": 0.001, "kW": 1000.0}),
+    }
+)
+"""By quantity, the words that the config takes for units, and how many base units each is."""
+
+
+def believable_ratio(ratio: float, *, bounded: bool) -> float | None:
+    """A ratio as it is shown, or None if it cannot be true.
+
+    `bounded` ratios (accelerators, memory) cannot exceed 1; CPU can, where a pod uses more than it asked for.
+    """
+    if not math.isfinite(ratio) or ratio < 0:
+        return None
+    ratio = round(ratio, _DIGITS)
+    if 1 < ratio <= _ROUNDING:
+        return 1.0
+    return None if bounded and ratio > 1 else ratio
+
+
+def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
+    """A reading in base units, or None if it cannot be true."""
+    if quantity in RATIOS:
+        return believable_ratio(raw * factor, bounded=quantity == "bounded_ratio")
+    value = raw * factor
+    # Written so that a NaN is refused as well. The last digits of thousandths are noise that was not measured.
+    return (round(value, _DIGITS) if factor < 1 else value) if 0 <= value < math.inf else None
+
+
+def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
+    """Readings in base units, as `convert`."""
+    if quantity not in RATIOS:
+        values = [raw * factor for raw in raws]
+        if factor < 1:
+            return [round(value, _DIGITS) if 0 <= value < math.inf else None for value in values]
+        return [value if 0 <= value < math.inf else None for value in values]
+    found: list[float | None] = []
+    for raw in raws:
+        value = raw * factor
+        units = round(value * 1e12) if 0 <= value <= 1 else -1
+        # The same as `convert`, in a third of the time: dividing rounds as well, but near halves.
+        is_exact = units >= 0 and -0.49 < value * 1e12 - units < 0.49
+        found.append(units / 1e12 if is_exact else convert(raw, factor, quantity))
+    return found
+
+
+def mean(values: list[float]) -> float | None:
+    """The mean, or None of nothing."""
+    return round(math.fsum(values) / len(values), _DIGITS) if values else None
+
+
+def total(values: Sequence[float | None], *, is_ratio: bool) -> float | None:
+    """What a whole has, given the values of its parts (None of a part that lacks one): the mean of those ratios that
+    there are; the sum of all else, and only where no part lacks its value, because a lower sum would look like a drop.
+    """
+    given = [value for value in values if value is not None]
+    if is_ratio:
+        return mean(given)
+    return math.fsum(given) if given and len(given) == len(values) else None
