@@ -207,11 +207,12 @@ def alibaba_pai(data: bytes) -> None:
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
         metrics = decode(data, payloads.JobMetrics)
+        sheet = Sheet("dlc1", now=_NOW, max_age=300)
         for metric in job_metrics.METRIC_TYPES:
-            readings, _ = job_metrics.readings(metrics, metric, job_id="dlc1", now=_NOW, max_age=300)
-            _show(job_metrics.usage("dlc1", readings))
+            job_metrics.add(sheet, metrics, metric, job_id="dlc1", now=_NOW)
+        _show(sheet.of_job("job_metrics"))
         with _maybe_bad():
-            _POINTS.decode(payload.get("Datapoints"))
+            list(_POINTS.batches(_POINTS.decode(payload.get("Datapoints"))))
 
 
 def _usage_of(answer: huawei.Metrics) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,19 +18,16 @@ from trainfleet_exporter.backfill.work import Order, Work
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, PodUsage
-from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.history import DAY, History, Life, Lives, Range, Sink, Track, Unit
 
 FIELDS = ("values.cpu", "values.memory", "values.network_receive", "values.network_transmit")
 
 
-class _Fleet:
+class _Fleet(History):
     """A past in which so many jobs ran all the time, each with one pod."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-
-    def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        return []
 
     async def learn(self, deadline: float) -> bytes:
         return b""
@@ -46,21 +43,9 @@ class _Fleet:
             job = Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
             sink.life(Life(job=job))
 
-    def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        return iter(())
-
-    async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        raise AssertionError("there is none")
-
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
         for life in lives(day):
             yield Unit(life.job.job_id, {"api": 1}, (life.job.job_id, day))
-
-    def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        return iter(())
-
-    def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
-        return iter(())
 
     async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
         job_id, day = unit.data

@@ -19,11 +19,9 @@ from trainfleet_exporter.providers.alibaba_pai import history as alibaba_pai_his
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, dated_readings
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add_past
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
-from trainfleet_exporter.providers.alibaba_pai.past_points import Points
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.dated import whole
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
@@ -31,6 +29,8 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, pla
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
+from trainfleet_exporter.providers.usage.past import Past
 from trainfleet_exporter.simulator.modelarts import promql
 from trainfleet_exporter.transport.payload import decode_value
 
@@ -245,10 +245,11 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
         points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
         pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
         answer = payload({"PodMetrics": pods}, payloads.JobMetrics)
-        found, dropped, spoiled = dated_readings(answer, network, job_id="j", within=day)
-        sums = whole(list(found.values()), is_ratio=False, goes_on=day.end, spoiled=spoiled)
-        assert set(sums.values) <= {2e6}
-        return [(time - MIDNIGHT) // 60 for time in sums.times], +dropped
+        past = Past(network.targets, lambda owner: day, "job_metrics")
+        add_past(past, answer, job_id="j", within=day)
+        sums = [track for track in past.tracks(day) if track.of is JobUsage]
+        assert {value for track in sums for value in track.values} <= {2e6}
+        return [(time - MIDNIGHT) // 60 for track in sums for time in track.times], +past.dropped
 
     at = (MIDNIGHT + 600) * 1000
     others = [minute for minute in range(1440) if minute != 10]
@@ -270,15 +271,17 @@ def test_a_point_of_cloudmonitor_without_a_value_costs_a_sum_its_minute_alone() 
     runs = Range(MIDNIGHT, MIDNIGHT + DAY)
 
     def told(**odd: Any) -> tuple[list[int], dict[str, int]]:
-        points = Points(feed, lambda point: "j", lambda owner: runs)
+        past, reader = Past(feed.targets, {"j": runs}.get, "cloudmonitor"), point_reader(feed)
         for pod in ("a", "b"):
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
-                points.take(point_reader(feed).decode(json.dumps([given])))
-        tracks = list(points.tracks(runs, source="cloudmonitor", tells_source=False))
-        minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
-        return minutes, +points.dropped
+                for batch in reader.batches(reader.decode(json.dumps([given]))):
+                    past.take(batch, KEY_LENGTHS[feed.level])
+        minutes = [
+            (time - MIDNIGHT) // 60 for track in past.tracks(runs) if track.of is JobUsage for time in track.times
+        ]
+        return minutes, +past.dropped
 
     others = [minute for minute in range(20) if minute != 10]
     assert told() == (list(range(20)), {})

@@ -25,8 +25,8 @@ from trainfleet_exporter.config import Global, Metrics
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status, UsageSource
-from trainfleet_exporter.providers.dated import Dated, whole
 from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
+from trainfleet_exporter.providers.usage.past import Dated, whole
 
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
 

@@ -8,6 +8,7 @@ unit has ended without an error. Times are Unix seconds; everything else is in t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +21,6 @@ from trainfleet_exporter.model import Accelerator, Job, Status
 
 DAY = 86_400
 MINUTE = 60
-SILENCE = 180
-"""A pod that lacks three minutes of readings no longer reports (as in the daemon, seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,61 +146,63 @@ Lives = Callable[[Range], Iterable[Life]]
 """The jobs that lived in a range, in an order that does not change."""
 
 
-class History(Protocol):
+class History(ABC):
     """One provider's past. Everything that asks raises CloudError."""
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         """What the cloud no longer has of a range, or never tells, in words for a person."""
-        ...
+        return ()
 
+    @abstractmethod
     async def learn(self, deadline: float) -> bytes:
         """What plans are made by (catalogues, workspaces), in a form that `recall` takes: it is asked for once."""
-        ...
 
+    @abstractmethod
     def recall(self, learned: bytes, job_id: str) -> None:
         """Take over what was learned, and which job alone is wanted (empty: all). Called once, before what follows."""
-        ...
 
+    @abstractmethod
     def searches(self, wanted: Range, now: float, job_id: str) -> Sequence[Sequence[Unit]]:
         """How the jobs that lived in a range are found: all, or one by its id. `now` is when the work was begun.
 
-        Round after round, each begun when all of the one before is done: whoever leaves a list meanwhile has to be in
-        that of a later round.
+        Round after round, each begun when all of the one before is done: a job that leaves a list meanwhile has to be
+        in that of a later round.
         """
-        ...
 
+    @abstractmethod
     async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
         """Do one of them."""
-        ...
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
         """What has to be asked of single jobs, before any day is read."""
-        ...
+        return iter(())
 
     async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
         """Do one of them."""
-        ...
+        raise NotImplementedError("there is none")
 
+    @abstractmethod
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
         """How the readings of a day are asked for."""
-        ...
 
     def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
         """What is to be asked for after that: of jobs that `readings` had nothing of.
 
         Without marks nothing was asked yet: then it is what will surely have to be asked for.
         """
-        ...
+        return iter(())
 
     def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
         """Jobs, each with a source (Track.source) whose readings of the day are not shown, because others are."""
-        ...
+        return iter(())
 
+    @abstractmethod
     async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
         """Do a unit of `readings` or `left`."""
-        ...
 
-    async def aclose(self) -> None: ...
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the connections."""
 
 
 def seconds_after(moment: float, step: int) -> int:

@@ -17,10 +17,7 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, at, job, metric, point
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
-from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
-from trainfleet_exporter.providers.alibaba_pai.entities import EntityIndex
-from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.usage.entities import EntityIndex
 
 DAY = 86400.0
 CYCLE = 120.0
@@ -321,32 +318,3 @@ def test_empty_pages_that_name_a_next_one_are_not_followed_for_ever(
         assert len(cloud.called("DescribeMetricLast")) == calls
 
     run(cloud, steps)
-
-
-def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
-    async def main() -> None:
-        book = JobBook(lambda job: True)
-        sources = Sources("auto", book)
-        metrics, monitor = sources.serving("job_metrics"), sources.serving("cloudmonitor")
-        pay_as_you_go = Job(job_id="a", status=Status.RUNNING, payment_type="PostPaid", resource_type="ECS")
-        on_quota = Job(job_id="a", status=Status.RUNNING)
-
-        def settle(*jobs: Job) -> None:
-            page = book.workspace("1")
-            page.settle({job.job_id: job for job in jobs}, now=time.time(), began=START, retention=60)
-            book.changed()
-
-        settle(pay_as_you_go)
-        assert (metrics(pay_as_you_go), monitor(pay_as_you_go)) == (True, False)
-        for gone in (3600, 6 * 3600 - 1):
-            settle()
-            await asyncio.sleep(gone)
-            settle(on_quota)  # under its old id, with another story: its old readings may still be on the page
-            assert (metrics(on_quota), monitor(on_quota)) == (True, False)
-        settle()
-        await asyncio.sleep(6 * 3600 + 1)
-        settle()
-        settle(on_quota)
-        assert (metrics(on_quota), monitor(on_quota)) == (False, True)
-
-    run_stepped(main)

@@ -15,7 +15,8 @@ from tests.providers.alibaba_pai.cloud import Row
 from tests.support.payloads import payload
 from trainfleet_exporter.model import Accelerators, Job, Pod, QueuePlace, RoleCount, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_pools
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, readings
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, add
+from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.quantities import counting_unusable
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode
 
@@ -326,6 +327,13 @@ def _point(value: Any, age: float = 30) -> Row:
     return {"Time": int((NOW - age) * 1000), "Value": value}
 
 
+def _used(answer: payloads.JobMetrics, metric: MetricType) -> tuple[list[float], Counter[str]]:
+    """The values of pods in an answer about job a, and what was dropped."""
+    sheet = Sheet("a", now=NOW, max_age=300)
+    add(sheet, answer, metric, job_id="a", now=NOW)
+    return [value for readings in sheet.readings() for value in readings.values], sheet.dropped
+
+
 @pytest.mark.parametrize(
     ("points", "value", "dropped"),
     [
@@ -347,18 +355,15 @@ def test_the_newest_reading_of_a_pod_that_can_be_true(
     points: Any, value: float | None, dropped: dict[str, int]
 ) -> None:
     answer = payload({"JobId": "a", "PodMetrics": [{"PodId": "p", "Metrics": points}]}, payloads.JobMetrics)
-    found, lost = readings(answer, CPU, job_id="a", now=NOW, max_age=300)
-    assert ([reading.value for reading in found], lost) == ([] if value is None else [value], dropped)
+    assert _used(answer, CPU) == ([] if value is None else [value], dropped)
 
 
 def test_readings_of_no_pod_of_another_job_and_of_a_pod_twice() -> None:
     pod = {"PodId": "p", "Metrics": [_point(2)]}
     answer = payload({"PodMetrics": [pod, pod, {"Metrics": [_point(2)]}, 5]}, payloads.JobMetrics)
-    found, dropped = readings(answer, NETWORK, job_id="a", now=NOW, max_age=300)
-    assert [reading.value for reading in found] == [2e6]
-    assert dropped == {"duplicate": 1, "malformed": 2}
+    assert _used(answer, NETWORK) == ([2e6], {"duplicate": 1, "malformed": 2})
     answer = payload({"JobId": "b", "PodMetrics": [pod]}, payloads.JobMetrics)
-    assert readings(answer, NETWORK, job_id="a", now=NOW, max_age=300) == ([], {"unlisted": 1})
+    assert _used(answer, NETWORK) == ([], {"unlisted": 1})
 
 
 JSON = st.recursive(

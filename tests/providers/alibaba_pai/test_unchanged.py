@@ -13,7 +13,7 @@ from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, job, metric, point
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.providers.alibaba_pai.entities import Lineup
+from trainfleet_exporter.providers.usage.entities import Lineup
 
 Run = Callable[..., None]
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]

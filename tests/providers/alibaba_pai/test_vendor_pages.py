@@ -15,7 +15,8 @@ from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, readings, usage
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add
+from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
@@ -26,21 +27,21 @@ SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp(
     cases("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
 )
 def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
-    metrics, taken = payload(answer, payloads.JobMetrics), []
+    metrics, now = payload(answer, payloads.JobMetrics), SAMPLE_TIME + 30
+    sheet = Sheet(answer["JobId"], now=now, max_age=900)
     for metric in METRIC_TYPES:  # the page shows one answer; each of the eight types has this shape
-        found, dropped = readings(metrics, metric, job_id=answer["JobId"], now=SAMPLE_TIME + 30, max_age=900)
-        assert not dropped
-        taken += found
-    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(usage(answer["JobId"], taken)))
+        add(sheet, metrics, metric, job_id=answer["JobId"], now=now)
+    assert not sheet.dropped
+    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(sheet.of_job("job_metrics")))
 
 
 def test_get_job_metrics_page_a_day_later_is_stale() -> None:
     metrics = payload(GET_JOB_METRICS, payloads.JobMetrics)
-    found, dropped = readings(
-        metrics, METRIC_TYPES[0], job_id=GET_JOB_METRICS["JobId"], now=SAMPLE_TIME + 86400, max_age=900
-    )
-    assert found == []
-    assert dropped == {"stale": 1}
+    job_id, now = GET_JOB_METRICS["JobId"], SAMPLE_TIME + 86400
+    sheet = Sheet(job_id, now=now, max_age=900)
+    add(sheet, metrics, METRIC_TYPES[0], job_id=job_id, now=now)
+    assert sheet.of_job("job_metrics") == []
+    assert sheet.dropped == {"stale": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from urllib.parse import quote
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_pages
+from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_batches
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
-from trainfleet_exporter.providers.alibaba_pai.points import Points
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
@@ -123,8 +123,8 @@ class PaiApi:
 
     async def get_metrics(
         self, job_id: str, feed: Feed, *, start: float, end: float, deadline: float, period: int | None = None
-    ) -> AsyncIterator[Points]:
-        """DLC GetMetrics: CloudMonitor's points of one metric of one job, page by page. Unix seconds in; `period` is
+    ) -> AsyncIterator[Batch]:
+        """DLC GetMetrics: CloudMonitor's points of one metric of one job, batch by batch. Unix seconds in; `period` is
         the time between two points, by default the metric's own.
 
         The job is named twice, because the documentation does not say which of the two counts.
@@ -140,9 +140,14 @@ class PaiApi:
             "Length": str(POINTS),
         }
         call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._dlc, call, payloads.MetricsPage, feed, deadline=deadline):
-            yield points
-            del points
+
+        def owner(point: payloads.Point) -> str:
+            """Points that do not say whose they are, are of the job that was asked for."""
+            return job_id if point.job_id in (None, "", job_id) else ""
+
+        async for batch in point_batches(self._dlc, call, payloads.MetricsPage, feed, owner, deadline=deadline):
+            yield batch
+            del batch
 
     async def list_quotas(self, *, deadline: float) -> Listing[payloads.Quota]:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""

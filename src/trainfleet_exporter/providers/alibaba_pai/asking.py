@@ -13,8 +13,9 @@ from collections.abc import Collection
 
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
+from trainfleet_exporter.providers.alibaba_pai.points import Owner
+from trainfleet_exporter.providers.usage.newest import Newest
 
 log = logging.getLogger(__name__)
 
@@ -26,17 +27,19 @@ _DAY = 86400.0
 class Asking:
     """The way in which one namespace is asked. `key` is the dimension that names a resource of it."""
 
-    def __init__(self, monitor: CloudMonitor, namespace: str, key: str) -> None:
+    def __init__(self, monitor: CloudMonitor, namespace: str, key: str, owner: Owner | None = None) -> None:
+        """`owner` finds whose a point is, where it is not simply of the job that it names."""
         self._monitor = monitor
         self._namespace = namespace
         self._key = key
+        self._owner = owner
         self._named_until: dict[str, float] = {}
         """Metrics that are asked for by name, and until when (loop time)."""
         self._useless_until = float("-inf")
         """Until when names are known not to help where nothing comes without them."""
         self._told: set[str] = set()
 
-    async def read(self, feed: Feed, into: Collected, *, names: Collection[str], deadline: float) -> None:
+    async def read(self, feed: Feed, into: Newest, *, names: Collection[str], deadline: float) -> None:
         """Every point of a metric there is, or those of `names` if it must be so. Raises CloudError."""
         metric = feed.metric.name
         if self._is_named(metric):
@@ -45,7 +48,7 @@ class Asking:
         try:
             await self._pages(feed, into, deadline)
         except RequestRefused as refusal:
-            if into.points or not names:
+            if into.rows or not names:
                 raise
             try:
                 await self._by_name(feed, into, names, deadline)
@@ -86,17 +89,17 @@ class Asking:
                 why,
             )
 
-    async def _by_name(self, feed: Feed, into: Collected, names: Collection[str], deadline: float) -> None:
+    async def _by_name(self, feed: Feed, into: Newest, names: Collection[str], deadline: float) -> None:
         ordered = sorted(names)
         for start in range(0, len(names), _AT_ONCE):
             asked = [{self._key: name} for name in ordered[start : start + _AT_ONCE]]
             await self._pages(feed, into, deadline, dimensions=json.dumps(asked, separators=(",", ":")))
 
-    async def _pages(self, feed: Feed, into: Collected, deadline: float, *, dimensions: str = "") -> None:
-        pages = self._monitor.describe_metric_last(
-            self._namespace, feed, since=into.since, deadline=deadline, dimensions=dimensions
+    async def _pages(self, feed: Feed, into: Newest, deadline: float, *, dimensions: str = "") -> None:
+        batches = self._monitor.describe_metric_last(
+            self._namespace, feed, since=into.since, deadline=deadline, dimensions=dimensions, owner=self._owner
         )
-        await into.take_pages(pages)
+        await into.take_all(batches)
 
 
 def _now() -> float:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta, MetricMetasPage, MetricsPage, PointsPage
-from trainfleet_exporter.providers.alibaba_pai.points import Points, point_reader
+from trainfleet_exporter.providers.alibaba_pai.points import Owner, point_reader
 from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import ApiClient, Call, Priority
 
@@ -44,9 +45,16 @@ class CloudMonitor:
         return await read_whole_list(read_page, id_of=lambda row: row.metric_name or "", operation=call.operation)
 
     async def describe_metric_last(
-        self, namespace: str, feed: Feed, *, since: float, deadline: float, dimensions: str = ""
-    ) -> AsyncIterator[Points]:
-        """DescribeMetricLast: the newest point of each resource that has one after `since`, page by page.
+        self,
+        namespace: str,
+        feed: Feed,
+        *,
+        since: float,
+        deadline: float,
+        dimensions: str = "",
+        owner: Owner | None = None,
+    ) -> AsyncIterator[Batch]:
+        """DescribeMetricLast: the newest point of each resource that has one after `since`, batch by batch.
 
         `since` is in Unix seconds: by default the service looks back two hours, and what ended in them would fill most
         pages. `dimensions` names at most 50 resources as JSON; without it, the answer has all of the namespace.
@@ -59,14 +67,23 @@ class CloudMonitor:
         if dimensions:
             query["Dimensions"] = dimensions
         call = Call(operation="DescribeMetricLast", method="POST", path="/", query=query)
-        async for points in point_pages(self._client, call, PointsPage, feed, deadline=deadline):
-            yield points
-            del points
+        async for batch in point_batches(self._client, call, PointsPage, feed, owner, deadline=deadline):
+            yield batch
+            del batch
 
     async def describe_metric_list(
-        self, namespace: str, feed: Feed, *, start: int, end: int, period: int, dimensions: str, deadline: float
-    ) -> AsyncIterator[Points]:
-        """DescribeMetricList: the points from `start` on and before `end` (Unix seconds), page by page.
+        self,
+        namespace: str,
+        feed: Feed,
+        *,
+        start: int,
+        end: int,
+        period: int,
+        dimensions: str,
+        deadline: float,
+        owner: Owner | None = None,
+    ) -> AsyncIterator[Batch]:
+        """DescribeMetricList: the points from `start` on and before `end` (Unix seconds), batch by batch.
 
         `period` is in seconds: points of minutes are kept for 31 days, those of five minutes and more for 91.
         `dimensions` names at most 50 resources as JSON.
@@ -84,15 +101,24 @@ class CloudMonitor:
             "Length": str(POINTS),
         }
         call = Call(operation="DescribeMetricList", method="POST", path="/", query=query, priority=Priority.DETAIL)
-        async for points in point_pages(self._client, call, PointsPage, feed, deadline=deadline):
-            yield points
-            del points
+        async for batch in point_batches(self._client, call, PointsPage, feed, owner, deadline=deadline):
+            yield batch
+            del batch
 
 
-async def point_pages(
-    client: ApiClient, call: Call, into: type[PointsPage | MetricsPage], feed: Feed, *, deadline: float
-) -> AsyncIterator[Points]:
-    """The points of every page of an answer, until there is no further token. Raises CloudError."""
+async def point_batches(
+    client: ApiClient,
+    call: Call,
+    into: type[PointsPage | MetricsPage],
+    feed: Feed,
+    owner: Owner | None,
+    *,
+    deadline: float,
+) -> AsyncIterator[Batch]:
+    """The points of every page of an answer, until there is no further token. Raises CloudError.
+
+    `owner` finds whose a point is, where it is not simply of the job that it names.
+    """
     reader = point_reader(feed)
     call = replace(call, no_data=_is_empty)
     tokens: set[str] = set()
@@ -103,7 +129,9 @@ async def point_pages(
         points = reader.decode(page.points)
         del page
         empty = 0 if points else empty + 1
-        yield points
+        for batch in reader.batches(points, owner):
+            yield batch
+            del batch
         del points  # before the next call
         if not token:
             return

@@ -18,38 +18,37 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
-from trainfleet_exporter.model import Job, JobUsage, PodUsage
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import is_pay_as_you_go
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import WITHOUT_JOBS
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.identity import open_source, ways_of
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, dated_readings
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, add_past, is_pay_as_you_go
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     JOB_FAMILIES,
     POOL_FAMILIES,
-    Family,
     Feed,
     assumed,
-    exposed,
     feeds,
     tell,
 )
-from trainfleet_exporter.providers.alibaba_pai.past_points import Points, source_tracks
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
-from trainfleet_exporter.providers.alibaba_pai.points import Points as PagePoints
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
-from trainfleet_exporter.providers.dated import Dated, whole
 from trainfleet_exporter.providers.filters import job_filter
-from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.history import DAY, History, Life, Lives, Range, Sink, Unit
 from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
+from trainfleet_exporter.providers.usage.newest import Batch
+from trainfleet_exporter.providers.usage.past import Past
+from trainfleet_exporter.providers.usage.table import Family, exposed
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HISTORY
@@ -85,7 +84,9 @@ class _OfJob:
     """GetJobMetrics for one job."""
 
     life: Life
+    day: Range
     within: Range
+    """When it worked on that day."""
     metrics: Sequence[MetricType]
     tells: MetricType
     """By whose readings it is told that the job had some."""
@@ -120,8 +121,8 @@ class _Batch:
         return Range(min(each.start for each in self.within.values()), max(each.end for each in self.within.values()))
 
 
-class PaiHistory:
-    """One account and region of PAI (providers.history.History)."""
+class PaiHistory(History):
+    """One account and region of PAI."""
 
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         self._config = config
@@ -153,7 +154,6 @@ class PaiHistory:
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        """See providers.history.History."""
         if not self._usage.enabled or self._usage.source == JOB_METRICS:
             return []
         found = []
@@ -164,7 +164,6 @@ class PaiHistory:
         return found
 
     async def learn(self, deadline: float) -> bytes:
-        """See providers.history.History."""
         config, found = self._config, _Learned()
         if config.workspaces == "all":
             rows = (await self._api.list_workspaces(deadline=deadline)).rows
@@ -198,7 +197,6 @@ class PaiHistory:
         return [metric(row) for _, row in sorted(listing.rows.items())]
 
     def recall(self, learned: bytes, job_id: str) -> None:
-        """See providers.history.History."""
         self._only = job_id
         self._known = known = msgspec.msgpack.decode(learned, type=_Learned)
         choices = self._usage.metrics.choices()
@@ -240,7 +238,6 @@ class PaiHistory:
         return [*rounds, found]
 
     async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
-        """See providers.history.History."""
         workspace_id, query = unit.data
         if "EndTime" not in query and "TimeRangeField" in query:
             query = {**query, "EndTime": iso_time(time.time())}
@@ -272,7 +269,6 @@ class PaiHistory:
                 yield Unit(life.job.job_id, {"dlc": 1}, life)
 
     async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """See providers.history.History."""
         try:
             answer = await self._api.get_job(unit.key, payloads.Job, deadline=deadline)
         except NotFound:
@@ -283,7 +279,6 @@ class PaiHistory:
     # Readings.
 
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """See providers.history.History."""
         if not self._usage.enabled:
             return
         yield from self._units_of_jobs(day, lives)
@@ -291,14 +286,6 @@ class PaiHistory:
             yield from self._units_of_feeds(day, lives, period)
             if self._pool_feeds and not self._only:
                 yield from self._units_of_pools(day, period)
-
-    def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """Nothing: which source has a job is known from the first."""
-        return iter(())
-
-    def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
-        """Nobody."""
-        return iter(())
 
     def _source(self, job: Job) -> str:
         if self._usage.source != "auto":
@@ -317,18 +304,18 @@ class PaiHistory:
             within = life.runs(day)
             if within.empty or self._source(life.job) != JOB_METRICS:
                 continue
-            metrics = [each for each in METRIC_TYPES if not (each.needs_gpu and _without_gpu(life))]
+            metrics = [each for each in METRIC_TYPES if not (each.needs_gpu and is_without_gpus(life.job))]
             metrics = [each for each in metrics if self._shows(each)]
             if not metrics:
                 continue
             if life.pods <= _PODS_AT_ONCE:
-                yield Unit(life.job.job_id, {"dlc": len(metrics)}, _OfJob(life, within, metrics, metrics[0]))
+                yield Unit(life.job.job_id, {"dlc": len(metrics)}, _OfJob(life, day, within, metrics, metrics[0]))
                 continue
             for each in metrics:
-                yield Unit(f"{life.job.job_id} {each.name}", {"dlc": 1}, _OfJob(life, within, [each], metrics[0]))
+                yield Unit(f"{life.job.job_id} {each.name}", {"dlc": 1}, _OfJob(life, day, within, [each], metrics[0]))
 
     def _shows(self, each: MetricType) -> bool:
-        return any(family.field == each.field and family.level != "device" for family in self._families)
+        return any(target.family.suffix == family.suffix for target in each.targets for family in self._families)
 
     def _units_of_feeds(self, day: Range, lives: Lives, period: int) -> Iterator[Unit]:
         for of_accelerators in (False, True):
@@ -336,7 +323,7 @@ class PaiHistory:
                 found = [
                     feed
                     for _, feed in sorted(self._feeds.items())
-                    if feed.level == level and _is_of_accelerators(feed) is of_accelerators
+                    if feed.level == level and feed.of_accelerators is of_accelerators
                 ]
                 if not found:
                     continue
@@ -357,7 +344,7 @@ class PaiHistory:
         alone = self._usage.source == _DLC_METRICS
         for life in lives(day):
             within = life.runs(day)
-            if within.empty or self._source(life.job) == JOB_METRICS or (of_accelerators and _without_gpu(life)):
+            if within.empty or self._source(life.job) == JOB_METRICS or (of_accelerators and is_without_gpus(life.job)):
                 continue
             job_id = life.job.job_id
             parts = 1 if level == "job" else max(1, life.pods) if level == "pod" else max(1, life.cards, life.pods)
@@ -386,17 +373,14 @@ class PaiHistory:
                 yield Unit(f"{name} {period} {start}", {"cloudmonitor": calls}, data)
 
     async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """See providers.history.History."""
         if isinstance(unit.data, _OfJob):
             await self._read_job(unit.data, sink, deadline)
         else:
             await self._read_metric(unit.data, sink, deadline)
 
     async def _read_job(self, asked: _OfJob, sink: Sink, deadline: float) -> None:
-        job_id, within, ceased = asked.life.job.job_id, asked.within, asked.life.ceased
-        ends = within.end if ceased is None or ceased >= within.end else None
+        job_id, within = asked.life.job.job_id, asked.within
         dropped: Counter[str] = Counter()
-        moments: set[int] = set()
         for each in asked.metrics:
             try:
                 payload = await self._api.get_job_metrics(
@@ -405,56 +389,50 @@ class PaiHistory:
             except NotFound:
                 sink.gone(job_id)
                 return
-            pods, lost, spoiled = dated_readings(payload, each, job_id=job_id, within=within)
+            past = Past(each.targets, lambda _: within, JOB_METRICS)
+            add_past(past, payload, job_id=job_id, within=within)
             del payload  # before the next call
-            dropped.update(lost)
-            if not pods and each is METRIC_TYPES[0] and not lost:
+            tracks = list(past.tracks(asked.day, tells_source=each is asked.tells))
+            is_silent = each is METRIC_TYPES[0] and not past.found and not +past.dropped
+            dropped.update(past.dropped)
+            if is_silent:
                 dropped["no_data"] += 1
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-            if each is asked.tells:
-                moments.update(time for dated in pods.values() for time in dated.fit()[0])
-            _show(sink, job_id, each, pods, spoiled=spoiled, ends=ends)
-        for reason, count in dropped.items():
+            for track in tracks:
+                sink.track(track)
+        for reason, count in (+dropped).items():
             sink.dropped(reason, count)
-        for track in source_tracks(job_id, JOB_METRICS, moments):
-            sink.track(track)
 
     async def _read_metric(self, asked: _OfMetric, sink: Sink, deadline: float) -> None:
-        within = asked.within
-        only = next(iter(within)) if self._usage.source == _DLC_METRICS and asked.namespace == DLC else ""
-        by_name = {name: quota_id for quota_id, name in self._known.quotas.items() if quota_id in within}
-
-        def owner(point: Point) -> str:
-            if asked.namespace == DLC:
-                job_id = point.job_id or only
-                return job_id if job_id in within else ""
-            quota_id = point.quota_id or by_name.get(point.quota_name or "", "")
-            return quota_id if quota_id in within else ""
-
-        points = Points(asked.feed, owner, within.__getitem__)
+        within, of_jobs = asked.within, asked.namespace == DLC
+        only = next(iter(within)) if self._usage.source == _DLC_METRICS and of_jobs else ""
+        past = Past(asked.feed.targets, within.get, self._usage.source if only else "cloudmonitor")
         try:
-            async for some in self._points(asked, only, deadline):
-                points.take(some)
-                del some  # before the next call
+            async for batch in self._batches_of(asked, only, deadline):
+                past.take(batch, KEY_LENGTHS[asked.feed.level])
+                del batch  # before the next call
         except NotFound:
             if not only:
                 raise  # no list of points for all jobs says that there are none
             sink.gone(only)
             return
-        tells = asked.namespace == DLC and asked.feed is self._telling
-        source = self._usage.source if only else "cloudmonitor"
-        for track in points.tracks(asked.asked, source=source, tells_source=tells):
+        for track in past.tracks(asked.asked, tells_source=of_jobs and asked.feed is self._telling):
             sink.track(track)
-        for reason, count in points.dropped.items():
+        for reason, count in past.dropped.items():
             sink.dropped(reason, count)
 
-    def _points(self, asked: _OfMetric, only: str, deadline: float) -> AsyncIterator[PagePoints]:
+    def _batches_of(self, asked: _OfMetric, only: str, deadline: float) -> AsyncIterator[Batch]:
         start, end = asked.asked.start, asked.asked.end
         if only:
             return self._api.get_metrics(
                 only, asked.feed, start=start - 1, end=end - 1, deadline=deadline, period=asked.period
             )
-        key = "jobId" if asked.namespace == DLC else "quotaId"
+        by_name = {name: quota_id for quota_id, name in self._known.quotas.items() if quota_id in asked.within}
+
+        def quota_of(point: Point) -> str:
+            return point.quota_id or by_name.get(point.quota_name or "", "")
+
+        key, owner = ("jobId", None) if asked.namespace == DLC else ("quotaId", quota_of)
         names = [{key: name} for name in asked.within]
         return self._monitor.describe_metric_list(
             asked.namespace,
@@ -464,12 +442,13 @@ class PaiHistory:
             period=asked.period,
             dimensions=json.dumps(names, separators=(",", ":")),
             deadline=deadline,
+            owner=owner,
         )
 
     @property
     def _telling(self) -> Feed | None:
         """The feed by which it is told that a job had readings: of what every job has, where there is such a one."""
-        found = [feed for _, feed in sorted(self._feeds.items()) if not _is_of_accelerators(feed)]
+        found = [feed for _, feed in sorted(self._feeds.items()) if not feed.of_accelerators]
         found.sort(key=lambda feed: (feed.level != "job", "CPU" not in feed.metric.name))
         return found[0] if found else next(iter(self._feeds.values()), None)
 
@@ -478,30 +457,6 @@ class PaiHistory:
         if not isinstance(error, AccessDenied | NotFound | RequestRefused):
             raise error
         log.warning("cannot be read: %s: %s", what, error)
-
-
-def _show(
-    sink: Sink, job_id: str, metric_type: MetricType, pods: Mapping[str, Dated], *, spoiled: bool, ends: int | None
-) -> None:
-    """What GetJobMetrics told of one metric: each pod, and the job as a whole."""
-    name = f"values.{metric_type.field}"
-    for pod_id, dated in pods.items():
-        times, values = dated.fit()
-        if times:
-            sink.track(Track(PodUsage, name, (job_id, pod_id), times, values, source=JOB_METRICS))
-    is_ratio = metric_type.kind != "rate"
-    together = whole(list(pods.values()), is_ratio=is_ratio, goes_on=ends, spoiled=spoiled) if pods else Dated()
-    if together.times:
-        sink.track(Track(JobUsage, name, (job_id,), together.times, together.values, source=JOB_METRICS))
-
-
-def _without_gpu(life: Life) -> bool:
-    kinds = life.job.accelerators
-    return bool(kinds) and all(item.count == 0 for item in kinds)
-
-
-def _is_of_accelerators(feed: Feed) -> bool:
-    return all(target.family.level == "device" or "accelerator" in target.family.field for target in feed.targets)
 
 
 def _fitting(feed: Feed, wanted: int) -> int:

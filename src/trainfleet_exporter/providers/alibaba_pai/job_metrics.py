@@ -1,4 +1,4 @@
-"""GetJobMetrics to usage: from eight answers for one job to what its pods, and it as a whole, use.
+"""GetJobMetrics: from eight answers for one job to what its pods use, now or in a range.
 
 Units: utilizations are percent; network and disk rates are taken as MB/s of 10^6 bytes, as the same names are in
 PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each pod, none for a single GPU.
@@ -7,186 +7,116 @@ PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each p
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from trainfleet_exporter.model import JobUsage, PodUsage, UsageSource, UsageValues
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.dated import Dated
 from trainfleet_exporter.providers.history import Range
-from trainfleet_exporter.providers.readings import believable_ratio, mean
+from trainfleet_exporter.providers.usage.columns import Target
+from trainfleet_exporter.providers.usage.newest import FUTURE, Batch
+from trainfleet_exporter.providers.usage.past import Past
+from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.table import MEASURES, Family, Measure
 from trainfleet_exporter.providers.values import whole
 
 SOURCE = "job_metrics"
-_FUTURE = 900.0
-"""A reading dated further ahead than a request's clock may be off is not believed."""
 _BEYOND_REASON = 1e300
-_SILENCE = 180.0
-"""Readings come each minute; three that are missing mean that a pod no longer reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricType:
-    """A MetricType of GetJobMetrics, the field it fills, and how its value counts."""
+    """A MetricType of GetJobMetrics, and what it feeds."""
 
     name: str
-    field: str
-    kind: Literal["cpu", "bounded", "rate"]
+    measure: Measure
     needs_gpu: bool = False
+
+    @property
+    def pod(self) -> Family:
+        """The family of pods."""
+        family = self.measure.at("pod")
+        assert family is not None  # every measure has pods
+        return family
+
+    @property
+    def targets(self) -> list[Target]:
+        """What is shown of it."""
+        found = [self.measure.at(level) for level in ("pod", "job")]
+        return [Target(family, self.factor) for family in found if family is not None]
+
+    @property
+    def factor(self) -> float:
+        """How many base units its values count."""
+        return 0.01 if self.measure.is_ratio else 1e6
 
 
 METRIC_TYPES = (
-    MetricType("CpuCoreUsage", "cpu", "cpu"),
-    MetricType("MemoryUsage", "memory", "bounded"),
-    MetricType("GpuCoreUsage", "accelerator_utilization", "bounded", needs_gpu=True),
-    MetricType("GpuMemoryUsage", "accelerator_memory", "bounded", needs_gpu=True),
-    MetricType("NetworkInputRate", "network_receive", "rate"),
-    MetricType("NetworkOutputRate", "network_transmit", "rate"),
-    MetricType("DiskReadRate", "disk_read", "rate"),
-    MetricType("DiskWriteRate", "disk_write", "rate"),
+    MetricType("CpuCoreUsage", MEASURES["cpu_utilization_ratio"]),
+    MetricType("MemoryUsage", MEASURES["memory_utilization_ratio"]),
+    MetricType("GpuCoreUsage", MEASURES["accelerator_utilization_ratio"], needs_gpu=True),
+    MetricType("GpuMemoryUsage", MEASURES["accelerator_memory_utilization_ratio"], needs_gpu=True),
+    MetricType("NetworkInputRate", MEASURES["network_receive_bytes_per_second"]),
+    MetricType("NetworkOutputRate", MEASURES["network_transmit_bytes_per_second"]),
+    MetricType("DiskReadRate", MEASURES["disk_read_bytes_per_second"]),
+    MetricType("DiskWriteRate", MEASURES["disk_write_bytes_per_second"]),
 )
-_RATES = tuple(metric.field for metric in METRIC_TYPES if metric.kind == "rate")
-_RATIOS = tuple(metric.field for metric in METRIC_TYPES if metric.kind != "rate")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The newest value of one metric of one pod, in the model's units, and its Unix time."""
-
-    pod_id: str
-    field: str
-    value: float
-    time: float
+def is_pay_as_you_go(job: Job) -> bool:
+    """GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and CloudMonitor has all others."""
+    return job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
 
 
-def readings(
-    payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, now: float, max_age: float
-) -> tuple[list[Reading], Counter[str]]:
-    """The newest believable value of each pod in one answer, and what was dropped, by reason."""
-    dropped: Counter[str] = Counter()
+def add(sheet: Sheet, payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, now: float) -> None:
+    """Take over the newest usable value of each pod in one answer."""
     if payload.job_id and payload.job_id != job_id:
-        dropped["unlisted"] += 1
-        return [], dropped
-    found: dict[str, Reading] = {}
+        sheet.dropped["unlisted"] += 1
+        return
     if not payload.pod_metrics:
-        dropped["no_data"] += 1
+        sheet.dropped["no_data"] += 1
     for item in payload.pod_metrics or ():
         if item is None or not item.pod_id:
-            dropped["malformed"] += 1
+            sheet.dropped["malformed"] += 1
+            sheet.spoil(metric.pod)
             continue
-        pod_id = item.pod_id
-        newest = _newest(item.metrics or (), now)
+        dated = ((time, value) for time, value in _dated(item.metrics or ()) if time is not None and value is not None)
+        newest = max((one for one in dated if one[0] <= now + FUTURE), default=None, key=lambda one: one[0])
         if newest is None:
-            dropped["no_data"] += 1
-            continue
-        time, raw = newest
-        value = _in_base_units(raw, metric)
-        if pod_id in found:
-            dropped["duplicate"] += 1
-        elif now - time > max_age:
-            dropped["stale"] += 1
-        elif value is None:
-            dropped["out_of_range"] += 1
+            sheet.dropped["no_data"] += 1
         else:
-            found[pod_id] = Reading(pod_id, metric.field, value, time)
-    return list(found.values()), dropped
+            sheet.put(metric.pod, (item.pod_id,), newest[1], metric.factor, time=newest[0])
 
 
-def usage(
-    job_id: str, given: Iterable[Reading], lacking: Collection[str] = ()
-) -> list[JobUsage | PodUsage | UsageSource]:
-    """What a job and its pods use, from readings that may be shown. Nothing, where there is none.
-
-    The job's ratios are the mean over pods. Its rates are sums, and only where every pod has one: a sum that lacks a
-    pod would look like a drop. Fields that are `lacking` had readings of which it cannot be said whose they are.
-    """
-    by_pod: dict[str, dict[str, float]] = {}
-    read_at: dict[str, float] = {}
-    for reading in given:
-        by_pod.setdefault(reading.pod_id, {})[reading.field] = reading.value
-        read_at[reading.pod_id] = max(reading.time, read_at.get(reading.pod_id, 0.0))
-    if not by_pod:
-        return []
-    newest = max(read_at.values())
-    # A pod that fell silent while others go on is likely gone: it shows its last readings, and counts no more.
-    present = [values for pod_id, values in by_pod.items() if newest - read_at[pod_id] <= _SILENCE]
-    whole_job: dict[str, float] = {}
-    for field in _RATIOS + _RATES:
-        values = [pod[field] for pod in present if field in pod]
-        if field in _RATIOS:
-            average = mean(values)
-            if average is not None:
-                whole_job[field] = average
-        elif len(values) == len(present) and field not in lacking:
-            whole_job[field] = math.fsum(values)
-    return [
-        JobUsage(job_id, UsageValues(**whole_job)),  # type: ignore[arg-type]  # fields of METRIC_TYPES
-        UsageSource(job_id, SOURCE, newest),
-        *(PodUsage(job_id, pod_id, UsageValues(**values)) for pod_id, values in by_pod.items()),  # type: ignore[arg-type]  # likewise
-    ]
-
-
-def dated_readings(
-    payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, within: Range
-) -> tuple[dict[str, Dated], Counter[str], bool]:
-    """Every reading of each pod in one answer from within a range; what was dropped, by reason; and whether of some of
-    that it is not known which pod's it was, or when. Where both are, a reading that has no value is one that cannot be
-    true at its time (Dated.add)."""
-    dropped: Counter[str] = Counter()
-    found: dict[str, Dated] = {}
-    spoiled = False
+def add_past(past: Past, payload: payloads.JobMetrics, *, job_id: str, within: Range) -> None:
+    """Take over every reading of each pod in one answer from within a range."""
     if payload.job_id and payload.job_id != job_id:
-        dropped["unlisted"] += 1
-        return found, dropped, spoiled
+        past.dropped["unlisted"] += 1
+        return
     for item in payload.pod_metrics or ():
         if item is None or not item.pod_id:
-            dropped["malformed"] += 1
-            spoiled = True
+            past.dropped["malformed"] += 1
+            past.spoil(job_id)
             continue
-        dated = found.setdefault(item.pod_id, Dated())
-        for point in item.metrics or ():
-            milliseconds = None if point is None else whole(point.time)
-            if point is None or milliseconds is None:
-                dropped["malformed"] += 1
-                spoiled = True
-                continue
-            raw = _value(point)
-            if not within.start <= milliseconds / 1000 < within.end:
-                dropped["malformed"] += raw is None
-                continue
-            value = None if raw is None else _in_base_units(raw, metric)
-            if value is None:
-                dropped["malformed" if raw is None else "out_of_range"] += 1
-            dated.add(milliseconds // 1000, value)
-        dropped["duplicate"] += dated.sort()
-    return {pod_id: dated for pod_id, dated in found.items() if dated.times}, dropped, spoiled
+        points = list(_dated(item.metrics or ()))
+        other = [value for time, value in points if time is not None and not within.start <= time < within.end]
+        past.dropped["malformed"] += other.count(None)
+        times = [math.inf if time is None else time for time, _ in points]
+        keys = [(job_id, item.pod_id)] * len(points)
+        past.take(Batch(keys, [[value for _, value in points]], times), len(("job", "pod")))
 
 
-def _newest(points: Iterable[payloads.MetricPoint | None], now: float) -> tuple[float, float] | None:
-    """The newest point that has a time and a number, as (Unix seconds, raw value)."""
-    newest: tuple[float, float] | None = None
+def _dated(points: Iterable[payloads.MetricPoint | None]) -> Iterator[tuple[float | None, float | None]]:
+    """The Unix time and the number of each point, infinite where that is beyond reason; None where there is none."""
     for point in points:
         milliseconds = None if point is None else whole(point.time)
-        if point is None or milliseconds is None or (value := _value(point)) is None:
-            continue
-        time = milliseconds / 1000
-        if time <= now + _FUTURE and (newest is None or time > newest[0]):
-            newest = time, value
-    return newest
+        time = None if milliseconds is None else milliseconds / 1000
+        yield time, None if point is None else _value(point)
 
 
 def _value(point: payloads.MetricPoint) -> float | None:
-    """The number, infinite where it is beyond reason; None where there is none."""
     try:
         value = None if point.value is None else float(point.value)
     except ValueError:
         return None
     return value if value is None or abs(value) < _BEYOND_REASON else math.inf
-
-
-def _in_base_units(raw: float, metric: MetricType) -> float | None:
-    if metric.kind == "rate":
-        return raw * 1e6 if math.isfinite(raw) and raw >= 0 else None
-    return believable_ratio(raw / 100, bounded=metric.kind == "bounded")

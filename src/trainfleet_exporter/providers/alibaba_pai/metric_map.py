@@ -9,31 +9,20 @@ unit that is certain, nothing is shown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Level, Metric
-from trainfleet_exporter.providers.alibaba_pai.units import Quantity, base_units
+from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
+from trainfleet_exporter.providers.alibaba_pai.units import base_units
+from trainfleet_exporter.providers.usage.columns import Target
+from trainfleet_exporter.providers.usage.table import LEVELS, Family, Level, families
 from trainfleet_exporter.quantities import printable
 
 log = logging.getLogger(__name__)
 
 STATISTICS = ("Average", "Value")
 """In order of preference; which of them a metric has differs."""
-_FINENESS: Mapping[Level, int] = {"job": 0, "pod": 1, "device": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A family that can be fed: its name after `trainfleet_`, the field of the model that it reads, and from what."""
-
-    suffix: str
-    level: Level
-    field: str
-    quantity: Quantity
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +35,25 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A family that a metric feeds: how its value is found in a point, and how many base units it counts."""
-
-    family: Family
-    factor: float
-    statistics: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Feed:
     """A metric that is asked for, what its points are of, and every family that it feeds."""
 
     metric: Metric
     level: Level
     targets: tuple[Target, ...]
+    statistics: tuple[tuple[str, ...], ...]
+    """The statistics that targets read, by number: the names of each in order of preference."""
+
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether jobs without accelerators have no points of it."""
+        return all(target.family.of_accelerators for target in self.targets)
+
+    def feeding(self, target: Target, statistic: tuple[str, ...]) -> Feed:
+        """The same with one more target, which reads this statistic."""
+        statistics = tuple(dict.fromkeys((*self.statistics, statistic)))
+        numbered = target._replace(statistic=statistics.index(statistic))
+        return Feed(self.metric, self.level, (*self.targets, numbered), statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +65,6 @@ class Unfed:
     reason: str
 
 
-_FIELDS: tuple[tuple[str, str, Quantity], ...] = (
-    ("cpu_utilization_ratio", "cpu", "ratio"),
-    ("memory_utilization_ratio", "memory", "bounded_ratio"),
-    ("accelerator_utilization_ratio", "accelerator_utilization", "bounded_ratio"),
-    ("accelerator_memory_utilization_ratio", "accelerator_memory", "bounded_ratio"),
-    ("network_receive_bytes_per_second", "network_receive", "bytes_per_second"),
-    ("network_transmit_bytes_per_second", "network_transmit", "bytes_per_second"),
-    ("disk_read_bytes_per_second", "disk_read", "bytes_per_second"),
-    ("disk_write_bytes_per_second", "disk_write", "bytes_per_second"),
-    ("cpu_usage_cores", "cpu_cores", "cores"),
-    ("memory_usage_bytes", "memory_bytes", "bytes"),
-    ("accelerator_memory_usage_bytes", "accelerator_memory_bytes", "bytes"),
-    ("accelerator_memory_capacity_bytes", "accelerator_memory_capacity_bytes", "bytes"),
-    ("accelerator_power_watts", "accelerator_power_watts", "watts"),
-)
 _OF_JOBS: Mapping[str, tuple[str, ...]] = {
     "cpu_utilization_ratio": ("JOB_CPU_UTIL", "JOB_CPU_UTILIZATION"),
     "memory_utilization_ratio": ("JOB_MEMORY_UTIL", "JOB_MEM_UTIL"),
@@ -127,51 +105,28 @@ _OF_POOLS: Mapping[str, tuple[str, ...]] = {
     "accelerator_power_watts": ("QUOTA_GPU_POWER_USAGE",),
 }
 
-JOB_FAMILIES = (
-    *(
-        Family(f"job_{suffix}", "job", field, quantity, (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())))
-        for suffix, field, quantity in _FIELDS
-    ),
-    *(Family(f"pod_{suffix}", "pod", field, quantity, _OF_PODS.get(suffix, ())) for suffix, field, quantity in _FIELDS),
-    Family(
-        "device_utilization_ratio",
-        "device",
-        "utilization",
-        "bounded_ratio",
-        ("CARD_GPU_DUTY_CYCLE", "CARD_GPU_ACCELERATOR_DUTTY_UTIL"),
-    ),
-    Family(
-        "device_memory_utilization_ratio",
-        "device",
-        "memory_utilization",
-        "bounded_ratio",
-        ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
-    ),
-    Family("device_power_watts", "device", "power_watts", "watts", ("CARD_GPU_POWER_USAGE",)),
-)
+_OF_DEVICES: Mapping[str, tuple[str, ...]] = {
+    "utilization_ratio": ("CARD_GPU_DUTY_CYCLE", "CARD_GPU_ACCELERATOR_DUTTY_UTIL"),
+    "memory_utilization_ratio": ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
+    "power_watts": ("CARD_GPU_POWER_USAGE",),
+}
+_JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
+
+JOB_FAMILIES = (*families("job", _JOBS_OR_PODS), *families("pod", _OF_PODS), *families("device", _OF_DEVICES))
 """The families that acs_pai_dlc feeds."""
-POOL_FAMILIES = tuple(
-    Family(f"pool_{suffix}", "pool", field, quantity, _OF_POOLS.get(suffix, ()))
-    for suffix, field, quantity in _FIELDS
-    if quantity != "bytes_per_second"
-)
+POOL_FAMILIES = tuple(families("pool", _OF_POOLS))
 """The families that acs_pai_quota feeds."""
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.suffix: family for family in (*JOB_FAMILIES, *POOL_FAMILIES)})
 """By suffix."""
 
 
-def exposed(families: Iterable[Family], deny: Sequence[str]) -> list[Family]:
-    """The families that no glob of `deny` matches: what is not exposed need not be paid for."""
-    return [family for family in families if not any(fnmatchcase(f"trainfleet_{family.suffix}", glob) for glob in deny)]
-
-
 def feeds(
-    catalogue: Mapping[str, Metric], families: Iterable[Family], choices: Mapping[str, Choice]
+    catalogue: Mapping[str, Metric], wanted: Iterable[Family], choices: Mapping[str, Choice]
 ) -> tuple[dict[str, Feed], list[Unfed]]:
     """What is to be asked for, by the name of the metric, and what cannot be shown."""
     found: dict[str, Feed] = {}
     unfed: list[Unfed] = []
-    for family in families:
+    for family in wanted:
         choice = choices.get(family.suffix, Choice())
         names = (choice.name,) if choice.name else family.names
         name = next((name for name in names if name in catalogue), "")
@@ -179,13 +134,11 @@ def feeds(
             if choice.name:
                 unfed.append(Unfed(family.suffix, choice.name, "the catalogue does not have it"))
             continue
-        feed = _feed(catalogue[name], family, choice)
-        if isinstance(feed, Unfed):
-            unfed.append(feed)
-        elif name in found:
-            found[name] = Feed(feed.metric, feed.level, (*found[name].targets, *feed.targets))
+        fed = _feed(catalogue[name], family, choice, found.get(name))
+        if isinstance(fed, Unfed):
+            unfed.append(fed)
         else:
-            found[name] = feed
+            found[name] = fed
     return found, unfed
 
 
@@ -197,13 +150,13 @@ def tell(source: str, unfed: Iterable[Unfed], told: set[Unfed]) -> None:
             log.warning("%s is not shown by %s's %s: %s", each.suffix, source, printable(each.name, 80), each.reason)
 
 
-def assumed(families: Iterable[Family], choices: Mapping[str, Choice]) -> dict[str, Metric]:
+def assumed(wanted: Iterable[Family], choices: Mapping[str, Choice]) -> dict[str, Metric]:
     """A catalogue for who may not read the real one: the first name of each family that is certain without it.
 
     A `_UTIL` or `_CYCLE` counts percent wherever it is documented. What else is wanted needs its unit in the config.
     """
     found: dict[str, Metric] = {}
-    for family in families:
+    for family in wanted:
         choice = choices.get(family.suffix, Choice())
         name = choice.name or next(iter(family.names), "")
         documented = name in family.names and name.endswith(("_UTIL", "_CYCLE"))
@@ -212,7 +165,7 @@ def assumed(families: Iterable[Family], choices: Mapping[str, Choice]) -> dict[s
     return found
 
 
-def _feed(metric: Metric, family: Family, choice: Choice) -> Feed | Unfed:
+def _feed(metric: Metric, family: Family, choice: Choice, before: Feed | None) -> Feed | Unfed:
     def unfed(reason: str) -> Unfed:
         return Unfed(family.suffix, metric.name, reason)
 
@@ -225,11 +178,11 @@ def _feed(metric: Metric, family: Family, choice: Choice) -> Feed | Unfed:
     statistics = (choice.statistic,) if choice.statistic else STATISTICS
     if metric.statistics and not set(statistics) & set(metric.statistics):
         return unfed(f"of {' and '.join(statistics)} it has none")
-    return Feed(metric, level, (Target(family, factor, statistics),))
+    return (before or Feed(metric, level, (), ())).feeding(Target(family, factor), statistics)
 
 
 def _can_feed(level: Level, family: Level) -> bool:
     """A metric of something finer feeds the whole; never the other way round."""
     if "pool" in (level, family):
         return level == family
-    return _FINENESS[level] >= _FINENESS[family]
+    return LEVELS.index(level) >= LEVELS.index(family)

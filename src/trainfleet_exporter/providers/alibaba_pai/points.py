@@ -1,14 +1,17 @@
-"""The points of one feed: how they are decoded, what each is of, and what its value is.
+"""The points of one feed: how they are decoded, and the batches of the usage engine that they are.
 
-A point holds the statistics of its metric, each under its name, and tells cards apart by a key of the metric's own. So
-each feed has a struct made for it: payloads.Point with these fields.
+A point has its time in Unix milliseconds, what it is of (jobId, pod, a key for the card; quotaId or quotaName), and the
+statistics of its metric, each under its name. Cards are told apart by a key of the metric's own. So each feed has a
+struct made for it: payloads.Point with these fields.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any, TypeAlias, cast
 
@@ -16,17 +19,25 @@ import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.catalogue import is_device_key
-from trainfleet_exporter.providers.alibaba_pai.entities import Key, Rest
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
+from trainfleet_exporter.providers.usage.entities import Key
+from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.quantities import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
 Points: TypeAlias = Sequence[Point | None]
 """None stands for what is no object."""
+Owner: TypeAlias = Callable[[Point], str]
+"""The id of the job or pool that a point is of, as far as it tells; else an empty text."""
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(Point)}
 _ANY_DEVICE = "device"
 """The key of a card where the catalogue does not name it."""
+_KIND = "gpu"
+"""Cards of ModelArts may be NPUs, those of PAI are GPUs."""
+_MOST = 2_000
+"""Points of one batch: about a millisecond's work."""
+_job_id, _pod, _timestamp = attrgetter("job_id"), attrgetter("pod"), attrgetter("timestamp")
 
 
 class PointReader:
@@ -37,25 +48,17 @@ class PointReader:
         self._names_devices = feed.level != "device" or bool(feed.metric.dimensions)
         devices = [name for name in feed.metric.dimensions if is_device_key(name)] if feed.level == "device" else []
         devices = devices if self._names_devices else [_ANY_DEVICE]
-        spelt = {
-            target.statistics: dict.fromkeys(each for name in target.statistics for each in (name, name.lower()))
-            for target in feed.targets
-        }
-        names = dict.fromkeys(name for names in spelt.values() for name in names)
-        kind, attributes = _point_type(tuple(devices), tuple(names))
+        spelt = [dict.fromkeys(each for name in names for each in (name, name.lower())) for names in feed.statistics]
+        kind, attributes = _point_type(tuple(devices), tuple(dict.fromkeys(name for each in spelt for name in each)))
         self._list = cast("type[list[Point | None]]", list[kind | None])  # type: ignore[valid-type]  # made here
+        self._none = kind()
         self._devices = [attributes[name] for name in devices]
-        self._statistics = {
-            statistics: [attributes[name] for name in names if name in attributes]
-            for statistics, names in spelt.items()
-        }
-        self.rest_of = self._rest_of()
-        """The rest of a point's key where the point names it in the usual way; else of nothing that exists."""
+        self._statistics = [[attributes[name] for name in names if name in attributes] for names in spelt]
 
-    def usual_value(self, statistics: tuple[str, ...]) -> Callable[[Any], float | None]:
-        """A getter of the first of these statistics."""
-        name = next(iter(self._statistics[statistics]), None)
-        return attrgetter(name) if name else lambda point: None
+    def batches(self, points: Points, owner: Owner | None = None) -> Iterator[Batch]:
+        """The points for the usage engine. By default each is of the job that it names."""
+        for start in range(0, len(points), _MOST):
+            yield self._batch(points[start : start + _MOST], owner)
 
     def decode(self, given: object) -> Points:
         """The points of an answer (payloads.PointsPage): a text that holds a JSON array.
@@ -74,28 +77,29 @@ class PointReader:
             raise BadAnswer("the points are not a JSON array")
         return found
 
-    def key(self, point: Point, owner: str) -> Key | None:
-        """What a point is of, as finely as the feed is; None where the point does not tell."""
-        if self._level in ("job", "pool"):
-            return (owner,)
-        pod_id = point.pod or point.pod_id or point.pod_name
-        if not pod_id:
-            return None
-        if self._level == "pod":
-            return owner, pod_id
-        values = [getattr(point, name) for name in self._devices]
-        device = "/".join(value for value in values if value)
-        return (owner, pod_id, device) if device else None
+    def _batch(self, given: Points, owner: Owner | None) -> Batch:
+        points = [self._none if point is None else point for point in given] if None in given else given
+        columns: list[list[float | None]] = []
+        for names in self._statistics:
+            column = list(map(attrgetter(names[0]), points)) if names else [None] * len(points)
+            if None in column and len(names) > 1:
+                column = [_first(point, names) for point in points]
+            columns.append(column)
+        return Batch(self._keys(cast("Sequence[Point]", points), owner), columns, _times(list(map(_timestamp, points))))
 
-    def value(self, point: Point, statistics: tuple[str, ...]) -> float | None:
-        """The value of the first statistic that the point has, in either spelling of its first letter."""
-        found = (getattr(point, name) for name in self._statistics[statistics])
-        return next((value for value in found if value is not None), None)
-
-    def _rest_of(self) -> Callable[[Any], Rest]:
-        if self._level in ("job", "pool"):
-            return lambda point: None
-        return attrgetter("pod") if self._level == "pod" else attrgetter("pod", *self._devices)
+    def _keys(self, points: Sequence[Point], owner: Owner | None) -> Sequence[Key]:
+        columns = [list(map(owner or _job_id, points))]
+        if self._level in ("pod", "device"):
+            pods = list(map(_pod, points))
+            columns.append(pods if all(pods) else [each.pod or each.pod_id or each.pod_name for each in points])
+        if self._level == "device":
+            names = [list(map(attrgetter(name), points)) for name in self._devices]
+            columns.append(names[0] if len(names) == 1 else [_joined(each) for each in zip(*names, strict=True)])
+            columns.append([_KIND] * len(points))
+        keys = list(zip(*columns, strict=True))
+        if not all(map(all, columns)):  # a key that lacks a part ends before it
+            keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
+        return cast("Sequence[Key]", keys)
 
     def _decode(self, text: bytes) -> Points | None:
         if self._names_devices:
@@ -132,3 +136,20 @@ def _device(row: dict[str, object]) -> str:
     return "/".join(
         str(value) for value in values if value != "" and isinstance(value, str | int) and not isinstance(value, bool)
     )
+
+
+def _first(point: object, names: Sequence[str]) -> float | None:
+    """The value of the first statistic that the point has, in either spelling of its first letter."""
+    return next((value for name in names if (value := getattr(point, name)) is not None), None)
+
+
+def _joined(values: Sequence[str | None]) -> str:
+    return "/".join(value for value in values if value)
+
+
+def _times(milliseconds: Sequence[float | None]) -> float | list[float]:
+    """Unix seconds, of all points together if that is one time; infinite where there is none."""
+    first = milliseconds[0] if milliseconds else None
+    if first is not None and first.is_integer() and milliseconds.count(first) == len(milliseconds):
+        return first / 1000
+    return [time / 1000 if time is not None and time.is_integer() else math.inf for time in milliseconds]

@@ -5,31 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.model import Job, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
+from trainfleet_exporter.providers.alibaba_pai.collectors import dlc_metrics, job_metrics, usage
+from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import job_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs, jobs_elsewhere
 from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import nodes
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
 from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import pool_workloads
 from trainfleet_exporter.providers.alibaba_pai.collectors.pools import pools
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmonitor_usage
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import is_pay_as_you_go
+from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.usage.arbitration import Decided
+from trainfleet_exporter.providers.usage.table import exposed
 from trainfleet_exporter.providers.way_out import open_transport
 
 # Where there are two, the vendor's own pages disagree on which of them counts: both are to be granted.
@@ -148,51 +152,42 @@ class AlibabaPai:
         self, config: AlibabaPaiConfig, shared: Shared, monitor: CloudMonitor | None
     ) -> list[Collector]:
         """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""
-        chosen = config.collectors.usage
-        sources = Sources(chosen.source, shared.book)
+        chosen, book = config.collectors.usage, shared.book
         interval = chosen.interval or self._settings.poll_interval
-        max_data_age, workers = self._settings.max_data_age, config.limits.concurrency
-        choices = chosen.metrics.choices()
+        oldest, workers = self._settings.max_data_age, config.limits.concurrency
+        deny, choices = self._settings.metrics.deny, chosen.metrics.choices()
+
+        def source_of(job: Job) -> str:
+            if chosen.source != "auto":
+                return chosen.source
+            return JOB_METRICS if is_pay_as_you_go(job) else usage.SOURCE
+
+        serving = Decided(source_of, book.listed, book.watch).serving
         found: list[Collector] = []
         if monitor is not None and chosen.by_cloudmonitor:
-            found.append(
-                cloudmonitor_usage(
-                    shared,
-                    monitor,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("cloudmonitor"),
-                    choices=choices,
-                    deny=self._settings.metrics.deny,
-                    with_pools=config.collectors.pools.enabled,
-                    at_once=workers,
-                )
+            jobs = Feeds(monitor, DLC, exposed(JOB_FAMILIES, deny), choices)
+            pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny), choices)
+            bulk = usage.CloudMonitorUsage(
+                shared,
+                monitor,
+                jobs,
+                pools if config.collectors.pools.enabled else None,
+                serves=serving(usage.SOURCE),
+                max_data_age=oldest,
+                at_once=workers,
             )
+            found.append(bulk.collector(interval=interval))
         elif monitor is not None:
-            found.append(
-                dlc_metrics(
-                    shared,
-                    monitor,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("dlc_metrics"),
-                    choices=choices,
-                    deny=self._settings.metrics.deny,
-                    max_jobs=chosen.max_jobs,
-                    workers=workers,
-                )
+            jobs = Feeds(monitor, DLC, exposed(JOB_FAMILIES, deny), choices, source="GetMetrics")
+            by_metric = dlc_metrics.DlcMetrics(
+                shared, jobs, serves=serving(dlc_metrics.SOURCE), max_data_age=oldest, max_jobs=chosen.max_jobs
             )
-        if chosen.source in ("auto", "job_metrics"):
-            found.append(
-                job_metrics(
-                    shared,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("job_metrics"),
-                    max_jobs=chosen.max_jobs,
-                    workers=workers,
-                )
+            found.append(by_metric.collector(interval=interval, workers=workers))
+        if chosen.source in ("auto", JOB_METRICS):
+            by_job = job_metrics.JobMetrics(
+                shared, serves=serving(JOB_METRICS), max_data_age=oldest, max_jobs=chosen.max_jobs
             )
+            found.append(by_job.collector(interval=interval, workers=workers))
         return found
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Family
-from trainfleet_exporter.providers.alibaba_pai.units import RATIOS
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES
+from trainfleet_exporter.providers.usage.table import Family
 
 _LIST = "PAI-DLC ListJobs, Jobs[]"
 _SPECS = "or JobSpecs[] with ListEcsSpecs"
@@ -34,7 +34,7 @@ def _usage_sources(family: Family) -> list[str]:
     found = [
         f"{_JOB_METRICS}, MetricType {metric.name}"
         for metric in METRIC_TYPES
-        if family.level in ("job", "pod") and metric.field == family.field
+        if family.level in ("job", "pod") and metric.pod.path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else "no metric unless usage.metrics of the config names one"
@@ -121,7 +121,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
                 else "name and unit at the source are unproven"
             )
             for suffix, family in FAMILIES.items()
-            if family.quantity not in RATIOS
+            if not family.is_ratio
         },
     }
 )

@@ -6,36 +6,17 @@ bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
-from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
+from trainfleet_exporter.providers.usage.quantities import Quantity
 
-Quantity: TypeAlias = Literal["ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts"]
-"""What a family counts; a bounded ratio cannot exceed 1."""
-
-RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
-
-_BYTES = {
-    "Bytes": 1.0,
-    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("KMGT", start=1)},
-    **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
-}
-_BITS = {f"{prefix}bit": 1000.0**power / 8 for power, prefix in enumerate(("", "K", "M", "G", "T"))}
-_RATIO = {"%": 0.01, "ratio": 1.0}
+_BITS = {f"{prefix}bit/s": 1000.0**power / 8 for power, prefix in enumerate(("", "K", "M", "G", "T"))}
 
 UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
-    {
-        "ratio": _RATIO,
-        "bounded_ratio": _RATIO,
-        "bytes": _BYTES,
-        "bytes_per_second": {f"{unit}/s": factor for unit, factor in (_BYTES | _BITS).items()},
-        "cores": {"Core": 1.0, "mCore": 0.001},
-        "watts": {"W": 1.0, "mW": 0.001, "kW": 1000.0},
-    }
+    {**COMMON, "bytes_per_second": {**COMMON["bytes_per_second"], **_BITS}}
 )
 """By quantity, the words that the config takes for units, and how many base units each is."""
 
@@ -72,32 +53,6 @@ def base_units(unit: str, quantity: Quantity) -> float | None:
         if word in known:
             return known[word]
     return None
-
-
-def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
-    """A reading in base units, or None if it cannot be true."""
-    if quantity in RATIOS:
-        return believable_ratio(raw * factor, bounded=quantity == "bounded_ratio")
-    value = raw * factor
-    # Written so that a NaN is refused as well. The last digits of thousandths are noise that nobody measured.
-    return (round(value, 12) if factor < 1 else value) if 0 <= value < float("inf") else None
-
-
-def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
-    """Readings in base units, as `convert`."""
-    if quantity not in RATIOS:
-        values = [raw * factor for raw in raws]
-        if factor < 1:
-            return [round(value, 12) if 0 <= value < math.inf else None for value in values]
-        return [value if 0 <= value < math.inf else None for value in values]
-    found: list[float | None] = []
-    for raw in raws:
-        value = raw * factor
-        units = round(value * 1e12) if 0 <= value <= 1 else -1
-        # The same as `convert`, in a third of the time: dividing rounds as well, but near halves.
-        is_exact = units >= 0 and -0.49 < value * 1e12 - units < 0.49
-        found.append(units / 1e12 if is_exact else convert(raw, factor, quantity))
-    return found
 
 
 def _data_unit(unit: str) -> str:

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import create_model, model_serializer
+from pydantic import create_model
 
 from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.kinds import Text, choice
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice, Family
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
 from trainfleet_exporter.providers.alibaba_pai.units import UNITS
+from trainfleet_exporter.providers.usage.table import ChosenMetrics, Family
 
 
-class _UsageMetrics(Section):
+class _UsageMetrics(ChosenMetrics):
     """One key for each family that can be fed: its name after `trainfleet_`."""
 
     def choices(self) -> dict[str, Choice]:
         """What the file says, by family."""
-        given = {suffix: getattr(self, suffix) for suffix in type(self).model_fields}
         return {
             suffix: Choice(metric.name or "", metric.unit or "", metric.statistic or "")
-            for suffix, metric in given.items()
-            if metric is not None
+            for suffix, metric in self.given().items()
         }
-
-    @model_serializer
-    def _given(self) -> dict[str, Any]:
-        """Only what the file says: a running config does not list what is not in it."""
-        return {suffix: value for suffix in type(self).model_fields if (value := getattr(self, suffix)) is not None}
 
 
 def _metric_of(family: Family) -> type[Section]:

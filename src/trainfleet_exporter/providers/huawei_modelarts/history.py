@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +16,18 @@ import msgspec
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.providers.filters import job_filter
-from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Sink, Unit, seconds_after
+from trainfleet_exporter.providers.history import (
+    DAY,
+    MINUTE,
+    History,
+    Life,
+    Lives,
+    Marks,
+    Range,
+    Sink,
+    Unit,
+    seconds_after,
+)
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, AomDialect, is_refusal, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.api import Filter, ModelArtsApi
@@ -71,8 +82,8 @@ class _OfAom:
     """Whether the jobs are asked for by their names."""
 
 
-class ModelArtsHistory:
-    """One project of ModelArts (providers.history.History)."""
+class ModelArtsHistory(History):
+    """One project of ModelArts."""
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         self._config = config
@@ -102,14 +113,12 @@ class ModelArtsHistory:
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        """See providers.history.History."""
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
         if self._usage.enabled and self._usage.source != AOM and wanted.start < now - MOST_MINUTES * MINUTE:
             found.append("task metrics hold the last three days of a job at most (experimental: they have no dates)")
         return found
 
     async def learn(self, deadline: float) -> bytes:
-        """See providers.history.History."""
         found = _Learned()
         if self._config.workspaces == "all":
             try:
@@ -142,7 +151,6 @@ class ModelArtsHistory:
             return None
 
     def recall(self, learned: bytes, job_id: str) -> None:
-        """See providers.history.History."""
         self._some = self._some or bool(job_id)
         self._known = known = msgspec.msgpack.decode(learned, type=_Learned)
         if self._usage.asks_aom and not known.closed:
@@ -169,7 +177,6 @@ class ModelArtsHistory:
         return [living, found]
 
     async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
-        """See providers.history.History."""
         workspace_id, filters = unit.data
         listing = await self._api.search_jobs(workspace_id, filters, deadline=deadline)
         sink.dropped("malformed", listing.malformed)
@@ -180,17 +187,9 @@ class ModelArtsHistory:
             if life is not None and self._wanted(life.job) and (asked is None or job_id in asked):
                 sink.life(life)
 
-    def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        """None: rows have all that details have."""
-        return iter(())
-
-    async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """Nothing is asked for."""
-
     # Readings.
 
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """See providers.history.History."""
         sizes = [max(life.cards, life.pods, 1) for life in lives(day) if not life.runs(day).empty]
         if not sizes:
             return
@@ -232,7 +231,6 @@ class ModelArtsHistory:
         return not found or bool(life.cards and with_accelerators and _ACCELERATORS not in found)
 
     async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """See providers.history.History."""
         if isinstance(unit.data, Life):
             await self._read_tasks(unit.data, sink, deadline)
         else:

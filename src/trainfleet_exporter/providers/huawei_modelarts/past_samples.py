@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from trainfleet_exporter.model import Accelerator, UsageSource
+from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.history import Life, Range, Track
 from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Plan, Query
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
 from trainfleet_exporter.providers.usage.entities import Entities
+from trainfleet_exporter.providers.usage.past import source_tracks
 
 SOURCE = "aom"
 _Key: TypeAlias = tuple[type, str, Accelerator, tuple[str, ...]]
@@ -78,10 +79,8 @@ class Steps:
             for (of, field, accelerator, keys), (times, values) in found.items()
         ]
         if tells_source:
-            tracks += [
-                Track(UsageSource, "source", (job_id,), times, array("d", [1.0]) * len(times), source=SOURCE)
-                for job_id, times in moments.items()
-            ]
+            for job_id, times in moments.items():
+                tracks += source_tracks(job_id, SOURCE, times, are_dated=False)
         return tracks
 
 

@@ -11,12 +11,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage, UsageSource
-from trainfleet_exporter.providers.dated import Dated
+from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
 from trainfleet_exporter.providers.history import MINUTE, Life, Track
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import RATIOS
-from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.providers.usage.past import Dated, source_tracks
+from trainfleet_exporter.providers.usage.quantities import convert
+from trainfleet_exporter.providers.usage.table import Family
 
 SOURCE = "task_metrics"
 MOST_MINUTES = 4320
@@ -42,27 +43,24 @@ class Arrays:
         for item in answer.metrics or ():
             metric, values = (item.metric or "").lower(), item.value
             row = RATIOS.get(metric)
-            field = None if row is None else row.pod.path.removeprefix("values.")
-            if field is None or values is None:
+            if row is None or values is None:
                 self.dropped["malformed"] += 1
                 continue
-            dated = self._dated(values, bounded=field != "cpu")
+            field = row.pod.path
+            dated = self._dated(values, row.pod)
             if not dated.times:  # a device kind that is not there is all -1: nothing is missing then
                 continue
             if field in taken:
                 self.dropped["duplicate"] += 1
                 continue
             taken.add(field)
-            kind: Accelerator = "npu" if metric.startswith("npu") else "gpu"
-            if field == "accelerator_utilization":
-                self._kind = kind
+            if field == "values.accelerator_utilization":
+                self._kind = row.kind
             sums = self._sums.setdefault(field, {})
             for time, value in zip(dated.times, dated.values, strict=True):
                 total, count = sums.get(time, (0.0, 0))
                 sums[time] = total + value, count + 1
-            yield Track(
-                PodUsage, f"values.{field}", (job_id, task), dated.times, dated.values, accelerator=kind, source=SOURCE
-            )
+            yield Track(PodUsage, field, (job_id, task), dated.times, dated.values, accelerator=row.kind, source=SOURCE)
         if not taken:
             self.dropped["no_data"] += 1
 
@@ -72,13 +70,11 @@ class Arrays:
         for field, sums in self._sums.items():
             times = array("q", sorted(sums))
             values = array("d", [round(sums[time][0] / sums[time][1], _DIGITS) for time in times])
-            yield Track(JobUsage, f"values.{field}", (job_id,), times, values, accelerator=self._kind, source=SOURCE)
-        moments = sorted({time for sums in self._sums.values() for time in sums})
-        if moments:
-            ones = array("d", [1.0]) * len(moments)
-            yield Track(UsageSource, "source", (job_id,), array("q", moments), ones, source=SOURCE)
+            yield Track(JobUsage, field, (job_id,), times, values, accelerator=self._kind, source=SOURCE)
+        moments = {time for sums in self._sums.values() for time in sums}
+        yield from source_tracks(job_id, SOURCE, moments, are_dated=False)
 
-    def _dated(self, values: Sequence[str | float | None], *, bounded: bool) -> Dated:
+    def _dated(self, values: Sequence[str | float | None], family: Family) -> Dated:
         found = Dated()
         life = self._life
         started = int(life.job.started or 0)
@@ -97,7 +93,7 @@ class Arrays:
             if time > end:
                 self.dropped["undated"] += 1
                 continue
-            value = believable_ratio(number / 100, bounded=bounded)
+            value = convert(number, 0.01, family.quantity)
             if value is None:
                 self.dropped["out_of_range"] += 1
             else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
@@ -81,6 +82,13 @@ class Newest:
     def subjects(self) -> Collection[Subject]:
         """What has a reading."""
         return self.values[0]
+
+    async def take_all(self, batches: AsyncIterator[Batch]) -> None:
+        """Take over all readings of an answer. Raises what `batches` raises."""
+        async for batch in batches:
+            self.take(batch)
+            del batch  # before the next call
+            await asyncio.sleep(0)
 
     def take(self, batch: Batch) -> None:
         """Take over some readings."""

@@ -1,165 +1,101 @@
 """Usage by DLC GetMetrics: CloudMonitor's metrics for who has no right to CloudMonitor, job by job.
 
 Cost a cycle: one call for each job and metric, at most `max_jobs` jobs, the newest first. The catalogue is asked for
-once a day all the same, since nothing else tells units; where that is refused, only what counts percent by its name is
-read, and what the config names with its unit.
+once a day all the same, since nothing else has the units; where that is refused, only what counts percent by its name
+is read, and what the config names with its unit.
 """
 
 from __future__ import annotations
 
-import asyncio
+import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from trainfleet_exporter.errors import CloudError, NotFound
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import Part, Rolling
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
-from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
+from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.columns import Column, columns, kept_of
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Owner, Whose
-from trainfleet_exporter.providers.alibaba_pai.entities import Entities
-from trainfleet_exporter.providers.alibaba_pai.metric_map import (
-    JOB_FAMILIES,
-    Choice,
-    Family,
-    Feed,
-    Unfed,
-    assumed,
-    exposed,
-    feeds,
-    tell,
-)
+from trainfleet_exporter.providers.usage.columns import Column, columns, kept_of
+from trainfleet_exporter.providers.usage.entities import Entities
+from trainfleet_exporter.providers.usage.newest import Newest, Scope
+from trainfleet_exporter.providers.usage.per_job import Cap, PerJob
+from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 
-_AGAIN = 6 * 3600.0
-"""How long to wait after the catalogue was refused: who chose this source may well have no right to it."""
+SOURCE = "dlc_metrics"
+_CAPPED = "usage (GetMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
-class _Feeds:
-    """The metrics to ask for, as far as they are known."""
+class DlcMetrics:
+    """The collector of the jobs that `serves` says are this source's."""
 
-    def __init__(self, monitor: CloudMonitor, families: Sequence[Family], choices: Mapping[str, Choice]) -> None:
-        self._catalogue = Catalogue(monitor, DLC)
-        self._families = families
-        self._choices = choices
-        self._reading = asyncio.Lock()
-        self._next_try = float("-inf")
-        self._unfed: Collection[Unfed] = ()
-        self._told: set[Unfed] = set()
-        self.known: Mapping[str, Feed] = {}
+    def __init__(
+        self, shared: Shared, feeds: Feeds, *, serves: Callable[[Job], bool], max_data_age: float, max_jobs: int
+    ) -> None:
+        self._shared = shared
+        self._feeds = feeds
+        self._serves = serves
+        self._max_data_age = max_data_age
+        self._cap = Cap(_CAPPED, max_jobs)
+        self._entities: dict[str, Entities] = {}
+        shared.book.watch(self._forget)
 
-    async def have(self, part: Part) -> Mapping[str, Feed]:
-        """The feeds by metric. That the catalogue could not be read is told, and no failure of the part."""
-        async with self._reading:
-            now = asyncio.get_running_loop().time()
-            try:
-                if now >= self._next_try and await self._catalogue.have(part):
-                    self._learn(part)
-                else:
-                    part.still_lost({"malformed": len(self._unfed)})
-            except CloudError as error:
-                self._next_try = now + _AGAIN
-                part.lacks("catalogue of metrics", error)
-                self._learn(part)
-        return self.known
+    def collector(self, *, interval: float, workers: int) -> Rolling:
+        """The collector."""
+        return PerJob(
+            name=SOURCE,
+            interval=interval,
+            workers=workers,
+            jobs=self._shared.polled_jobs,
+            serves=self._serves,
+            read=self._read,
+            calls=lambda job_id: len(self._feeds.known),
+            cap=self._cap,
+        ).collector()
 
-    def _learn(self, part: Part) -> None:
-        catalogue = self._catalogue.known
-        if catalogue is None:
-            catalogue = assumed(self._families, self._choices)
-        self.known, self._unfed = feeds(catalogue, self._families, self._choices)
-        tell("GetMetrics", self._unfed, self._told)
-        part.dropped("malformed", len(self._unfed))
+    def _forget(self) -> None:
+        for job_id in self._entities.keys() - self._shared.book.live().keys():
+            del self._entities[job_id]
 
-
-def dlc_metrics(
-    shared: Shared,
-    monitor: CloudMonitor,
-    *,
-    interval: float,
-    max_data_age: float,
-    serves: Callable[[Job | None], bool],
-    choices: Mapping[str, Choice],
-    deny: Sequence[str],
-    max_jobs: int,
-    workers: int,
-) -> Rolling:
-    """The collector of the jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
-    cap = Cap("usage (GetMetrics)", max_jobs)
-    entities: dict[str, Entities] = {}
-    known = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
-
-    def forget() -> None:
-        for job_id in entities.keys() - shared.book.live().keys():
-            del entities[job_id]
-
-    shared.book.watch(forget)
-
-    def units() -> list[str]:
-        live = [job for job in shared.live_jobs() if serves(job)]
-        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
-
-    async def read(part: Part) -> None:
-        now = time.time()
-        max_age = max(max_data_age, 2 * part.interval)
-        job = shared.book.live()[part.key]
-        without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
+    async def _read(self, part: Part, job: Job) -> None:
+        now, age = time.time(), max_age(part, self._max_data_age)
+        entities = self._entities.setdefault(part.key, Entities())
+        entities.trim()
         shown: list[Column] = []
-        known_pods = entities.setdefault(part.key, Entities())
-        known_pods.trim()
-        for feed in (await known.have(part)).values():
-            if without_gpu and _is_of_accelerators(feed):
+        for feed in (await self._feeds.learn_or_assume(part)).values():
+            if is_without_gpus(job) and feed.of_accelerators:
                 continue
-            collected = Collected(feed, Whose(_owner_of(part.key)), known_pods, now=now, max_age=max_age, series=True)
+            newest = Newest(
+                entities.of(feed.level),
+                Scope(frozenset([part.key])),
+                now=now,
+                max_age=age,
+                statistics=len(feed.statistics),
+                series=True,
+            )
             try:
-                pages = shared.api.get_metrics(part.key, feed, start=now - max_age, end=now, deadline=part.deadline)
-                await collected.take_pages(pages)
+                await newest.take_all(
+                    self._shared.api.get_metrics(part.key, feed, start=now - age, end=now, deadline=part.deadline)
+                )
             except NotFound as error:
-                await part.not_found(error)  # the next sweep says what became of the job
+                await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            part.dropped("no_data", 0 if collected.points else 1)
-            shown += (await columns(collected)).columns
-            for reason, count in collected.dropped.items():
-                part.dropped(reason, count)
-            if not shown and not collected.points:
+            part.dropped("no_data", 0 if newest.rows else 1)
+            shown += (await columns(newest, entities, feed.targets, period=feed.metric.period or 0)).columns
+            count(part, newest.dropped)
+            if not shown and not newest.rows:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
-        await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)
 
-    return Rolling(
-        name="dlc_metrics",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: serves(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-        calls=lambda job_id: len(known.known),
-    )
+        async def build(since: float) -> tuple[Sequence[object], float]:
+            fresh = await kept_of(shown, since=since)
+            if not fresh:
+                return [], math.inf
+            source = UsageSource(part.key, SOURCE, max(max(column.newest) for column in fresh))
+            return [*(column.readings for column in fresh), source], min(column.first for column in fresh)
+
+        await publish(part, build, self._max_data_age, now=now)
 
 
-async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: float, max_data_age: float) -> None:
-    async def kept(moment: float) -> tuple[Sequence[object], float | None]:
-        max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
-        fresh = await kept_of(shown, moment - max_age)
-        if not fresh:
-            return [], None
-        source = UsageSource(job_id, "dlc_metrics", max(max(column.newest) for column in fresh))
-        # A touch later than the limit, so that the reading is surely beyond it then.
-        stale_at = min(column.first for column in fresh) + max_age + 0.001
-        return [*(column.readings for column in fresh), source], stale_at
-
-    objects, stale_at = await kept(now)
-    await part.publish(objects, stale_at=stale_at, rebuild=kept)
-
-
-def _owner_of(job_id: str) -> Owner:
-    """Points that do not say whose they are, are of the job that was asked for."""
-    return lambda point: job_id if point.job_id in (None, "", job_id) else ""
-
-
-def _is_of_accelerators(feed: Feed) -> bool:
-    return all(target.family.level == "device" or "accelerator" in target.family.field for target in feed.targets)
+def is_without_gpus(job: Job) -> bool:
+    """Whether a job surely has no accelerator."""
+    return bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)

@@ -7,87 +7,64 @@ The platform keeps this call up for pay-as-you-go jobs on general computing only
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Rolling
-from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, Reading, readings, usage
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, SOURCE, add
+from trainfleet_exporter.providers.usage.per_job import Cap, PerJob
+from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
+from trainfleet_exporter.providers.usage.sheet import Sheet
+
+_CAPPED = "usage (GetJobMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
-def job_metrics(
-    shared: Shared,
-    *,
-    interval: float,
-    max_data_age: float,
-    serves: Callable[[Job | None], bool],
-    max_jobs: int,
-    workers: int,
-) -> Rolling:
+class JobMetrics:
     """The collector of the jobs that `serves` says are this source's."""
-    cap = Cap("usage (GetJobMetrics)", max_jobs)
 
-    def units() -> list[str]:
-        live = [job for job in shared.live_jobs() if serves(job)]
-        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+    def __init__(self, shared: Shared, *, serves: Callable[[Job], bool], max_data_age: float, max_jobs: int) -> None:
+        self._shared = shared
+        self._serves = serves
+        self._max_data_age = max_data_age
+        self._cap = Cap(_CAPPED, max_jobs)
 
-    async def read(part: Part) -> None:
-        now = time.time()
-        max_age = max(max_data_age, 2 * part.interval)
-        job = shared.book.live()[part.key]
-        without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
-        taken: list[Reading] = []
-        lacking: set[str] = set()
+    def collector(self, *, interval: float, workers: int) -> Rolling:
+        """The collector."""
+        return PerJob(
+            name=SOURCE,
+            interval=interval,
+            workers=workers,
+            jobs=self._shared.polled_jobs,
+            serves=self._serves,
+            read=self._read,
+            calls=lambda job_id: len(METRIC_TYPES),
+            cap=self._cap,
+        ).collector()
+
+    async def _read(self, part: Part, job: Job) -> None:
+        now, age = time.time(), max_age(part, self._max_data_age)
+        sheet = Sheet(part.key, now=now, max_age=age)
         for metric in METRIC_TYPES:
-            if metric.needs_gpu and without_gpu:
+            if metric.needs_gpu and is_without_gpus(job):
                 continue
             try:
-                payload = await shared.api.get_job_metrics(
-                    part.key, metric.name, start=now - max_age, end=now, deadline=part.deadline
+                payload = await self._shared.api.get_job_metrics(
+                    part.key, metric.name, start=now - age, end=now, deadline=part.deadline
                 )
             except NotFound as error:
-                await part.not_found(error)  # the next sweep says what became of the job
+                await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            found, dropped = readings(payload, metric, job_id=part.key, now=now, max_age=max_age)
+            add(sheet, payload, metric, job_id=part.key, now=now)
             del payload  # before the next call
-            _tell(part, dropped)
-            if dropped["malformed"]:
-                lacking.add(metric.field)
-            taken += found
-            if not taken and dropped.keys() <= {"no_data"}:
+            is_silent = not sheet and sheet.dropped.keys() <= {"no_data"}
+            count(part, sheet.dropped)
+            if is_silent:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        await _publish(part, taken, lacking, now=now, max_data_age=max_data_age)
 
-    return Rolling(
-        name="job_metrics",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: serves(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-        calls=lambda job_id: len(METRIC_TYPES),
-    )
+        async def build(since: float) -> tuple[Sequence[object], float]:
+            return sheet.of_job(SOURCE, since), sheet.oldest(since)
 
-
-async def _publish(
-    part: Part, taken: Sequence[Reading], lacking: Collection[str], *, now: float, max_data_age: float
-) -> None:
-    async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-        max_age = max(max_data_age, 2 * part.interval)  # as it is then: the cycle may be stretched meanwhile
-        fresh = [reading for reading in taken if moment - reading.time <= max_age]
-        # A touch later than the limit, so that the reading is surely beyond it then.
-        stale_at = min((reading.time for reading in fresh), default=None)
-        return usage(part.key, fresh, lacking), None if stale_at is None else stale_at + max_age + 0.001
-
-    objects, stale_at = await rebuild(now)
-    await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
-
-
-def _tell(part: Part, dropped: Counter[str]) -> None:
-    for reason, count in dropped.items():
-        part.dropped(reason, count)
+        await publish(part, build, self._max_data_age, now=now)

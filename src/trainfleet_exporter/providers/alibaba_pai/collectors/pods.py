@@ -7,13 +7,13 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Rolling
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
-from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.usage.per_job import Cap
 
 
 def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
     """The collector. Beyond `max_jobs`, jobs that hold resources come before those that wait, new before old."""
-    cap = Cap("pods", max_jobs)
+    cap = Cap("pods of %d jobs are not polled: there are more live jobs than max_jobs (%d)", max_jobs)
 
     def units() -> list[str]:
         return cap.ids(sorted(shared.live_jobs(), key=_need))

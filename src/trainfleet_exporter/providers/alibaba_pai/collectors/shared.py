@@ -11,6 +11,7 @@ from trainfleet_exporter.providers.alibaba_pai.translate_pools import Quota
 from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
+from trainfleet_exporter.providers.usage.per_job import Jobs
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
@@ -30,6 +31,8 @@ class Shared(Knowledge):
         """Whether the latest poll of pools could read them."""
         self.pools_polled = Groundwork()
         self.ecs_specs = EcsSpecs(api)
+        self.polled_jobs = Jobs(first=self.jobs_first, listed=self.live_jobs, known=book.live, watchable=[book.watch])
+        """What is asked for job by job."""
 
     def learn_quotas(self, quotas: Mapping[str, Quota]) -> None:
         """Take over a list of quotas."""

@@ -3,60 +3,85 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import NamedTuple
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage
-from trainfleet_exporter.providers.alibaba_pai.catalogue import metric
-from trainfleet_exporter.providers.alibaba_pai.columns import Column, Shown, columns, kept_of, newest_by_owner
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
-from trainfleet_exporter.providers.alibaba_pai.entities import Entities
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, Choice, Feed, feeds
-from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
-from trainfleet_exporter.providers.alibaba_pai.points import Points
+from trainfleet_exporter.providers.usage.columns import Column, Shown, Target, columns, kept_of, newest_by_owner
+from trainfleet_exporter.providers.usage.entities import Entities, Key
+from trainfleet_exporter.providers.usage.newest import Batch, Newest, Scope
+from trainfleet_exporter.providers.usage.table import MEASURES, Level
 
 NOW = 1_767_323_040.0
 SILENCE = 180.0
 Table = dict[str, dict[tuple[str, ...], float]]
 
 
-def _feed(name: str, unit: str, choices: dict[str, Choice] | None = None) -> Feed:
-    return feeds({name: metric(msgspec.convert(row(name, unit), MetricMeta))}, JOB_FAMILIES, choices or {})[0][name]
+class Feed(NamedTuple):
+    """A metric: what it has a reading for each of, and what it feeds."""
+
+    level: Level
+    targets: Sequence[Target]
 
 
-def _point(job_id: str, place: int, value: object, *, age: float = 60.0, card: int = 0) -> dict[str, Any]:
-    return {
-        "timestamp": int((NOW - age) * 1000),
-        "jobId": job_id,
-        "pod": f"{job_id}-{place}",
-        "gpuId": str(card),
-        "Average": value,
-    }
+class Reading(NamedTuple):
+    """A reading as a source yields it."""
+
+    job_id: str
+    place: int
+    value: float | None
+    age: float = 60.0
+    card: int = 0
+
+    @property
+    def pod(self) -> str:
+        return f"{self.job_id}-{self.place}"
+
+    def key(self, level: Level) -> Key:
+        return (self.job_id, self.pod) if level == "pod" else (self.job_id, self.pod, str(self.card), "gpu")
 
 
-def _collected(feed: Feed, points: Iterable[object], entities: Entities | None = None) -> Collected:
-    whose = Whose(lambda point: point.job_id or "", frozenset("abc"))
-    collected = Collected(feed, whose, entities or Entities(), now=NOW, max_age=900)
-    _take(collected, points)
-    return collected
+def _feed(suffix: str, factor: float, *levels: Level) -> Feed:
+    """A metric of the first level that feeds all of these."""
+    families = [family for level in levels if (family := MEASURES[suffix].at(level)) is not None]
+    return Feed(levels[0], [Target(family, factor) for family in families])
 
 
-def _take(collected: Collected, points: Iterable[object]) -> None:
-    """Points as an answer has them."""
-    collected.take(collected.reader.decode(json.dumps(list(points))))
+CPU, MEMORY = _feed("cpu_utilization_ratio", 0.01, "pod", "job"), _feed("memory_usage_bytes", 1.0, "pod", "job")
+CARDS = _feed("accelerator_power_watts", 1.0, "device", "pod", "job")
 
 
-def _made(collected: Collected) -> list[Column]:
-    return list(asyncio.run(columns(collected)).columns)
+def _collected(
+    feed: Feed, readings: Iterable[Reading], entities: Entities | None = None, served: frozenset[str] = frozenset("abc")
+) -> Newest:
+    index = (entities or Entities()).of(feed.level)
+    newest = Newest(index, Scope(served, {"a", "b"}.__contains__), now=NOW, max_age=900)
+    _take(newest, readings)
+    return newest
+
+
+def _batch(newest: Newest, readings: Sequence[Reading]) -> Batch:
+    keys = [reading.key(newest.index.level) for reading in readings]
+    return Batch(keys, [[reading.value for reading in readings]], [NOW - reading.age for reading in readings])
+
+
+def _take(newest: Newest, readings: Iterable[Reading]) -> None:
+    newest.take(_batch(newest, list(readings)))
+
+
+def _columns(feed: Feed, newest: Newest, entities: Entities | None = None, before: Shown | None = None) -> Shown:
+    return asyncio.run(columns(newest, entities or Entities(), feed.targets, before))
+
+
+def _made(feed: Feed, readings: Iterable[Reading], entities: Entities | None = None) -> list[Column]:
+    entities = entities or Entities()
+    return list(_columns(feed, _collected(feed, readings, entities), entities).columns)
 
 
 def _shown(found: Iterable[Column]) -> Table:
@@ -68,34 +93,23 @@ def _shown(found: Iterable[Column]) -> Table:
     }
 
 
-def _show(feed: Feed, points: Iterable[object], entities: Entities | None = None) -> Table:
-    return _shown(_made(_collected(feed, points, entities)))
-
-
-CPU, MEMORY = _feed("POD_CPU_UTIL", "%"), _feed("POD_MEMORY_USED", "Bytes")
-CARDS = _feed(
-    "CARD_GPU_POWER_USAGE",
-    "W",
-    {
-        suffix: Choice(name="CARD_GPU_POWER_USAGE")
-        for suffix in ("pod_accelerator_power_watts", "job_accelerator_power_watts")
-    },
-)
+def _show(feed: Feed, readings: Iterable[Reading], entities: Entities | None = None) -> Table:
+    return _shown(_made(feed, readings, entities))
 
 
 def test_a_job_has_the_mean_of_ratios_and_the_sum_of_amounts() -> None:
-    assert _show(CPU, [_point("a", 0, 10), _point("a", 1, 20), _point("b", 0, 5)]) == {
+    assert _show(CPU, [Reading("a", 0, 10), Reading("a", 1, 20), Reading("b", 0, 5)]) == {
         "PodUsage.values.cpu": {("a", "a-0"): 0.1, ("a", "a-1"): 0.2, ("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("a",): 0.15, ("b",): 0.05},
     }
-    assert _show(MEMORY, [_point("a", 0, 10), _point("a", 1, 20)]) == {
+    assert _show(MEMORY, [Reading("a", 0, 10), Reading("a", 1, 20)]) == {
         "PodUsage.values.memory_bytes": {("a", "a-0"): 10, ("a", "a-1"): 20},
         "JobUsage.values.memory_bytes": {("a",): 30},
     }
 
 
 def test_cards_make_pods_and_jobs() -> None:
-    points = [_point("a", 0, 100, card=0), _point("a", 0, 200, card=1), _point("a", 1, 50)]
+    points = [Reading("a", 0, 100, card=0), Reading("a", 0, 200, card=1), Reading("a", 1, 50)]
     assert _show(CARDS, points) == {
         "DeviceUsage.power_watts": {
             ("a", "a-0", "0", "gpu"): 100,
@@ -105,20 +119,20 @@ def test_cards_make_pods_and_jobs() -> None:
         "PodUsage.values.accelerator_power_watts": {("a", "a-0"): 300, ("a", "a-1"): 50},
         "JobUsage.values.accelerator_power_watts": {("a",): 350},
     }
-    classes = {column.readings.of for column in _made(_collected(CARDS, points))}
+    classes = {column.readings.of for column in _made(CARDS, points)}
     assert classes == {DeviceUsage, PodUsage, JobUsage}
 
 
 def test_a_sum_that_lacks_a_part_is_not_shown_and_a_mean_is() -> None:
-    points = [_point("a", 0, 10), _point("a", 1, -1), _point("b", 0, 5), _point("b", 1, 15), _point("c", 0, None)]
+    points = [Reading("a", 0, 10), Reading("a", 1, -1), Reading("b", 0, 5), Reading("b", 1, 15), Reading("c", 0, None)]
     assert _show(MEMORY, points)["JobUsage.values.memory_bytes"] == {("b",): 20}
     assert _show(CPU, points)["JobUsage.values.cpu"] == {("a",): 0.1, ("b",): 0.1}
-    nobody_knows_whose = {**_point("", 0, 5), "timestamp": "soon"}
-    assert "JobUsage.values.memory_bytes" not in _show(MEMORY, [*points, nobody_knows_whose])
+    whose_is_not_known = Reading("", 0, 5, age=-math.inf)
+    assert "JobUsage.values.memory_bytes" not in _show(MEMORY, [*points, whose_is_not_known])
 
 
 def test_pods_that_fell_silent_are_shown_and_count_no_more() -> None:
-    points = [_point("a", 0, 10, age=60), _point("a", 1, 20, age=60 + SILENCE), _point("a", 2, 30, age=300)]
+    points = [Reading("a", 0, 10, age=60), Reading("a", 1, 20, age=60 + SILENCE), Reading("a", 2, 30, age=300)]
     shown = _show(MEMORY, points)
     assert len(shown["PodUsage.values.memory_bytes"]) == 3
     assert shown["JobUsage.values.memory_bytes"] == {("a",): 30}
@@ -127,43 +141,41 @@ def test_pods_that_fell_silent_are_shown_and_count_no_more() -> None:
 @given(
     st.lists(
         st.builds(
-            _point,
+            Reading,
             st.sampled_from("abc"),
             st.integers(0, 3),
             st.floats(-1, 90, allow_subnormal=False) | st.none(),  # a hundredth of those may be zero
             age=st.sampled_from([60.0, 60.0, 60.0, 120.0, 241.0, 400.0]),
         ),
         max_size=16,
-        unique_by=lambda point: point["pod"],
+        unique_by=lambda reading: reading.pod,
     ),
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), max_size=3),
     st.sampled_from([CPU, MEMORY]),
 )
-def test_wholes_are_what_their_parts_make(
-    points: list[dict[str, Any]], known: list[tuple[str, int]], feed: Feed
-) -> None:
+def test_wholes_are_what_their_parts_make(readings: list[Reading], known: list[tuple[str, int]], feed: Feed) -> None:
     entities = Entities()
     for job_id, place in known:  # another metric knows pods that this one says nothing of
         entities.of("pod").subject((job_id, f"{job_id}-{place}"))
     is_ratio = feed is CPU
-    lacking = {point["jobId"] for point in points if point["Average"] is None}
+    lacking = {reading.job_id for reading in readings if reading.value is None}
     expected: dict[tuple[str, ...], float] = {}
     for job_id in "abc":
-        given_ = [point for point in points if point["jobId"] == job_id and point["Average"] is not None]
-        newest = max((point["timestamp"] for point in given_), default=0)
-        present = [point["Average"] for point in given_ if newest - point["timestamp"] <= SILENCE * 1000]
-        fit = [value for value in present if value >= 0]
+        given_ = [reading for reading in readings if reading.job_id == job_id and reading.value is not None]
+        newest = min((reading.age for reading in given_), default=0.0)
+        present = [reading.value for reading in given_ if reading.age - newest <= SILENCE]
+        fit = [value for value in present if value is not None and value >= 0]
         if is_ratio and fit:
             expected[job_id,] = math.fsum(fit) / len(fit) / 100
         elif not is_ratio and fit and len(fit) == len(present) and job_id not in lacking:
             expected[job_id,] = math.fsum(fit)
-    shown = _show(feed, points, entities)
+    shown = _show(feed, readings, entities)
     field = "values.cpu" if is_ratio else "values.memory_bytes"
     assert shown.get(f"JobUsage.{field}", {}) == pytest.approx(expected, abs=1e-9)
     pods = {
-        (point["jobId"], point["pod"]): point["Average"] / (100 if is_ratio else 1)
-        for point in points
-        if point["Average"] is not None and point["Average"] >= 0
+        (reading.job_id, reading.pod): reading.value / (100 if is_ratio else 1)
+        for reading in readings
+        if reading.value is not None and reading.value >= 0
     }
     assert shown.get(f"PodUsage.{field}", {}) == pytest.approx(pods, abs=1e-9)
 
@@ -171,8 +183,7 @@ def test_wholes_are_what_their_parts_make(
 def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
     entities = Entities()
     first, second = (
-        _made(_collected(feed, [_point(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], entities))
-        for feed in (CPU, MEMORY)
+        _made(feed, [Reading(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], entities) for feed in (CPU, MEMORY)
     )
     for one, other in zip(first, second, strict=True):
         assert one.lineup is other.lineup
@@ -182,11 +193,14 @@ def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
 
 def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
     entities = Entities()
-    first, second = _collected(MEMORY, [_point("a", 0, 1)], entities), _collected(CPU, [_point("b", 0, 2)], entities)
-    _take(first, [_point("c", 0, 3)])
-    _take(second, [_point("a", 0, 4), _point("c", 0, 5)])
-    assert _shown(_made(first))["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1, ("c", "c-0"): 3}
-    assert _shown(_made(second))["PodUsage.values.cpu"] == {
+    first, second = _collected(MEMORY, [Reading("a", 0, 1)], entities), _collected(CPU, [Reading("b", 0, 2)], entities)
+    _take(first, [Reading("c", 0, 3)])
+    _take(second, [Reading("a", 0, 4), Reading("c", 0, 5)])
+    assert _shown(_columns(MEMORY, first, entities).columns)["PodUsage.values.memory_bytes"] == {
+        ("a", "a-0"): 1,
+        ("c", "c-0"): 3,
+    }
+    assert _shown(_columns(CPU, second, entities).columns)["PodUsage.values.cpu"] == {
         ("b", "b-0"): 0.02,
         ("a", "a-0"): 0.04,
         ("c", "c-0"): 0.05,
@@ -199,7 +213,7 @@ def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
             st.sampled_from([CPU, MEMORY, CARDS]),
             st.lists(
                 st.builds(
-                    _point,
+                    Reading,
                     st.sampled_from("abc"),
                     st.integers(0, 3),
                     st.integers(-1, 90),
@@ -215,7 +229,7 @@ def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
     st.randoms(use_true_random=False),
 )
 def test_metrics_that_are_read_at_once_show_what_each_would_alone(
-    reads: list[tuple[Feed, list[dict[str, Any]]]], turns: Random
+    reads: list[tuple[Feed, list[Reading]]], turns: Random
 ) -> None:
     entities = Entities()
     found: dict[int, list[Column]] = {}
@@ -224,12 +238,12 @@ def test_metrics_that_are_read_at_once_show_what_each_would_alone(
         for _ in range(turns.randint(0, 2)):
             await asyncio.sleep(0)
 
-    async def read(number: int, feed: Feed, points: list[dict[str, Any]]) -> None:
+    async def read(number: int, feed: Feed, points: list[Reading]) -> None:
         collected = _collected(feed, [], entities)
         for point in points:
             _take(collected, [point])
             await other_tasks()
-        found[number] = list((await columns(collected)).columns)
+        found[number] = list((await columns(collected, entities, feed.targets)).columns)
 
     async def main() -> None:
         await asyncio.gather(*[read(number, *one) for number, one in enumerate(reads)])
@@ -247,11 +261,9 @@ def test_metrics_that_are_read_at_once_show_what_each_would_alone(
 
 def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
     entities = Entities()
-    _show(CPU, [_point("a", 0, 10), _point("b", 0, 20)], entities)
-    whose = Whose(lambda point: "b" if point.job_id == "b" else None, frozenset("b"))
-    collected = Collected(CPU, whose, entities, now=NOW, max_age=900)
-    _take(collected, [_point("a", 0, 10), _point("b", 0, 20)])
-    assert _shown(_made(collected)) == {
+    _show(CPU, [Reading("a", 0, 10), Reading("b", 0, 20)], entities)
+    collected = _collected(CPU, [Reading("a", 0, 10), Reading("b", 0, 20)], entities, served=frozenset("b"))
+    assert _shown(_columns(CPU, collected, entities).columns) == {
         "PodUsage.values.cpu": {("b", "b-0"): 0.2},
         "JobUsage.values.cpu": {("b",): 0.2},
     }
@@ -262,7 +274,7 @@ def test_pods_that_only_their_cards_tell_of_are_forgotten_when_they_are_replaced
     entities = Entities()
     most = 0
     for restart in range(200):
-        _show(CARDS, [_point("a", restart, 50)], entities)
+        _show(CARDS, [Reading("a", restart, 50)], entities)
         most = max(most, len(entities.of("device")), len(entities.of("pod")))
         entities.keep_if({"a"}.__contains__)
     assert most <= 70
@@ -270,33 +282,33 @@ def test_pods_that_only_their_cards_tell_of_are_forgotten_when_they_are_replaced
 
 def test_what_is_shown_stays_while_the_next_metric_brings_others() -> None:
     entities = Entities()
-    shown = _made(_collected(MEMORY, [_point("a", 0, 1)], entities))
-    _collected(CPU, [_point("b", 0, 2)], entities)
+    shown = _made(MEMORY, [Reading("a", 0, 1)], entities)
+    _collected(CPU, [Reading("b", 0, 2)], entities)
     entities.keep_if({"b"}.__contains__)
     assert _shown(shown)["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1}
 
 
 def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
-    found = _made(_collected(CPU, [_point("a", 0, 1), _point("a", 1, 3, age=200), _point("b", 0, 5)]))
+    found = _made(CPU, [Reading("a", 0, 1), Reading("a", 1, 3, age=200), Reading("b", 0, 5)])
     everybody = dict.fromkeys("ab")
-    whole = asyncio.run(kept_of(found, NOW - 200, everybody))
+    whole = asyncio.run(kept_of(found, since=NOW - 200, owners=everybody))
     assert [one is other for one, other in zip(whole, found, strict=True)] == [True, True]
-    fresh = asyncio.run(kept_of(found, NOW - 199))
+    fresh = asyncio.run(kept_of(found, since=NOW - 199))
     assert _shown(fresh) == {
         "PodUsage.values.cpu": {("a", "a-0"): 0.01, ("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},  # one reading in the mean of a is too old
     }
     assert [column.first for column in fresh] == [NOW - 60, NOW - 60]
-    assert _shown(asyncio.run(kept_of(found, NOW - 900, {"b": None}))) == {
+    assert _shown(asyncio.run(kept_of(found, since=NOW - 900, owners={"b": None}))) == {
         "PodUsage.values.cpu": {("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},
     }
-    assert asyncio.run(kept_of(found, NOW - 900, {})) == []
-    assert asyncio.run(kept_of(found, NOW)) == []
+    assert asyncio.run(kept_of(found, since=NOW - 900, owners={})) == []
+    assert asyncio.run(kept_of(found, since=NOW)) == []
 
 
 def test_a_reading_that_is_replaced_by_a_newer_one_gives_its_job_its_time() -> None:
-    found = _made(_collected(CPU, [_point("a", 0, 10, age=90), _point("a", 0, 20, age=60)]))
+    found = _made(CPU, [Reading("a", 0, 10, age=90), Reading("a", 0, 20, age=60)])
     assert [(list(column.readings.values), list(column.newest)) for column in found] == [([0.2], [NOW - 60])] * 2
 
 
@@ -305,33 +317,35 @@ def test_the_newest_reading_of_each_job_over_all_metrics() -> None:
     found = [
         column
         for feed, points in (
-            (CPU, [_point("a", 0, 1, age=90), _point("a", 1, 3, age=60), _point("b", 0, 5, age=70)]),
-            (MEMORY, [_point("a", 0, 1, age=100), _point("b", 0, 5, age=65)]),
+            (CPU, [Reading("a", 0, 1, age=90), Reading("a", 1, 3, age=60), Reading("b", 0, 5, age=70)]),
+            (MEMORY, [Reading("a", 0, 1, age=100), Reading("b", 0, 5, age=65)]),
         )
-        for column in _made(_collected(feed, points, entities))
+        for column in _made(feed, points, entities)
     ]
-    newest = asyncio.run(newest_by_owner([(column.lineup, column.newest) for column in found]))
+    newest = asyncio.run(newest_by_owner(found))
     assert newest == {"a": NOW - 60, "b": NOW - 65}
     of_jobs = [column for column in found if column.readings.of is JobUsage]  # as where pods are not exposed
-    assert asyncio.run(newest_by_owner([(column.lineup, column.newest) for column in of_jobs])) == newest
+    assert asyncio.run(newest_by_owner(of_jobs)) == newest
 
 
 def test_nothing_makes_nothing() -> None:
-    assert _made(_collected(CPU, [])) == []
+    assert _made(CPU, []) == []
     assert asyncio.run(newest_by_owner([])) == {}
 
 
 def test_other_tasks_run_while_many_are_worked_on() -> None:
-    points = [_point(f"job{job}", 0, 5 if job else -1) for job in range(30_000)]
-    whose = Whose(lambda point: point.job_id, frozenset(point["jobId"] for point in points))
-    collected = Collected(MEMORY, whose, Entities(), now=NOW, max_age=900)
+    readings = [Reading(f"job{job}", 0, 5 if job else -1) for job in range(30_000)]
+    entities = Entities()
+    served = frozenset(reading.job_id for reading in readings)
+    newest = Newest(entities.of("pod"), Scope(served), now=NOW, max_age=900)
 
-    async def pages() -> AsyncIterator[Points]:
-        yield collected.reader.decode(json.dumps(points))
+    async def batches() -> AsyncIterator[Batch]:
+        for start in range(0, len(readings), 1_000):
+            yield _batch(newest, readings[start : start + 1_000])
 
     async def work() -> Shown:
-        await collected.take_pages(pages())
-        return await columns(collected)
+        await newest.take_all(batches())
+        return await columns(newest, entities, MEMORY.targets)
 
     async def main() -> int:
         turns = 0
@@ -348,22 +362,22 @@ def test_other_tasks_run_while_many_are_worked_on() -> None:
 def test_the_same_readings_again_show_the_same_columns() -> None:
     entities = Entities()
 
-    def poll(points: list[dict[str, Any]], before: Shown | None, feed: Feed = MEMORY) -> Shown:
-        collected = _collected(feed, points, entities)
-        shown = asyncio.run(columns(collected, before))
-        assert collected.dropped["out_of_range"] == sum(point["Average"] == -1 for point in points)
+    def poll(readings: list[Reading], before: Shown | None, feed: Feed = MEMORY) -> Shown:
+        collected = _collected(feed, readings, entities)
+        shown = _columns(feed, collected, entities, before)
+        assert collected.dropped["out_of_range"] == sum(reading.value == -1 for reading in readings)
         return shown
 
-    points = [_point("a", 0, 1), _point("a", 1, 2), _point("b", 0, -1)]
+    points = [Reading("a", 0, 1), Reading("a", 1, 2), Reading("b", 0, -1)]
     first = poll(points, None)
     assert poll(points, first) is first
     assert poll(points[::-1], first) is first
     for other in (
-        [*points[:2], _point("b", 0, 1)],
-        [*points[:2], _point("b", 0, -1, age=50)],
+        [*points[:2], Reading("b", 0, 1)],
+        [*points[:2], Reading("b", 0, -1, age=50)],
         points[:2],
-        [*points, _point("b", 1, 1)],
-        [*points, {**_point("a", 2, 1), "timestamp": "soon"}],
+        [*points, Reading("b", 1, 1)],
+        [*points, Reading("a", 2, 1, age=-math.inf)],
     ):
         assert poll(other, first) is not first
         assert _shown(poll(other, first).columns) == _show(MEMORY, other)

@@ -6,42 +6,57 @@ from array import array
 
 import pytest
 
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Level
-from trainfleet_exporter.providers.alibaba_pai.entities import Entities, EntityIndex, Key
+from trainfleet_exporter.providers.usage.entities import Entities, EntityIndex, Key, Lineup
+from trainfleet_exporter.providers.usage.table import Level
 
 
 @pytest.mark.parametrize(
-    ("level", "key", "keys"),
+    ("level", "key"),
     [
-        ("job", ("a",), ("a",)),
-        ("pool", ("quota1",), ("quota1",)),
-        ("pod", ("a", "a-0"), ("a", "a-0")),
-        ("device", ("a", "a-0", "7"), ("a", "a-0", "7", "gpu")),
+        ("job", ("a",)),
+        ("pool", ("quota1",)),
+        ("pod", ("a", "a-0")),
+        ("device", ("a", "a-0", "7", "npu")),
     ],
 )
-def test_an_entity_has_one_subject(level: Level, key: Key, keys: Key) -> None:
+def test_an_entity_has_one_subject(level: Level, key: Key) -> None:
     index = EntityIndex(level)
     subject = index.subject(key)
     assert index.subject(key) is subject
-    assert subject.keys == keys
+    assert subject.keys == key
+    assert subject.labels == ""
     assert index.lineup().subjects == (subject,)
     assert index.lineup().owners == {key[0]}
-    assert list(index.owned[key[0]].values()) == [subject]
 
 
 def test_the_parts_of_a_whole_are_known() -> None:
-    index = EntityIndex("device")
-    keys = [("a", "a-0", "0"), ("b", "b-0", "0"), ("a", "a-1", "0"), ("a", "a-0", "1")]
+    entities = Entities()
+    index = entities.of("device")
+    keys = [("a", "a-0", "0", "gpu"), ("b", "b-0", "0", "gpu"), ("a", "a-1", "0", "gpu"), ("a", "a-0", "1", "gpu")]
     first, second, third, fourth = map(index.subject, keys)
-    assert {key: list(parts) for key, parts in index.wholes("job").items()} == {
-        ("a",): [first, third, fourth],
-        ("b",): [second],
-    }
-    assert {key: list(parts) for key, parts in index.wholes("pod").items()} == {
-        ("a", "a-0"): [first, fourth],
-        ("b", "b-0"): [second],
-        ("a", "a-1"): [third],
-    }
+    lineup = index.lineup()
+    jobs, pods = lineup.groups(entities, "job"), lineup.groups(entities, "pod")
+    assert [subject.keys for subject in jobs.wholes.subjects] == [("a",), ("b",)]
+    assert jobs.split(lineup.subjects) == [[first, third, fourth], [second]]
+    assert [subject.keys for subject in pods.wholes.subjects] == [("a", "a-0"), ("b", "b-0"), ("a", "a-1")]
+    assert pods.split(lineup.subjects) == [[first, fourth], [second], [third]]
+    assert lineup.groups(entities, "job") is jobs
+    in_order = Lineup((first, fourth, third, second)).groups(entities, "job")
+    assert in_order.split("0123") == ["012", "3"]
+    assert in_order.wholes is jobs.wholes  # equal wholes are the same
+
+
+def test_only_entities_of_served_jobs_are_live() -> None:
+    index = EntityIndex("pod")
+    of_a, of_b = index.subject(("a", "a-0")), index.subject(("b", "b-0"))
+    everything, some = frozenset("ab"), frozenset("a")
+    assert index.live(everything) == {("a", "a-0"): of_a, ("b", "b-0"): of_b}
+    assert index.live(some) == {("a", "a-0"): of_a}
+    added = index.subject(("a", "a-1"))
+    index.subject(("b", "b-1"))
+    assert index.live(some) == {("a", "a-0"): of_a, ("a", "a-1"): added}
+    index.keep_if({"b"}.__contains__)
+    assert index.live(some) == {}
 
 
 def test_pods_of_one_job_share_the_text_of_its_id() -> None:
@@ -66,13 +81,12 @@ def test_what_is_left_keeps_its_subjects_and_its_order() -> None:
     index = EntityIndex("device")
     for card in "01":
         for job_id in "abc":
-            index.subject((job_id, f"{job_id}-0", card))
+            index.subject((job_id, f"{job_id}-0", card, "gpu"))
     subjects = index.lineup().subjects
     index.keep_if({"a", "c"}.__contains__)
     assert index.lineup().subjects == (subjects[0], *subjects[2:4], subjects[5])
     assert list(index.subjects.values()) == list(index.lineup().subjects)
-    assert index.owned.keys() == {"a", "c"}
-    assert index.subject(("a", "a-0", "1")) is subjects[3]
+    assert index.subject(("a", "a-0", "1", "gpu")) is subjects[3]
 
 
 def test_where_nothing_is_gone_nothing_changes() -> None:
@@ -153,5 +167,5 @@ def test_where_no_metric_could_be_read_nothing_is_forgotten() -> None:
     before = entities.lineup("pod", index.lineup().subjects)
     index.reported(67)
     entities.trim()
-    assert len(index) == len(index.owned) == 0
+    assert len(index) == 0
     assert entities.lineup("pod", before.subjects) is not before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -17,13 +17,14 @@ from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
-from trainfleet_exporter.providers.alibaba_pai.columns import columns
-from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
-from trainfleet_exporter.providers.alibaba_pai.entities import Entities, Key
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, STATISTICS, Choice, Feed, feeds
+from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.alibaba_pai.units import UNITS, Quantity, base_units, convert, convert_each
+from trainfleet_exporter.providers.alibaba_pai.units import UNITS, base_units
+from trainfleet_exporter.providers.usage.columns import Column, columns
+from trainfleet_exporter.providers.usage.entities import Entities, Key
+from trainfleet_exporter.providers.usage.newest import Newest, Scope
+from trainfleet_exporter.providers.usage.quantities import Quantity
 from trainfleet_exporter.quantities import counting_unusable
 
 NOW = 1_767_323_045.0
@@ -86,20 +87,6 @@ def test_any_text_is_a_unit_or_is_not(unit: str, quantity: Quantity) -> None:
     assert factor is None or factor > 0
 
 
-@given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())
-def test_a_converted_value_is_finite_and_not_negative(raw: float, quantity: Quantity, data: st.DataObject) -> None:
-    unit = data.draw(st.sampled_from(sorted(UNITS[quantity])))
-    value = convert(raw, UNITS[quantity][unit], quantity)
-    assert value is None or (math.isfinite(value) and value >= 0)
-    if value is not None and quantity == "bounded_ratio":
-        assert value <= 1
-
-
-@given(st.floats(min_value=0, max_value=100))
-def test_percent_is_a_hundredth(percent: float) -> None:
-    assert convert(percent, UNITS["ratio"]["%"], "ratio") == pytest.approx(percent / 100, abs=1e-11)
-
-
 def _feed(
     name: str, unit: str = "%", dimensions: str | None = None, choices: Mapping[str, Choice] | None = None
 ) -> Feed:
@@ -132,8 +119,9 @@ def test_one_spoilt_point_loses_only_itself() -> None:
     odd = [{**good, "Average": math.nan}, {**good, "pod": "\ud800"}, {**good, "jobId": 7}, "text", None, 7]
     points = reader.decode(json.dumps([good, *odd, {**good, "timestamp": "1767323000000", "Average": "5"}]))
     assert points[0] == points[-1]
-    values = [None if point is None else reader.value(point, STATISTICS) for point in points]
-    assert repr(values) == "[5.0, nan, 5.0, 5.0, None, None, None, 5.0]"
+    (batch,) = reader.batches(points)
+    assert repr(batch.values) == "[[5.0, nan, 5.0, 5.0, None, None, None, 5.0]]"
+    assert [key[:1] for key in batch.keys] == [("a",)] * 3 + [("7",)] + [("",)] * 3 + [("a",)]
     texts = [(point.job_id, point.pod) for point in points if point is not None]
     assert texts == [("a", "a-0")] * 2 + [("a", 3 * "\N{REPLACEMENT CHARACTER}"), ("7", "a-0"), ("a", "a-0")]
 
@@ -147,27 +135,26 @@ def test_fields_of_points_that_do_not_fit_are_not_counted_besides_the_points() -
 @pytest.mark.parametrize(
     ("dimensions", "point", "key"),
     [
-        ("jobId,pod,gpuId", {"gpuId": "3"}, ("a", "a-0", "3")),
-        ("jobId,pod,gpuId", {"gpuId": 3}, ("a", "a-0", "3")),
-        ("jobId,pod,gpuId", {"gpuId": ""}, None),
-        ("jobId,pod,gpuId", {"cardIndex": "3"}, None),
-        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3", "cardIndex": "b"}, ("a", "a-0", "3/b")),
-        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3"}, ("a", "a-0", "3")),
-        ("jobId,podId,npu-id", {"npu-id": "3"}, ("a", "a-0", "3")),
-        ("", {"cardIndex": "b", "gpuType": "A10", "gpu": 7}, ("a", "a-0", "b/7")),
-        ("", {"gpu": True, "device": ""}, None),
+        ("jobId,pod,gpuId", {"gpuId": "3"}, ("a", "a-0", "3", "gpu")),
+        ("jobId,pod,gpuId", {"gpuId": 3}, ("a", "a-0", "3", "gpu")),
+        ("jobId,pod,gpuId", {"gpuId": ""}, ("a", "a-0")),
+        ("jobId,pod,gpuId", {"cardIndex": "3"}, ("a", "a-0")),
+        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3", "cardIndex": "b"}, ("a", "a-0", "3/b", "gpu")),
+        ("jobId,pod,gpuId,cardIndex", {"gpuId": "3"}, ("a", "a-0", "3", "gpu")),
+        ("jobId,podId,npu-id", {"npu-id": "3"}, ("a", "a-0", "3", "gpu")),
+        ("", {"cardIndex": "b", "gpuType": "A10", "gpu": 7}, ("a", "a-0", "b/7", "gpu")),
+        ("", {"gpu": True, "device": ""}, ("a", "a-0")),
         ("jobId,podId", {"pod": None, "podId": "p"}, ("a", "p")),
         ("jobId,podId", {"pod": "", "podName": "p"}, ("a", "p")),
         ("jobId,podId", {"pod": 7, "podId": "p"}, ("a", "7")),
-        ("jobId,podId", {"pod": None}, None),
+        ("jobId,podId", {"pod": None}, ("a",)),
         ("jobId", {}, ("a",)),
     ],
 )
-def test_what_a_point_is_of(dimensions: str, point: dict[str, object], key: tuple[str, ...] | None) -> None:
+def test_what_a_point_is_of(dimensions: str, point: dict[str, object], key: tuple[str, ...]) -> None:
     reader = point_reader(_feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions, choices=CARDS_AS))
-    (found,) = reader.decode(json.dumps([{"jobId": "a", "pod": "a-0", **point}]))
-    assert found is not None
-    assert reader.key(found, "a") == key
+    (batch,) = reader.batches(reader.decode(json.dumps([{"jobId": "a", "pod": "a-0", **point}])))
+    assert list(batch.keys) == [key]
 
 
 CARDS_AS = {
@@ -182,8 +169,8 @@ def test_a_statistic_may_have_any_name(statistic: str) -> None:
     feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions="jobId,pod,gpuId", choices=choice)
     point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
     collected = _collected(feed)
-    _take(collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
-    assert len(collected.readings) == (statistic in ("class", "a-b", "P99"))
+    _take(feed, collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
+    assert len(collected.subjects) == (statistic in ("class", "a-b", "P99"))
 
 
 JSON = st.recursive(
@@ -204,40 +191,45 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _collected(
-    feed: Feed, *, served: frozenset[str] = frozenset("a"), series: bool = False, entities: Entities | None = None
-) -> Collected:
-    """What is to be collected of the job a. Where no job is `served`, every point gets a closer look."""
-    whose = Whose(lambda point: "a" if point.job_id == "a" else "", served)
-    return Collected(feed, whose, entities or Entities(), now=NOW, max_age=900, series=series)
+def _collected(feed: Feed, *, series: bool = False, entities: Entities | None = None) -> Newest:
+    """What is to be collected of the job a."""
+    index = (entities or Entities()).of(feed.level)
+    return Newest(index, Scope(frozenset("a")), now=NOW, max_age=900, statistics=len(feed.statistics), series=series)
 
 
-def _take(collected: Collected, points: Iterable[object]) -> None:
+def _take(feed: Feed, newest: Newest, points: Iterable[object]) -> None:
     """Points as an answer has them."""
-    collected.take(collected.reader.decode(json.dumps(list(points))))
+    reader = point_reader(feed)
+    for batch in reader.batches(reader.decode(json.dumps(list(points)))):
+        newest.take(batch)
 
 
-def _found(collected: Collected) -> dict[Key, tuple[float, list[float]]]:
+def _columns(feed: Feed, newest: Newest) -> Sequence[Column]:
+    return asyncio.run(columns(newest, Entities(), feed.targets)).columns
+
+
+def _found(newest: Newest) -> dict[Key, tuple[float, list[float]]]:
     """What was read: by key, the time and the values in the metric's unit."""
     return {
-        key: (collected.times.get(subject, collected.time), [raw[subject] for raw in collected.raw.values()])
-        for key, subject in collected.index.subjects.items()
-        if subject in collected.readings
+        key: (newest.times.get(subject, newest.time), [values[subject] for values in newest.values])
+        for key, subject in newest.index.subjects.items()
+        if subject in newest.subjects
     }
 
 
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
 @given(points=st.lists(POINT | JSON, max_size=20), series=st.booleans())
 def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], series: bool) -> None:
-    collected = _collected(_feed(name), series=series)
-    _take(collected, points)
-    assert collected.points == len(points)
+    feed = _feed(name)
+    collected = _collected(feed, series=series)
+    _take(feed, collected, points)
+    assert collected.rows == len(points)
     found = _found(collected)
-    assert len(collected.readings) == len(found)
-    shown = asyncio.run(columns(collected)).columns
+    assert len(collected.subjects) == len(found)
+    shown = _columns(feed, collected)
     if not series:
-        kept = sum(len(column.readings.subjects) for column in shown if column.level == collected.feed.level)
-        levels = sum(target.family.level == collected.feed.level for target in collected.feed.targets)
+        kept = sum(len(column.readings.subjects) for column in shown if column.level == feed.level)
+        levels = sum(target.family.level == feed.level for target in feed.targets)
         assert kept / levels + sum(collected.dropped.values()) == len(points)
     for key, (time, _) in found.items():
         assert key[0] == "a"
@@ -290,20 +282,23 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     name: str, unit: str, dimensions: str, pages: list[list[Any]]
 ) -> None:
     feed = _feed(name, unit, dimensions)
-    whole, usual = _collected(feed, served=frozenset()), _collected(feed)
+    whole, usual = _collected(feed), _collected(feed)
+    entities = Entities()
     for _ in range(2):  # only what was met before is known to the short way
-        usual = _collected(feed, entities=usual.entities)
+        usual = _collected(feed, entities=entities)
         for page in pages:
-            _take(usual, page)
-    for page in pages:
-        _take(whole, page)
+            _take(feed, usual, page)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Newest, "_take_usual", Newest._take_odd)
+        for point in [point for page in pages for point in page]:
+            _take(feed, whole, [point])
     found = [{key: repr(reading) for key, reading in _found(each).items()} for each in (usual, whole)]  # as NaN is NaN
     assert found[0] == found[1]
-    assert (usual.dropped, usual.points, usual.spoiled) == (whole.dropped, whole.points, whole.spoiled)
+    assert (usual.dropped, usual.rows, usual.spoiled) == (whole.dropped, whole.rows, whole.spoiled)
     shown = [
         [
             {subject.keys: value for subject, value in zip(column.lineup.subjects, column.readings.values, strict=True)}
-            for column in asyncio.run(columns(each)).columns
+            for column in _columns(feed, each)
         ]
         for each in (usual, whole)
     ]
@@ -311,18 +306,12 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     assert usual.dropped == whole.dropped
 
 
-@given(st.lists(st.floats() | st.floats(0, 110)), st.sampled_from(sorted(UNITS)), st.data())
-def test_many_values_are_converted_as_each_is(raws: list[float], quantity: Quantity, data: st.DataObject) -> None:
-    factor = UNITS[quantity][data.draw(st.sampled_from(sorted(UNITS[quantity])))]
-    each = [convert(raw, factor, quantity) for raw in raws]
-    assert convert_each(raws, factor, quantity) == each
-
-
 def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
     ages = (60, 30, 45)
     for series in (False, True):
-        collected = _collected(_feed("JOB_CPU_UTIL"), series=series)
-        _take(collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
+        feed = _feed("JOB_CPU_UTIL")
+        collected = _collected(feed, series=series)
+        _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
         assert _found(collected) == {("a",): (NOW - 30, [30])}
         assert collected.dropped == ({} if series else {"duplicate": 2})
 
@@ -344,9 +333,10 @@ def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() ->
     ],
 )
 def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value: float | None) -> None:
-    collected = _collected(_feed("JOB_CPU_UTIL"))
-    _take(collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
-    found = [list(column.readings.values) for column in asyncio.run(columns(collected)).columns]
+    feed = _feed("JOB_CPU_UTIL")
+    collected = _collected(feed)
+    _take(feed, collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
+    found = [list(column.readings.values) for column in _columns(feed, collected)]
     assert found == ([] if value is None else [[value]])
 
 
