@@ -70,7 +70,7 @@ class ContractChecks(ProviderCase):
         """Ratios are 0 to 1 and not percent; nothing is below 0, NaN or infinite."""
         complain(
             untrue_numbers(self.good.page),
-            "translate to the units of model.py: bytes, seconds, ratios (providers/readings.py, believable_ratio)",
+            "translate to the units of model.py: bytes, seconds, ratios (providers/usage/quantities.py)",
         )
 
     def test_contract_known_samples_are_shown(self) -> None:

@@ -17,7 +17,7 @@ from trainfleet_exporter.model import (
     UsageValues,
     Workspace,
 )
-from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.providers.usage.quantities import believable_ratio
 from trainfleet_exporter.providers.values import amount, utc_time, whole
 from trainfleet_lantern import payloads
 
