@@ -1,14 +1,16 @@
 """The points of one feed: how they are decoded, and the batches of the usage engine that they are.
 
 A point has its time in Unix milliseconds, what it is of (jobId, pod, a key for the card; quotaId or quotaName), and the
-statistics of its metric, each under its name. Cards are told apart by a key of the metric's own. So each feed has a
+statistics of its metric, each under its name. A key of the metric's own distinguishes cards. So each feed has a
 struct made for it: payloads.Point with these fields.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -29,7 +31,7 @@ from trainfleet_exporter.transport.payload import decode_value
 Points: TypeAlias = Sequence[Point | None]
 """None stands for what is no object."""
 Owner: TypeAlias = Callable[[Point], str]
-"""The id of the job or pool that a point is of, as far as it tells; else an empty text."""
+"""The id of the job or pool that a point is of, as far as it says; else an empty text."""
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(Point)}
 _ANY_DEVICE = "device"
 """The key of a card where the catalogue does not name it."""
@@ -78,13 +80,8 @@ class PointReader:
         return found
 
     def _batch(self, given: Points, owner: Owner | None) -> Batch:
-        points = [self._none if point is None else point for point in given] if None in given else given
-        columns: list[list[float | None]] = []
-        for names in self._statistics:
-            column = list(map(attrgetter(names[0]), points)) if names else [None] * len(points)
-            if None in column and len(names) > 1:
-                column = [_first(point, names) for point in points]
-            columns.append(column)
+        points = given if all(given) else [point or self._none for point in given]
+        columns = [_column(cast("Sequence[Point]", points), names) for names in self._statistics]
         return Batch(self._keys(cast("Sequence[Point]", points), owner), columns, _times(list(map(_timestamp, points))))
 
     def _keys(self, points: Sequence[Point], owner: Owner | None) -> Sequence[Key]:
@@ -138,9 +135,12 @@ def _device(row: dict[str, object]) -> str:
     )
 
 
-def _first(point: object, names: Sequence[str]) -> float | None:
-    """The value of the first statistic that the point has, in either spelling of its first letter."""
-    return next((value for name in names if (value := getattr(point, name)) is not None), None)
+def _column(points: Sequence[Point], names: Sequence[str]) -> array[float] | list[float | None]:
+    """The values of the first statistic that each point has, in either spelling of its first letter."""
+    if names:
+        with contextlib.suppress(TypeError):  # some point lacks it
+            return array("d", list(map(attrgetter(names[0]), points)))
+    return [next((value for name in names if (value := getattr(point, name)) is not None), None) for point in points]
 
 
 def _joined(values: Sequence[str | None]) -> str:

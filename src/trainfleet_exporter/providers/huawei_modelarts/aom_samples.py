@@ -1,6 +1,6 @@
 """From the samples of AOM's instant vectors to batches of the usage engine: pure, tolerant.
 
-A sample is one card's, or one pod's where there are no cards, or a whole job's where pods cannot be told apart. What
+A sample is one card's, or one pod's where there are no cards, or a whole job's where pods cannot be distinguished. What
 names pods and cards in samples is unproven (metric_map); the names of a job's tasks are not. Samples carry the time of
 the query and not their own: nothing here is dated.
 """
@@ -64,7 +64,7 @@ class JobNames:
     def key(self, labels: Labels, query: Query, *, of_cards: bool) -> Key:
         """What a sample is of: a card, which may have no name (an empty text); or, unless it is `of_cards`, a pod.
 
-        So may a pod, where nothing tells the pods of a job apart.
+        So may a pod, where the pods of a job cannot be distinguished.
         """
         texts = _pod_texts(labels)
         pod_id = self._pods.get(texts)

@@ -78,7 +78,7 @@ def add_pod(sheet: Sheet, pod_id: str, answer: payloads.Metrics) -> bool:
 def add_cards(sheet: Sheet, pod_id: str, answer: payloads.Metrics) -> None:
     """Take over what each card of a pod does (`statistic_type=each`).
 
-    How a card is told apart is documented nowhere: by a number in the metric's name, or by its place among equal names.
+    What distinguishes cards is documented nowhere: by a number in the metric's name, or by its place among equal names.
     """
     places: Counter[str] = Counter()
     recent = _recent(answer)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.providers.usage.entities import Entities, Lineup
 from trainfleet_exporter.providers.usage.newest import Newest
-from trainfleet_exporter.providers.usage.quantities import convert_each, total
+from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total
 from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
 
 SILENCE = 180.0
@@ -143,6 +143,13 @@ class Read:
     def __init__(self, newest: Newest, entities: Entities, targets: Sequence[Target]) -> None:
         self._targets, self._spoiled = targets, newest.spoiled
         self._entities, self._level = entities, newest.index.level
+        self._values: dict[object, list[float | None]] = {}
+        given_in_order = newest.in_order
+        if given_in_order is not None:
+            self.lineup, self.times = given_in_order.lineup, entities.times(self._level, given_in_order.times)
+            self._apart = max(self.times) - min(self.times)
+            self._raw: Sequence[array[float]] = given_in_order.columns
+            return
         given, everything = newest.values[0], newest.index.lineup()
         self.lineup = everything
         if len(given) < len(everything.subjects):
@@ -161,7 +168,6 @@ class Read:
             array("d", list(raw.values()) if in_order else map(raw.__getitem__, subjects)) for raw in newest.values
         ]
         """By statistic, in the metric's unit; NaN of a reading that has none."""
-        self._values: dict[object, list[float | None]] = {}
 
     def same_as(self, other: Read) -> bool:
         """Whether all was read as in another poll."""
@@ -199,9 +205,13 @@ class Read:
         """A family at a level above that of the metric."""
         family, level = target.family, target.family.level
         groups = self.lineup.groups(self._entities, level)
-        parts = groups.split(self._converted(target))
-        times = groups.split(self.times) if self._apart else []
+        values = self._converted(target)
+        is_complete = None not in values
+        parts = groups.split(values)
         spoiled = set() if family.is_ratio else self._spoiled
+        if is_complete and not self._apart and not spoiled:
+            return await self._complete_wholes(family, groups.wholes, parts)  # type: ignore[arg-type]  # none is None
+        times = groups.split(self.times) if self._apart else []
         found, oldest, newest = array("d"), array("d"), array("d")
         subjects: list[Subject] = []
         for number, (subject, given) in enumerate(zip(groups.wholes.subjects, parts, strict=True)):
@@ -227,6 +237,16 @@ class Read:
         shown = self._entities.lineup(level, tuple(subjects))
         oldest, newest = self._entities.times(level, oldest), newest if times else self._entities.times(level, newest)
         return column_of(family, shown, found, oldest, newest)
+
+    async def _complete_wholes(self, family: Family, shown: Lineup, parts: Sequence[Sequence[float]]) -> Column:
+        """The same where no part lacks anything, and all are of one time, as mostly."""
+        found = array("d")
+        for start in range(0, len(parts), _WHOLES):
+            some = parts[start : start + _WHOLES]
+            found.extend(array("d", [mean(each) if family.is_ratio else math.fsum(each) for each in some]))  # type: ignore[misc]
+            await asyncio.sleep(0)
+        times = self._entities.times(family.level, self.times[:1] * len(found))
+        return column_of(family, shown, found, times, times)
 
     def _converted(self, target: Target) -> list[float | None]:
         """The values for a target in base units; None of a reading that has none, or none that can be true."""

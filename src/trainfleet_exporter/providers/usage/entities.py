@@ -53,11 +53,12 @@ class Groups:
 class Lineup:
     """The subjects of a column, in its order, and the jobs (or pools) that own them."""
 
-    __slots__ = ("_groups", "owners", "subjects")
+    __slots__ = ("_groups", "keys", "owners", "subjects")
 
     def __init__(self, subjects: tuple[Subject, ...]) -> None:
         self.subjects = subjects
-        self.owners = frozenset([subject.keys[0] for subject in subjects])
+        self.keys = [subject.keys for subject in subjects]
+        self.owners = frozenset([key[0] for key in self.keys])
         self._groups: dict[Level, Groups] = {}
 
     def groups(self, entities: Entities, level: Level) -> Groups:

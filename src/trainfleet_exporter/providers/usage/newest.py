@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from trainfleet_exporter.model import Subject
-from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, Key
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, Key, Lineup
 
 FUTURE = 900.0
 """A reading dated further ahead than a request's clock may be off is not believed (seconds)."""
@@ -22,10 +23,11 @@ class Batch(NamedTuple):
 
     keys: Sequence[Key]
     """What each is of. A key that is too short says whose the reading is, and not of which part."""
-    values: Sequence[Sequence[float | None]]
-    """For each statistic that is read, the values in the metric's unit; None of a reading that lacks it."""
+    values: Sequence[array[float] | Sequence[float | None]]
+    """For each statistic that is read, the values in the metric's unit; None of a reading that lacks it. An array has
+    all of them, and need not be looked through."""
     times: float | Sequence[float]
-    """Unix seconds, of all together or of each; infinite where it cannot be told."""
+    """Unix seconds, of all together or of each; infinite where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,34 @@ class Scope:
     """The jobs (or pools)."""
     is_known: Callable[[str], bool] = lambda owner: False
     """Whether another one is there all the same: it uses nothing now, or another source serves it."""
+
+
+class InOrder:
+    """Readings that come in the order of a line-up, as those of most metrics do: columns that only grow."""
+
+    def __init__(self, lineup: Lineup, statistics: int) -> None:
+        self.lineup = lineup
+        self.columns = [array("d") for _ in range(statistics)]
+        self.times = array("d")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a reading of each subject."""
+        return len(self.times) == len(self.lineup.subjects) > 0
+
+    def take(self, batch: Batch, since: float, until: float) -> bool:
+        """Take over readings if they are those that come next, and usual; whether they were."""
+        times = array("d", [batch.times] if isinstance(batch.times, float) else batch.times)
+        columns = [column for column in batch.values if isinstance(column, array)]
+        if len(columns) < len(batch.values) or not (since <= min(times) and max(times) <= until):
+            return False
+        place, number = len(self.times), len(batch.keys)
+        if batch.keys != self.lineup.keys[place : place + number]:
+            return False
+        for known, column in zip(self.columns, columns, strict=True):
+            known.extend(column)
+        self.times.extend(times if len(times) == number else times * number)
+        return True
 
 
 class Newest:
@@ -55,15 +85,14 @@ class Newest:
         """`now` is a Unix time, `max_age` is in seconds.
 
         `series`: readings of one thing follow each other in time, and all but the newest are passed over. `undated`:
-        nothing tells which of two different readings of one thing is the present one, so that neither is shown.
+        of two different readings of one thing, it is not known which is the present one, so that neither is
+        shown.
         """
         self.index = index
         self.dropped: Counter[str] = Counter()
         self.rows = 0
-        self.values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
-        """By statistic: the newest readings, always of the same subjects, in the metric's unit; NaN if absent."""
         self.time = math.nan
-        """The Unix time of most readings."""
+        """The Unix time of most readings. Of use when `values` was asked for, and so are `times`."""
         self.times: dict[Subject, float] = {}
         """That of all others."""
         self.spoiled: set[str] = set()
@@ -73,10 +102,35 @@ class Newest:
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""
         self._until = now + FUTURE
         self._scope = scope
+        everything = index.lineup()
+        is_usual = not (series or undated) and all(owner in scope.served for owner in everything.owners)
+        self._in_order: InOrder | None = InOrder(everything, statistics) if is_usual else None
+        """All readings, as long as they come in the order in which all entities were reported before."""
+        self._values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
         self._live: Mapping[Key, Subject] = index.live(scope.served)
         self._series = series
         self._undated = undated
         self._length = KEY_LENGTHS[index.level]
+
+    @property
+    def in_order(self) -> InOrder | None:
+        """The readings of all entities in their order; None where it is not so, and `values` has them."""
+        return self._in_order if self._in_order is not None and self._in_order.is_whole else None
+
+    @property
+    def values(self) -> Sequence[dict[Subject, float]]:
+        """By statistic: the newest readings, always of the same subjects, in the metric's unit; NaN if absent."""
+        if self._in_order is not None:
+            given, self._in_order = self._in_order, None
+            subjects = given.lineup.subjects[: len(given.times)]
+            for values, column in zip(self._values, given.columns, strict=True):
+                values.update(zip(subjects, column, strict=True))
+            if subjects:
+                self.time = given.times[0]
+                self.times = {
+                    subject: time for subject, time in zip(subjects, given.times, strict=True) if time != self.time
+                }
+        return self._values
 
     @property
     def subjects(self) -> Collection[Subject]:
@@ -94,6 +148,8 @@ class Newest:
         """Take over some readings."""
         keys, columns, times = batch
         self.rows += len(keys)
+        if self._in_order is not None and self._in_order.take(batch, self.since, self._until):
+            return
         subjects: Sequence[Subject | None] = list(map(self._live.get, keys))
         usual: list[bool] | None = None
         if isinstance(times, float):
@@ -102,7 +158,7 @@ class Newest:
         elif not all(self.since <= time <= self._until for time in times):
             usual = [self.since <= time <= self._until for time in times]
         for column in (subjects, *columns):
-            if None in column:
+            if not isinstance(column, array) and None in column:
                 fit = [value is not None for value in column]
                 usual = fit if usual is None else [one and other for one, other in zip(usual, fit, strict=True)]
         if usual is None:

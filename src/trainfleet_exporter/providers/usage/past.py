@@ -57,7 +57,7 @@ def whole(parts: Sequence[Dated], *, is_ratio: bool, goes_on: int | None = None,
     """What a whole has: the mean of ratios; the sum of all else, where no part lacks its value.
 
     A part lacks one at a time at which it has none although it had some within the three minutes before, and will have
-    some again: a sum without it would look like a drop. Where the readings end because nobody asked for more (at
+    some again: a sum without it would look like a drop. Where the readings end because no more was asked for (at
     `goes_on`, Unix seconds), it may have had some again. `spoiled`: some part's reading could not be read, so that
     nothing can be summed up.
     """

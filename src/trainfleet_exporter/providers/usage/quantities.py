@@ -78,7 +78,7 @@ def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> li
     return found
 
 
-def mean(values: list[float]) -> float | None:
+def mean(values: Sequence[float]) -> float | None:
     """The mean, or None of nothing."""
     return round(math.fsum(values) / len(values), _DIGITS) if values else None
 

@@ -1,4 +1,4 @@
-"""The readings of one job or pool: few things, many measures, told by one answer or some."""
+"""The readings of one job or pool: few things, many measures, from a few answers."""
 
 from __future__ import annotations
 

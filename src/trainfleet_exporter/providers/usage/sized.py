@@ -1,7 +1,7 @@
 """Columns of jobs whose size is known: what is missing of a job is noticed, so that a sum is of the whole or absent.
 
-Readings are of cards, of pods, or of whole jobs where nothing tells pods apart. Each level is made from the readings
-themselves: a ratio is their mean; amounts and rates are their sum, and only where every part of the whole is there.
+Readings are of cards, of pods, or of whole jobs where pods cannot be distinguished. Each level is made from the
+readings themselves: a ratio is their mean; amounts and rates are their sum, and only where every part of the whole is there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Makeup:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """The readings of one job. An empty text in place of a pod or card: nothing tells them apart."""
+    """The readings of one job. An empty text in place of a pod or card: they cannot be distinguished."""
 
     job_id: str
     makeup: Makeup
@@ -53,7 +53,7 @@ class _Job:
     """Whether what is named less finely is believed to be a whole."""
     pods: dict[str, list[Subject]] = field(init=False, default_factory=dict)
     has_replaced: bool = field(init=False)
-    """Whether there are more pods than there should be: some were replaced, and nothing tells which of them."""
+    """Whether there are more pods than there should be: some were replaced, and it is not known which."""
     _has_all_cards: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class _Job:
 
 
 class SizedColumns:
-    """The columns of one measure, from readings in base units. `by_kind`: ratios are told by kind of accelerator."""
+    """The columns of one measure, from readings in base units. `by_kind`: ratios are shown by kind of accelerator."""
 
     def __init__(self, measure: Measure, entities: Entities, *, by_kind: bool) -> None:
         self._families = {level: family for level in LEVELS if (family := measure.at(level)) is not None}
