@@ -1,7 +1,8 @@
 """Columns of jobs whose size is known: what is missing of a job is noticed, so that a sum is of the whole or absent.
 
 Readings are of cards, of pods, or of whole jobs where pods cannot be distinguished. Each level is made from the
-readings themselves: a ratio is their mean; amounts and rates are their sum, and only where every part of the whole is there.
+readings themselves: a ratio is their mean; amounts and rates are their sum, and only where every part of the whole is
+there.
 """
 
 from __future__ import annotations
