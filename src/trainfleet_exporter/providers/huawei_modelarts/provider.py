@@ -12,6 +12,7 @@ from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
+from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs, jobs_elsewhere
@@ -120,12 +121,11 @@ class HuaweiModelArts:
             return [task_metrics()]
         client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
         handover = Handover(interval=interval)
+        api = AomApi(client, self.identity, instance=chosen.aom_instance)
         sweep = AomUsage(
             shared,
-            AomApi(client, self.identity, instance=chosen.aom_instance),
+            AomSource(api, chosen=chosen.metrics.choices(), deny=self._settings.metrics.deny),
             handover,
-            chosen=chosen.metrics.choices(),
-            deny=self._settings.metrics.deny,
             alone=chosen.source == "aom",
             max_data_age=self._settings.max_data_age,
             at_once=workers,

@@ -102,10 +102,10 @@ class Newest:
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""
         self._until = now + FUTURE
         self._scope = scope
-        everything = index.lineup()
-        is_usual = not (series or undated) and all(owner in scope.served for owner in everything.owners)
-        self._in_order: InOrder | None = InOrder(everything, statistics) if is_usual else None
+        self._in_order: InOrder | None = None
         """All readings, as long as they come in the order in which all entities were reported before."""
+        if not (series or undated) and all(owner in scope.served for owner in index.lineup().owners):
+            self._in_order = InOrder(index.lineup(), statistics)
         self._values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
         self._live: Mapping[Key, Subject] = index.live(scope.served)
         self._series = series

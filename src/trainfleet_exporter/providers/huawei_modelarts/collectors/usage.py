@@ -11,58 +11,44 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll, Sweep
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
+from trainfleet_exporter.providers.huawei_modelarts.aom import is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
+from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
-    ACCELERATORS,
-    Choice,
-    Plan,
-    Query,
-    Reading,
-    is_complete,
-    plans,
-)
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
+from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, Plan
 from trainfleet_exporter.providers.turns import Turns
 from trainfleet_exporter.providers.usage.arbitration import Handover, all_of
 from trainfleet_exporter.providers.usage.columns import kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
-from trainfleet_exporter.providers.usage.table import Level
 
 SOURCE = "aom"
 _SOURCES = "sources"
-_DAY = 86400.0
-_HOUR = 3600.0
 _LONGEST = 600.0
 """How far back a query looks for a sample, in seconds: samples come a minute apart, and some minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
 _SLICE = 200
 """Jobs that are looked at before the loop has its turn."""
-_COARSER: Mapping[Level, Level] = {"device": "pod", "pod": "job"}
 
 log = logging.getLogger(__name__)
 Answers: TypeAlias = dict[str, Collected | CloudError]
 
 
 class AomUsage:
-    """The state of the collector. `alone`: there are no task metrics to turn to."""
+    """The collector. `alone`: there are no task metrics to turn to."""
 
     def __init__(
         self,
         shared: Shared,
-        aom: AomApi,
+        aom: AomSource,
         handover: Handover,
         *,
-        chosen: Mapping[str, Choice],
-        deny: Sequence[str],
         alone: bool,
         max_data_age: float,
         at_once: int,
@@ -70,18 +56,9 @@ class AomUsage:
         self._shared = shared
         self._aom = aom
         self._handover = handover
-        self._chosen = chosen
-        self._deny = deny
-        self._everything = plans(None, chosen, deny)
-        """What is asked where AOM has a metric for all that is exposed."""
         self._alone = alone
         self._max_data_age = max_data_age
         self._at_once = at_once
-        self._plans: list[Plan] | None = None
-        self._renew_at = 0.0
-        """The loop time at which the metrics' names are asked for again."""
-        self._coarse: dict[str, tuple[Level, float]] = {}
-        """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
         self._turns = Turns()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
@@ -97,9 +74,10 @@ class AomUsage:
 
     def collector(self, *, interval: float) -> Sweep:
         """The collector."""
-        return Sweep(name="usage", interval=interval, run=self._run, expired=self._handover.expired)
+        return Sweep(name="usage", interval=interval, run=self.poll, expired=self._handover.expired)
 
-    async def _run(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
+        """One poll (polling.Sweep)."""
         was_closed = self._closed
         refused = await self._sweep(poll)
         if refused is None:
@@ -122,7 +100,7 @@ class AomUsage:
         try:
             await self._shared.all_jobs_first(poll)
             running = {job.job_id: job for job in self._shared.listed_jobs() if job.status is Status.RUNNING}
-            if not running or not self._everything:
+            if not running or not self._aom.everything:
                 poll.keep_only(())
                 self._handover.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
@@ -131,7 +109,7 @@ class AomUsage:
             self._entities.keep_if(names.__contains__)
             deadline = _read_by(poll)
             try:
-                wanted = await self._wanted(poll, deadline)
+                wanted = await self._aom.plans(poll, deadline=deadline)
                 answers = await self._read(poll, wanted, names, deadline)
             except TrainfleetError as error:
                 self._closed = closed = isinstance(error, NotReady) or (
@@ -159,29 +137,6 @@ class AomUsage:
                 await asyncio.sleep(0)
         return found
 
-    async def _wanted(self, poll: Poll, deadline: float) -> list[Plan]:
-        """What to ask for. Raises NotReady where AOM has no metric of training jobs."""
-        loop = asyncio.get_running_loop()
-        if self._plans is None or loop.time() >= self._renew_at:
-            try:
-                names: Collection[str] | None = await self._aom.metric_names(deadline=deadline)
-            except (RequestRefused, NotFound):
-                names = None  # lists of names are not served here; queries may be
-            except CloudError as error:
-                if self._plans is None or is_refusal(error):
-                    raise
-                poll.lacks("names of metrics", error)
-                return self._plans
-            found = plans(names, self._chosen, self._deny)
-            if not found:
-                raise NotReady("AOM has no metric of training jobs")
-            self._plans = found
-            # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
-            self._renew_at = loop.time() + (
-                _DAY if names is not None and is_complete(found, self._everything) else _HOUR
-            )
-        return self._plans
-
     async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
@@ -197,11 +152,7 @@ class AomUsage:
             collected = Collected(plan, names, self._seen, self._entities)
             async with slots:
                 try:
-                    for query in plan.queries:
-                        for samples in await self._samples(plan.reading, query, window, deadline):
-                            collected.add(query, samples)
-                            await asyncio.sleep(0)
-                    await collected.settle()
+                    await self._aom.read(plan, collected, window=window, deadline=deadline)
                     collected.job_ids = same.setdefault(collected.job_ids, collected.job_ids)
                     answers[plan.key] = collected
                 except CloudError as error:
@@ -219,25 +170,6 @@ class AomUsage:
         self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
-    async def _samples(
-        self, reading: Reading, query: Query, window: float, deadline: float
-    ) -> Iterator[list[Sample | None]]:
-        """The samples of one query in batches, as finely as they fit into an answer."""
-        now = asyncio.get_running_loop().time()
-        fineness, until = self._coarse.get(query.metric, ("job", 0.0))
-        if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
-            fineness = "device" if query.accelerator else "pod"
-        while True:
-            try:
-                return await self._aom.query(query.text(fineness, window), deadline=deadline)
-            except CloudError as error:
-                # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
-                if not is_too_large(error) or query.promql or not reading.measure.is_ratio or fineness == "job":
-                    raise
-                fineness = _COARSER[fineness]
-                self._coarse[query.metric] = fineness, now + _HOUR
-                log.warning("%s is read by %s only for an hour: the finer answer was too large", query.metric, fineness)
-
     def _sort_out(self, answers: Answers, running: Mapping[str, Job]) -> tuple[frozenset[str], frozenset[str]]:
         """The jobs that are better served by task metrics, and those that AOM holds.
 
@@ -249,7 +181,7 @@ class AomUsage:
         answer = answers.get(ACCELERATORS)
         if isinstance(answer, Collected):
             with_accelerators: Collection[str] = answer.job_ids
-        elif ACCELERATORS not in {plan.key for plan in self._everything}:
+        elif ACCELERATORS not in {plan.key for plan in self._aom.everything}:
             with_accelerators = found  # it is not exposed, and not asked for
         elif answer is None:
             with_accelerators = ()
