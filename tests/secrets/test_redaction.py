@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -26,13 +25,11 @@ from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import Rig, TopJitter
 from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
 from trainfleet_exporter.providers.alibaba_pai import signing as pai_signing
-from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
-from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
+from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.huawei_modelarts import signing as huawei_signing
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomDialect
-from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Identity
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.sources import GivenKeys
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -76,18 +73,12 @@ class Sent:
 
 
 def _pai(api: str = "dlc") -> Dialect:
-    keys = Keys(KEY_ID, KEY_SECRET, TOKEN)
-
-    async def prepare(deadline: float) -> object:
-        return None
-
-    source: Any = SimpleNamespace(prepare=prepare, current=lambda: keys, refused=lambda error, mark: False)
-    return PaiDialect(api, "2020-12-03", source)
+    return PaiDialect(api, "2020-12-03", FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN)))
 
 
 def _identity() -> Identity:
-    keys = GivenKeys("config", AccessKeys(KEY_ID, KEY_SECRET, TOKEN))
-    return Identity(keys, region="cn-north-4", project_id="p", endpoints={})
+    keys = FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN))
+    return Identity(keys, region="cn-north-4", project_id="p")
 
 
 def _pai_string(request: httpx.Request) -> str:

@@ -40,8 +40,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.subjects": "what bulk readings are of",
     "trainfleet_exporter.providers.values": "what single values of payloads mean",
     "trainfleet_exporter.providers.states": "usual words for the state of a pool",
-    "trainfleet_exporter.providers.lease": "temporary credentials that are renewed in time",
-    "trainfleet_exporter.providers.key_files": "keys in files that rotate",
+    "trainfleet_exporter.providers.credentials": "credentials of every form, refreshed and followed",
 }
 """By module, what it is for."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.auth import CLOUD, KEPT
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
@@ -22,10 +23,10 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmoni
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
+from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
@@ -64,8 +65,8 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = ways_of(config, self._transport, context)
-        self.identity = open_source(config.credentials.source, self._ways)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_credential(config.credentials.source, CLOUD, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.share.is_home:
@@ -77,7 +78,7 @@ class AlibabaPai:
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in self.endpoints.items()
         }
-        self.endpoints = {**self.endpoints, **self._ways.endpoints}
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
         book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
@@ -90,7 +91,7 @@ class AlibabaPai:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ways.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: AlibabaPaiConfig, shared: Shared) -> list[Collector]:

@@ -512,3 +512,55 @@ class Series(msgspec.Struct, gc=False):
 
     metric: Labels | None = None
     values: list[Value | None] | None = None
+
+
+# Credentials: STS, IAM, and the metadata service of a server. Times are ISO 8601 texts.
+
+
+class AgencyKeys(msgspec.Struct, gc=False):
+    """Temporary keys of an agency."""
+
+    access_key_id: str | None = None
+    secret_access_key: str | None = None
+    security_token: str | None = None
+    expiration: str | None = None
+
+
+class AgencyAnswer(msgspec.Struct, gc=False):
+    """AssumeAgencyWithOIDC."""
+
+    credentials: AgencyKeys | None = None
+
+
+class ServerKeys(msgspec.Struct, gc=False):
+    """Temporary keys of the agency that a server has."""
+
+    access: str | None = None
+    secret: str | None = None
+    securitytoken: str | None = None
+    expires_at: str | None = None
+
+
+class ServerAnswer(msgspec.Struct, gc=False):
+    """The security key of the metadata service."""
+
+    credential: ServerKeys | None = None
+
+
+class TokenProject(msgspec.Struct, gc=False):
+    """The project that a token is for."""
+
+    id: str | None = None
+
+
+class IssuedToken(msgspec.Struct, gc=False):
+    """What IAM says of a token, which itself comes in a header."""
+
+    expires_at: str | None = None
+    project: TokenProject | None = None
+
+
+class TokenAnswer(msgspec.Struct, gc=False):
+    """KeystoneCreateUserTokenByPassword."""
+
+    token: IssuedToken | None = None

@@ -1,10 +1,8 @@
-"""Odd answers of STS, metadata services and credentials URIs, and odd files: told in words, never taken for keys."""
+"""Odd answers of STS, metadata services and credentials URIs, and odd files: errors in words, and never keys."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.providers.credentials.rig import ask
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, Throttled
-from trainfleet_exporter.providers.alibaba_pai.credentials import Keys, LeasedKeys, leased_keys
-from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect, judge
-from trainfleet_exporter.providers.alibaba_pai.metadata import Machine, MetadataDialect, fetch_from_uri
-from trainfleet_exporter.providers.alibaba_pai.profiles import ProfileFile
-from trainfleet_exporter.providers.alibaba_pai.sources import MachineRole
-from trainfleet_exporter.providers.lease import Lease, Leased
+from trainfleet_exporter.config import Secret
+from trainfleet_exporter.errors import AccessDenied, CloudError, Throttled
+from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, CLOUD, SDK_FILE, profile_source
+from trainfleet_exporter.providers.alibaba_pai.signing import judge
+from trainfleet_exporter.providers.credentials import Issued, Keys, KeysUri, MachineRole, ProfileFile
 from trainfleet_exporter.quantities import iso_time
-from trainfleet_exporter.transport import Account, Call, HttpAnswer, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import HttpAnswer
 
 GOOD = {
     "Code": "Success",
@@ -35,37 +32,21 @@ _NOTHING: tuple[object, ...] = ("", None, [])
 ROLES = "/latest/meta-data/ram/security-credentials/"
 
 
-def ask(answers: dict[str, Any], name: str = "") -> Leased[Keys] | str:
-    """What a metadata service with these answers, by their path, comes to: keys, or what is said of it."""
+def machine(answers: dict[str, Any], name: str = "") -> Issued[Keys] | str:
+    """What a metadata service with these answers, by their path, comes to: keys, or an error."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         given = answers[request.url.path]
         return httpx.Response(200, json=given) if isinstance(given, dict) else httpx.Response(200, text=given)
 
-    async def main() -> Leased[Keys] | str:
-        transport = Transport(
-            account=Account("test", Limits(requests_per_second=1000)),
-            http=HttpSettings(trust_env=False),
-            observe=lambda attempt: None,
-            send=httpx.MockTransport(answer),
-        )
-        dialect = MetadataDialect("/keys" if "/keys" in answers else "")
-        client = transport.client("http://metadata.test", dialect)
-        deadline = asyncio.get_running_loop().time() + 20
-        try:
-            if "/keys" in answers:
-                return await fetch_from_uri(client, deadline)
-            return await Machine(client, dialect, MachineRole(name)).fetch(deadline)
-        except CloudError as error:
-            return str(error)
-
-    return run_stepped(main)
+    uri = KeysUri("http://metadata.test", Secret("/keys"))
+    return ask(uri if "/keys" in answers else MachineRole(name), CLOUD, answer)
 
 
 def test_a_good_answer_is_keys_until_their_end() -> None:
-    keys = Leased(Keys("STS.x", "hunter2", "hunter3"), START + 3600)
-    machine = {"/latest/api/token": "token\n", ROLES: ["role", "x"][0] + "\n", f"{ROLES}role": GOOD}
-    assert ask(machine) == ask(machine, "role") == ask({"/keys": GOOD}) == keys
+    keys = Issued(Keys("STS.x", "hunter2", "hunter3"), START + 3600)
+    answers = {"/latest/api/token": "token\n", ROLES: "role\n", f"{ROLES}role": GOOD}
+    assert machine(answers) == machine(answers, "role") == machine({"/keys": GOOD}) == keys
 
 
 _NO_TOKEN = "PutToken: HTTP 200 metadata.test: the answer is not a token"
@@ -106,23 +87,9 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
 def test_an_odd_answer_is_told_without_what_it_holds(answers: dict[str, Any], told: str | None) -> None:
     if told is None:
         answers = answers | {ROLES: "role", f"{ROLES}role": GOOD}
-        assert isinstance(ask(answers), Leased)  # any word will do for a token: it is handed back as it is
+        assert isinstance(machine(answers), Issued)  # any word will do for a token: it is handed back as it is
         return
-    assert ask(answers) == told
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(sorted(GOOD)),
-        st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just(GOOD["Expiration"])),
-    )
-)
-def test_keys_are_whole_or_none(told: dict[str, Any]) -> None:
-    try:
-        keys = leased_keys(told, "Op")
-    except (AccessDenied, BadAnswer):
-        return
-    assert all((keys.value.access_key_id, keys.value.access_key_secret, keys.value.security_token))
+    assert machine(answers) == told
 
 
 @given(content=st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("latin-1"))), is_json=st.booleans())
@@ -132,7 +99,7 @@ def test_a_file_of_profiles_is_read_or_denied(
     path = tmp_path_factory.getbasetemp() / "profiles"
     path.write_text(content, encoding="utf-8", errors="replace")
     with pytest.raises(AccessDenied, match=r"^shown: "):
-        ProfileFile(path, "shown", is_json=is_json).source("prod", allow_v1=True)
+        profile_source(ProfileFile(path, "shown", CLI_FILE if is_json else SDK_FILE), "prod")
 
 
 _VALUES = st.one_of(
@@ -151,7 +118,7 @@ def test_odd_profiles_are_read_or_denied(
     path.write_text(json.dumps({"current": "p", "profiles": rows}))
     told = ""
     try:
-        ProfileFile(path, "shown", is_json=True).source("", allow_v1=True)
+        profile_source(ProfileFile(path, "shown", CLI_FILE))
     except AccessDenied as error:
         told = str(error)
     assert told == "" or told.startswith("shown: ")
@@ -188,44 +155,9 @@ def test_a_wrong_clock_is_told_with_the_services_own_time(code: str, date: str |
 
 
 def test_a_metadata_service_that_is_asked_too_often_says_for_how_long_to_wait() -> None:
-    error = MetadataDialect().judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
+    error = CLOUD.metadata.judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
     assert isinstance(error, Throttled)
     assert (error.status, error.retry_after) == (429, 7.0)
-
-
-def test_a_call_whose_keys_end_while_it_waits_for_its_turn_is_made_with_others() -> None:
-    used: list[str] = []
-    issued: list[float] = []
-
-    async def fetch(deadline: float) -> Leased[Keys]:
-        issued.append(time.time())
-        return Leased(Keys(f"STS.{len(issued)}", "hunter2", "hunter3"), time.time() + 10)
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        used.append(request.headers["authorization"].partition("Credential=")[2].partition(",")[0])
-        return httpx.Response(200, json={})
-
-    async def main() -> None:
-        transport = Transport(
-            account=Account("test", Limits(requests_per_second=0.05, concurrency=1)),
-            http=HttpSettings(trust_env=False),
-            observe=lambda attempt: None,
-            send=httpx.MockTransport(answer),
-        )
-        keys = LeasedKeys(lambda: "a test", Lease("keys", fetch, margin=900))
-        client = transport.client("http://dlc.test", PaiDialect("dlc", "1", keys))
-        deadline = asyncio.get_running_loop().time() + 300
-        calls = (client.call(Call(operation="Op", path="/"), deadline=deadline) for _ in range(2))
-        await asyncio.gather(*calls)
-        assert time.time() - issued[0] > 10
-
-    run_stepped(main)
-    assert len(used) == 2
-    assert used[1] != used[0] == "STS.1"
-
-
-def test_keys_do_not_print_even_their_id() -> None:
-    assert "hunter" not in repr(Keys("hunter1", "hunter2", "hunter3"))
 
 
 @pytest.mark.parametrize("code", ["AuthenticationFail.NoPermission", "EntityNotExist.Role", "NoPermission"])
@@ -242,5 +174,5 @@ def test_the_path_of_a_profiles_token_stays_out_of_the_message(tmp_path: Path) -
     }
     (tmp_path / "config.json").write_text(json.dumps({"profiles": [{"name": "p", "mode": "OIDC", **role}]}))
     with pytest.raises(AccessDenied) as caught:
-        ProfileFile(tmp_path / "config.json", "shown", is_json=True).source("p", allow_v1=True)
+        profile_source(ProfileFile(tmp_path / "config.json", "shown", CLI_FILE), "p")
     assert str(caught.value) == 'shown: oidc_token_file of profile "p" cannot be used: No such file or directory'

@@ -1,14 +1,14 @@
-"""Files that rotate together, read together: the keys of one rotation, never half of an old and half of a new one.
+"""Files that rotate together: the credential of one rotation, never half of an old one and half of a new one.
 
-    whole ──some files changed──► changing: what was whole stays in use
-      ▲                               │ all files changed, and nothing more happens for two seconds
+    whole ──some files changed──► changing: the old credential stays in use
+      ▲                               │ all files changed, and then none for two seconds
       │                               │ or: their folder was swapped as one, as Kubernetes does (`..data`)
-      └────────── taken ◄─────────────┤ or: a service refuses the old keys
-                                      │ or: a minute went by (only one file was meant to change)
-                                      └ a minute went by and a file cannot be read: that is told
+      └────────── taken ◄─────────────┤ or: a service refuses the old credential
+                                      │ or: a minute passed (only one file was meant to change)
+                                      └ a minute passed and a file cannot be read: an error
 
-That a writer pauses in the middle for longer than two seconds, after it touched every file once, cannot be seen from
-outside; then the refusal of what was taken brings the rest.
+A writer may pause for longer than two seconds after it touched every file once. That cannot be seen from outside. The
+refusal of what was taken then brings the rest.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from trainfleet_exporter.sealed import Sealed
 
 SETTLE = 2.0
 """Seconds without a change after which a rotation is over."""
-PATIENCE = 60.0
-"""Seconds after which a rotation that does not come to an end is taken as it is."""
+LONGEST_ROTATION = 60.0
+"""Seconds after which the files are taken as they are, even if only some of them have changed."""
 _TRIES = 3
 
 T = TypeVar("T")
 
 _Stamp: TypeAlias = tuple[int, int, int, int] | None
-"""What tells that a file is another one: time, size, inode and device; None for one that is not there."""
+"""Time, size, inode and device of a file, by which a change shows; None for a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The files as they stand: where their links lead, and the folder of all of them if that is one."""
+    """The state of the files: where their links lead, and their stamps."""
 
     paths: tuple[str, ...]
     stamps: tuple[_Stamp, ...]
@@ -49,11 +49,11 @@ class _Look:
         return folders.pop() if len(folders) == 1 else None
 
     def is_swapped_for(self, other: _Look) -> bool:
-        """Whether the other one stands in another folder, as a whole."""
+        """Whether all files are in another folder now, such as a new `..data`."""
         return None not in (self.folder, other.folder) and self.folder != other.folder
 
     def is_all_changed(self, other: _Look) -> bool:
-        """Whether none of the files is what it was."""
+        """Whether every file has changed."""
         return all(before != after for before, after in zip(self.stamps, other.stamps, strict=True))
 
 
@@ -66,16 +66,16 @@ class _Reading(Sealed, Generic[T]):
 @dataclass(slots=True)
 class _Change:
     began: float
-    """Unix seconds at which the files were first seen to differ from what is in use."""
+    """Unix seconds of the first look that differs from what is in use."""
     look: _Look
     seen: float
-    """Unix seconds at which they were first seen as they stand."""
+    """Unix seconds of the first look that equals `look`."""
 
 
-class KeyFiles(Generic[T]):
-    """What some files hold, as `read` takes it from each. `edition` counts the changes of what is in use.
+class RotatingFiles(Generic[T]):
+    """The contents of some files, as `read` returns them. `edition` counts the changes of what is in use.
 
-    `read` raises AccessDenied for a file that is of no use.
+    `read` raises AccessDenied for a file that it cannot use.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[Path], T]) -> None:
@@ -86,7 +86,7 @@ class KeyFiles(Generic[T]):
         self.edition = 0
 
     def current(self) -> tuple[T, ...]:
-        """What the files hold, in their order. `AccessDenied` names a file that has been of no use for a while."""
+        """The contents in the order of the files. `AccessDenied` names a file that was unusable for a minute."""
         held = self._held
         if held is None:
             return self._take(self._read())
@@ -99,7 +99,7 @@ class KeyFiles(Generic[T]):
             change = self._change = _Change(now, look, now)
         elif change.look != look:
             change.look, change.seen = look, now
-        is_late = _passed(now - change.began, PATIENCE)
+        is_late = _passed(now - change.began, LONGEST_ROTATION)
         if is_late or held.look.is_swapped_for(look) or self._has_settled(held, change, now):
             try:
                 return self._take(self._read())
@@ -110,7 +110,7 @@ class KeyFiles(Generic[T]):
         return held.parts
 
     def take_now(self) -> bool:
-        """What is in use is refused: take what the files hold now. False if that is the same, or of no use."""
+        """Take the files as they are, because what is in use was refused. False if they are the same, or unusable."""
         if self._held is not None and self._look() == self._held.look:
             return False
         before = self.edition
@@ -134,7 +134,7 @@ class KeyFiles(Generic[T]):
         return _Look(paths, tuple(map(_stamp, paths)))
 
     def _read(self) -> _Reading[T]:
-        """All files, with no change while they were read."""
+        """All files, read without a change in between."""
         for _ in range(_TRIES):
             look = self._look()
             reading = _Reading(look, tuple(map(self._read_one, self._paths)))
@@ -143,18 +143,13 @@ class KeyFiles(Generic[T]):
         raise AccessDenied(f"{' and '.join(map(str, self._paths))}: changed again and again while they were read")
 
 
-def read_secret(path: Path) -> str:
-    """The one line of a file."""
-    return Secret.from_file(path).reveal()
-
-
-def follow_secret(path: Path) -> Secret:
-    """The one line of a file as it is now, which nothing can print."""
-    return Secret(read_secret(path), source=f"file {path}")
+def read_secret(path: Path) -> Secret:
+    """The one line of a file as it is now."""
+    return Secret.from_file(path).now()
 
 
 def _passed(seconds: float, limit: float) -> bool:
-    # A clock that was set back must not make anybody wait.
+    # A clock that was set back must not extend the wait.
     return not 0 <= seconds < limit
 
 

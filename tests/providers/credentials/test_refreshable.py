@@ -1,4 +1,4 @@
-"""Temporary keys and tokens: renewed in time, one renewal at a time, and not more often than is worth it."""
+"""Temporary credentials are refreshed in time, one refresh at a time, and no more often than it is worth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ from trainfleet_exporter.errors import (
     Throttled,
     Unreachable,
 )
-from trainfleet_exporter.providers.lease import AGAIN, PAUSE, Lease, Leased, Setback, failure_of_all
+from trainfleet_exporter.providers.credentials.refreshable import (
+    FAILURE_PAUSE,
+    REFUSAL_PAUSE,
+    BackOff,
+    Issued,
+    Refreshable,
+    failure_of_all,
+)
 
 
 class Issuer:
@@ -37,44 +44,44 @@ class Issuer:
         self.asked = 0
         self.error: Exception | None = None
 
-    async def fetch(self, deadline: float) -> Leased[str]:
+    async def fetch(self, deadline: float) -> Issued[str]:
         self.asked += 1
         await asyncio.sleep(self.takes)
         if self.error is not None:
             raise copy.copy(self.error)
         self.issued += 1
-        return Leased(f"key {self.issued}", time.time() + self.lifetime)
+        return Issued(f"key {self.issued}", time.time() + self.lifetime)
 
 
 def soon() -> float:
     return asyncio.get_running_loop().time() + 20
 
 
-def test_a_thousand_uses_take_one_renewal_a_lifetime() -> None:
+def test_a_thousand_uses_take_one_refresh_per_lifetime() -> None:
     async def run() -> None:
         issuer = Issuer()
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         for _ in range(1000):
-            await lease.have(soon())
-            assert lease.expires is not None
-            assert lease.expires > time.time()
+            await credential.prepare(soon())
+            assert credential.expires is not None
+            assert credential.expires > time.time()
             await asyncio.sleep(10)
         assert issuer.asked == 1 + 10_000 // 2700  # an hour less the margin of 15 minutes
 
     run_stepped(run)
 
 
-def test_many_at_once_take_one_renewal() -> None:
+def test_uses_at_once_share_one_refresh() -> None:
     async def run() -> None:
         issuer = Issuer(takes=3)
-        lease = Lease("keys", issuer.fetch, margin=900)
-        await asyncio.gather(*(lease.have(soon()) for _ in range(50)))
+        credential = Refreshable("keys", issuer.fetch, margin=900)
+        await asyncio.gather(*(credential.prepare(soon()) for _ in range(50)))
         assert issuer.asked == 1
         await asyncio.sleep(2800)
         began = asyncio.get_running_loop().time()
 
         async def use() -> float:
-            await lease.have(soon())
+            await credential.prepare(soon())
             return asyncio.get_running_loop().time() - began
 
         waited = await asyncio.gather(*(use() for _ in range(50)))
@@ -87,90 +94,90 @@ def test_many_at_once_take_one_renewal() -> None:
 def test_a_short_life_is_used_for_half_of_it() -> None:
     async def run() -> None:
         issuer = Issuer(lifetime=60)
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         for _ in range(60):
-            await lease.have(soon())
+            await credential.prepare(soon())
             await asyncio.sleep(1)
         assert issuer.asked == 2
 
     run_stepped(run)
 
 
-def test_what_cannot_be_renewed_is_used_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_refresh_leaves_it_in_use_until_its_end(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         issuer = Issuer()
-        lease = Lease("keys of role x", issuer.fetch, margin=900)
-        await lease.have(soon())
+        credential = Refreshable("keys of role x", issuer.fetch, margin=900)
+        await credential.prepare(soon())
         issuer.error = Throttled("busy")
         await asyncio.sleep(2701)
         for _ in range(89):
-            await lease.have(soon())
+            await credential.prepare(soon())
             await asyncio.sleep(10)
         assert issuer.asked == 1 + 3  # at 45, 50 and 55 minutes
-        assert lease.current() == "key 1"
+        assert credential.current() == "key 1"
         await asyncio.sleep(20)
         with pytest.raises(Throttled):
-            await lease.have(soon())
+            await credential.prepare(soon())
         issuer.error = None
-        await asyncio.sleep(PAUSE)
-        await lease.have(soon())
-        assert lease.current() == "key 2"
+        await asyncio.sleep(FAILURE_PAUSE)
+        await credential.prepare(soon())
+        assert credential.current() == "key 2"
 
     run_stepped(run)
     assert sum("keys of role x could not be renewed" in record.getMessage() for record in caplog.records) == 3
 
 
-def test_what_was_refused_is_not_tried_again_until_its_basis_changes() -> None:
+def test_a_refusal_is_not_retried_until_the_basis_changes() -> None:
     async def run() -> None:
         issuer, basis = Issuer(), ["token 1"]
         issuer.error = AccessDenied("wrong password")
-        lease = Lease("keys", issuer.fetch, margin=900, basis=lambda: basis[0])
+        credential = Refreshable("keys", issuer.fetch, margin=900, basis=lambda: basis[0])
         for _ in range(10):
             with pytest.raises(AccessDenied, match="wrong password"):
-                await lease.have(soon())
+                await credential.prepare(soon())
             await asyncio.sleep(1)
         assert issuer.asked == 1
         basis[0] = "token 2"
         with pytest.raises(AccessDenied):
-            await lease.have(soon())
+            await credential.prepare(soon())
         assert issuer.asked == 2
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(REFUSAL_PAUSE)
         issuer.error = None
-        await lease.have(soon())
-        assert (issuer.asked, lease.current()) == (3, "key 1")
+        await credential.prepare(soon())
+        assert (issuer.asked, credential.current()) == (3, "key 1")
 
     run_stepped(run)
 
 
-@pytest.mark.parametrize("age", [0.0, 60.0, AGAIN - 1, AGAIN, 1000.0])
+@pytest.mark.parametrize("age", [0.0, 60.0, REFUSAL_PAUSE - 1, REFUSAL_PAUSE, 1000.0])
 def test_a_refused_one_is_replaced_at_any_age(age: float) -> None:
     async def run() -> None:
         issuer = Issuer()
-        lease = Lease("keys", issuer.fetch, margin=900)
-        first = await lease.have(soon())
+        credential = Refreshable("keys", issuer.fetch, margin=900)
+        first = await credential.prepare(soon())
         await asyncio.sleep(age)
-        ends = lease.expires
-        assert lease.refused(first)
-        assert lease.refused(first)  # another call that carried it
-        assert lease.expires == ends  # of what is shown to people: the latest that is known
-        second = await lease.have(soon())
-        assert lease.refused(first)  # somebody has had a new one meanwhile
-        assert not lease.refused(second)
-        assert (issuer.asked, lease.current()) == (2, "key 2")
+        ends = credential.expires
+        assert credential.refused(first)
+        assert credential.refused(first)  # another call that carried it
+        assert credential.expires == ends  # of what is shown to people: the latest that is known
+        second = await credential.prepare(soon())
+        assert credential.refused(first)  # somebody has had a new one meanwhile
+        assert not credential.refused(second)
+        assert (issuer.asked, credential.current()) == (2, "key 2")
 
     run_stepped(run)
 
 
-def test_refusals_replace_no_more_than_one_in_five_minutes() -> None:
+def test_refusals_replace_at_most_one_in_five_minutes() -> None:
     async def run() -> None:
         issuer = Issuer(lifetime=24 * 3600)
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         for _ in range(3600):  # every one is refused, for an hour
-            number = await lease.have(soon())
-            if lease.refused(number):
-                await lease.have(soon())
+            number = await credential.prepare(soon())
+            if credential.refused(number):
+                await credential.prepare(soon())
             await asyncio.sleep(1)
-        assert issuer.asked == 1 + 3600 // AGAIN
+        assert issuer.asked == 1 + 3600 // REFUSAL_PAUSE
 
     run_stepped(run)
 
@@ -181,29 +188,29 @@ FACTS: dict[str, Any] = {"operation": "AssumeRole", "status": 400, "code": "Some
 @pytest.mark.parametrize(
     ("error", "pause"),
     [
-        (AccessDenied("no", **FACTS), AGAIN),
-        (NotFound("no", **FACTS), AGAIN),
-        (RequestRefused("no", **FACTS), AGAIN),
-        (BadAnswer("no", **FACTS), PAUSE),
-        (ServerTrouble("no", **FACTS), PAUSE),
-        (RequestTimedOut("no", operation="AssumeRole"), PAUSE),
-        (Unreachable("no"), PAUSE),
-        (Throttled("no", pace=2.0, **FACTS), PAUSE),
-        (Throttled("no", retry_after=2.0, **FACTS), PAUSE),
+        (AccessDenied("no", **FACTS), REFUSAL_PAUSE),
+        (NotFound("no", **FACTS), REFUSAL_PAUSE),
+        (RequestRefused("no", **FACTS), REFUSAL_PAUSE),
+        (BadAnswer("no", **FACTS), FAILURE_PAUSE),
+        (ServerTrouble("no", **FACTS), FAILURE_PAUSE),
+        (RequestTimedOut("no", operation="AssumeRole"), FAILURE_PAUSE),
+        (Unreachable("no"), FAILURE_PAUSE),
+        (Throttled("no", pace=2.0, **FACTS), FAILURE_PAUSE),
+        (Throttled("no", retry_after=2.0, **FACTS), FAILURE_PAUSE),
         (Throttled("no", retry_after=100.0, **FACTS), 100.0),
         (ServerTrouble("no", retry_after=1e9, **FACTS), 3600.0),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, CloudError) else f"{value:.0f}s",
 )
-def test_a_failure_is_told_to_everybody_and_asked_about_again_after_its_pause(error: CloudError, pause: float) -> None:
+def test_a_failure_is_shared_until_its_pause_is_over(error: CloudError, pause: float) -> None:
     async def run() -> None:
         issuer = Issuer(takes=1)
         issuer.error = error
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
 
         async def use() -> CloudError:
             with pytest.raises(type(error)) as caught:
-                await lease.have(soon())
+                await credential.prepare(soon())
             return caught.value
 
         told = await asyncio.gather(*(use() for _ in range(20)))
@@ -218,20 +225,20 @@ def test_a_failure_is_told_to_everybody_and_asked_about_again_after_its_pause(er
         assert issuer.asked == 2
         issuer.error = None
         await asyncio.sleep(pause)
-        await lease.have(soon())
-        assert lease.current() == "key 1"
+        await credential.prepare(soon())
+        assert credential.current() == "key 1"
 
     run_stepped(run)
 
 
-def test_a_failure_is_not_told_as_that_of_the_operation_which_it_met_first() -> None:
+def test_a_failure_keeps_no_operation_of_a_caller() -> None:
     async def run() -> None:
         issuer = Issuer()
         issuer.error = AccessDenied("no credentials are configured")
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         for operation in ("ListWorkspaces", "ListResourceGroups", "ListJobs"):
             with pytest.raises(AccessDenied) as caught:
-                await lease.have(soon())
+                await credential.prepare(soon())
             assert caught.value.operation == ""
             caught.value.operation = operation  # as transport.ApiClient does
         assert issuer.asked == 1
@@ -240,76 +247,76 @@ def test_a_failure_is_not_told_as_that_of_the_operation_which_it_met_first() -> 
 
 
 @pytest.mark.parametrize("kind", [CircuitOpen, BudgetSpent])
-def test_what_made_no_attempt_is_held_back_by_others(kind: type[CloudError]) -> None:
+def test_no_attempt_means_no_pause(kind: type[CloudError]) -> None:
     async def run() -> None:
         issuer = Issuer()
         issuer.error = kind("not now")
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         with pytest.raises(kind):
-            await lease.have(soon())
+            await credential.prepare(soon())
         issuer.error = None
-        await lease.have(soon())
-        assert lease.current() == "key 1"
+        await credential.prepare(soon())
+        assert credential.current() == "key 1"
 
     run_stepped(run)
 
 
-def test_a_failure_in_passing_is_forgotten_where_the_basis_changes_or_the_clock_is_set_back() -> None:
+def test_a_pause_ends_with_its_basis_or_a_clock_set_back() -> None:
     async def run() -> None:
-        setback = Setback()
-        setback.note("hunter2", Unreachable("no"))
+        back_off = BackOff()
+        back_off.note("hunter2", Unreachable("no"))
         with pytest.raises(Unreachable):
-            setback.check("hunter2")
-        setback.check("hunter3")
-        assert "hunter2" not in repr(vars(setback))
+            back_off.check("hunter2")
+        back_off.check("hunter3")
+        assert "hunter2" not in repr(vars(back_off))
         with time_machine.travel(time.time() - 10, tick=False):
-            setback.check("hunter2")
-        setback.clear()
-        setback.check("hunter2")
+            back_off.check("hunter2")
+        back_off.clear()
+        back_off.check("hunter2")
 
     run_stepped(run)
 
 
 @pytest.mark.parametrize("error", [Throttled("busy"), AccessDenied("no more")])
-def test_what_has_ended_is_neither_had_nor_used_however_lately_a_renewal_failed(error: CloudError) -> None:
+def test_an_expired_one_is_not_used_after_a_failed_refresh(error: CloudError) -> None:
     async def run() -> None:
         issuer = Issuer()
-        lease = Lease("keys", issuer.fetch, margin=100)
-        first = await lease.have(soon())
-        ends = lease.expires
+        credential = Refreshable("keys", issuer.fetch, margin=100)
+        first = await credential.prepare(soon())
+        ends = credential.expires
         await asyncio.sleep(3590)
         issuer.error = error
-        assert await lease.have(soon()) == first
+        assert await credential.prepare(soon()) == first
         await asyncio.sleep(9)
-        assert await lease.have(soon()) == first
-        assert lease.current() == "key 1"
+        assert await credential.prepare(soon()) == first
+        assert credential.current() == "key 1"
         await asyncio.sleep(1)
         with pytest.raises(type(error)):
-            await lease.have(soon())
+            await credential.prepare(soon())
         with pytest.raises(AccessDenied, match="ended at 2026-01-02T04:04:05Z"):
-            lease.current()
-        assert lease.expires == ends  # an alert on it fires
-        assert lease.refused(first)  # by us, since it has ended: another one is worth a try
+            credential.current()
+        assert credential.expires == ends  # an alert on it fires
+        assert credential.refused(first)  # by us, since it has ended: another one is worth a try
         issuer.error = None
-        await asyncio.sleep(AGAIN)
-        await lease.have(soon())
-        assert lease.current() == "key 2"
+        await asyncio.sleep(REFUSAL_PAUSE)
+        await credential.prepare(soon())
+        assert credential.current() == "key 2"
 
     run_stepped(run)
 
 
-def test_what_had_ended_when_it_came_is_not_taken() -> None:
+def test_one_that_is_issued_expired_is_refused() -> None:
     async def run() -> None:
         issuer = Issuer(lifetime=-10)
-        lease = Lease("keys", issuer.fetch, margin=900)
+        credential = Refreshable("keys", issuer.fetch, margin=900)
         for _ in range(3):
             with pytest.raises(
                 AccessDenied, match="ended at 2026-01-02T03:03:55Z, and here it is 2026-01-02T03:04:05Z"
             ):
-                await lease.have(soon())
+                await credential.prepare(soon())
         with pytest.raises(AccessDenied, match="there are no credentials yet"):
-            lease.current()
-        assert (issuer.asked, lease.expires) == (1, None)
+            credential.current()
+        assert (issuer.asked, credential.expires) == (1, None)
 
     run_stepped(run)
 
@@ -325,20 +332,22 @@ def test_what_had_ended_when_it_came_is_not_taken() -> None:
         ([CircuitOpen("a")], CircuitOpen),
     ],
 )
-def test_none_of_several_refused_where_one_could_not_say(failures: list[CloudError], kind: type[CloudError]) -> None:
+def test_a_chain_is_not_refused_if_one_link_could_not_answer(
+    failures: list[CloudError], kind: type[CloudError]
+) -> None:
     error = failure_of_all(failures, "none of them")
     assert (type(error), str(error)) == (kind, "none of them")
 
 
-def test_how_long_to_wait_is_that_of_the_one_who_said_so() -> None:
+def test_a_chain_keeps_the_wait_hint_of_its_link() -> None:
     assert failure_of_all([AccessDenied("a"), Throttled("b", retry_after=7.0)], "none").retry_after == 7.0
 
 
-def test_it_does_not_print_what_it_holds(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_does_not_print_the_credential(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        lease = Lease("keys", Issuer().fetch, margin=900)
-        await lease.have(soon())
-        assert "key 1" not in repr(lease) + repr(Leased("key 1", 0.0))
+        credential = Refreshable("keys", Issuer().fetch, margin=900)
+        await credential.prepare(soon())
+        assert "key 1" not in repr(credential) + repr(Issued("key 1", 0.0))
 
     with caplog.at_level("DEBUG"):
         run_stepped(run)

@@ -1,4 +1,4 @@
-"""Files that rotate together are read as one rotation, whatever moments the readings fall in."""
+"""Files that rotate together are read as one rotation, at whatever moment they are read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import time_machine
 
 from tests.support.clock import START
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.key_files import PATIENCE, SETTLE, KeyFiles, read_secret
+from trainfleet_exporter.providers.credentials.files import LONGEST_ROTATION, SETTLE, RotatingFiles, read_secret
 
 NAMES = ("id", "secret", "token")
+
+
+def read_text(path: Path) -> str:
+    """The one line of a file."""
+    return read_secret(path).reveal()
 
 
 class Folder:
@@ -27,7 +32,7 @@ class Folder:
         self._ticks = itertools.count(1)
         for name in self.names:
             self.write(name, "1")
-        self.files = KeyFiles([path / name for name in self.names], read_secret)
+        self.files = RotatingFiles([path / name for name in self.names], read_text)
         assert self.read() == self.whole("1")
 
     def whole(self, number: str) -> tuple[str, ...]:
@@ -101,7 +106,7 @@ def test_no_order_of_replaced_files_shows_halves(
     folder = Folder(tmp_path, clock)
     for name, is_read in zip(order, reads, strict=True):
         folder.replace(name, "2")
-        for seconds in (0, PATIENCE / 3 - 1):
+        for seconds in (0, LONGEST_ROTATION / 3 - 1):
             folder.wait(seconds)
             if is_read:
                 assert folder.read() in (folder.whole("1"), folder.whole("2"))
@@ -126,17 +131,17 @@ def test_pieces_of_a_file_are_not_taken_for_it(
 
 
 def test_one_file_alone_is_taken_a_minute_later(tmp_path: Path, clock: time_machine.Traveller) -> None:
-    """Somebody mended the secret: its id is the same as before."""
+    """A secret was corrected: its id is the same as before."""
     folder = Folder(tmp_path, clock)
     folder.write("secret", "2")
     assert folder.read() == folder.whole("1")
-    folder.wait(PATIENCE - 0.1)
+    folder.wait(LONGEST_ROTATION - 0.1)
     assert folder.read() == folder.whole("1")
     folder.wait(0.1)
     assert folder.read() == ("id-1", "secret-2", "token-1")
 
 
-def test_a_file_that_comes_back_as_it_was_starts_nothing(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_a_file_that_comes_back_unchanged_is_no_rotation(tmp_path: Path, clock: time_machine.Traveller) -> None:
     folder = Folder(tmp_path, clock, names=("id",))
     status = (tmp_path / "id").stat()
     folder.put("id", "")
@@ -144,14 +149,12 @@ def test_a_file_that_comes_back_as_it_was_starts_nothing(tmp_path: Path, clock: 
     (tmp_path / "id").write_text("id-1\n")
     os.utime(tmp_path / "id", ns=(status.st_mtime_ns,) * 2)
     assert folder.read() == ("id-1",)
-    folder.wait(10 * PATIENCE)
+    folder.wait(10 * LONGEST_ROTATION)
     folder.put("id", "")
     assert folder.read() == ("id-1",)  # the minute begins anew
 
 
-def test_files_written_anew_with_the_same_words_are_the_same_edition(
-    tmp_path: Path, clock: time_machine.Traveller
-) -> None:
+def test_files_rewritten_with_equal_texts_are_one_edition(tmp_path: Path, clock: time_machine.Traveller) -> None:
     folder = Folder(tmp_path, clock)
     for name in NAMES:
         folder.write(name, "1")
@@ -162,7 +165,7 @@ def test_files_written_anew_with_the_same_words_are_the_same_edition(
 
 
 @pytest.mark.parametrize("content", [None, "", "two\nlines"])
-def test_a_file_of_no_use_is_told_after_a_minute(
+def test_an_unusable_file_is_an_error_after_a_minute(
     tmp_path: Path, clock: time_machine.Traveller, content: str | None
 ) -> None:
     folder = Folder(tmp_path, clock)
@@ -171,7 +174,7 @@ def test_a_file_of_no_use_is_told_after_a_minute(
     else:
         folder.put("secret", content)
     assert folder.read() == folder.whole("1")
-    folder.wait(PATIENCE)
+    folder.wait(LONGEST_ROTATION)
     for _ in range(2):
         with pytest.raises(AccessDenied, match=r"^the secret file .*/secret cannot be used: [^/]+$"):
             folder.read()
@@ -180,7 +183,7 @@ def test_a_file_of_no_use_is_told_after_a_minute(
     assert folder.read() == folder.whole("1")
 
 
-def test_a_clock_that_is_set_back_makes_nobody_wait(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_a_clock_that_is_set_back_ends_the_wait(tmp_path: Path, clock: time_machine.Traveller) -> None:
     folder = Folder(tmp_path, clock)
     for name in NAMES:
         folder.write(name, "2")
@@ -189,7 +192,7 @@ def test_a_clock_that_is_set_back_makes_nobody_wait(tmp_path: Path, clock: time_
     assert folder.read() == folder.whole("2")
 
 
-def test_a_refusal_takes_what_is_there_at_once(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_a_refusal_takes_the_files_at_once(tmp_path: Path, clock: time_machine.Traveller) -> None:
     folder = Folder(tmp_path, clock)
     assert not folder.files.take_now()  # nothing changed: nothing else to try
     folder.write("id", "2")
@@ -213,14 +216,14 @@ def _mount(path: Path, number: str, *, link: str = "..data") -> None:
     (path / "next").replace(path / link)
 
 
-def _mounted(path: Path) -> KeyFiles[str]:
+def _mounted(path: Path) -> RotatingFiles[str]:
     _mount(path, "1")
     for name in NAMES:
         (path / name).symlink_to(f"..data/{name}")
-    return KeyFiles([path / name for name in NAMES], read_secret)
+    return RotatingFiles([path / name for name in NAMES], read_text)
 
 
-def test_a_mount_that_turns_is_followed_at_once(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_a_swapped_mount_is_followed_at_once(tmp_path: Path, clock: time_machine.Traveller) -> None:
     files = _mounted(tmp_path)
     assert files.current() == ("id-1", "secret-1", "token-1")
     _mount(tmp_path, "2")
@@ -228,28 +231,28 @@ def test_a_mount_that_turns_is_followed_at_once(tmp_path: Path, clock: time_mach
     assert files.edition == 2
 
 
-def test_a_mount_that_turns_while_it_is_read_is_read_whole(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_a_mount_swapped_while_it_is_read_is_read_whole(tmp_path: Path, clock: time_machine.Traveller) -> None:
     _mounted(tmp_path)
     numbers = iter(["2", "3"])
 
     def read_slowly(path: Path) -> str:
         if path.name == "secret" and (number := next(numbers, None)):
             _mount(tmp_path, number)
-        return read_secret(path)
+        return read_text(path)
 
-    files = KeyFiles([tmp_path / name for name in NAMES], read_slowly)
+    files = RotatingFiles([tmp_path / name for name in NAMES], read_slowly)
     assert files.current() == ("id-3", "secret-3", "token-3")
 
 
-def test_files_that_never_rest_are_told(tmp_path: Path, clock: time_machine.Traveller) -> None:
+def test_files_that_never_rest_are_an_error(tmp_path: Path, clock: time_machine.Traveller) -> None:
     names = itertools.count(1)
     _mounted(tmp_path)
 
     def read_slowly(path: Path) -> str:
         _mount(tmp_path, f"again-{next(names)}")
-        return read_secret(path)
+        return read_text(path)
 
-    files = KeyFiles([tmp_path / "id"], read_slowly)
+    files = RotatingFiles([tmp_path / "id"], read_slowly)
     with pytest.raises(AccessDenied, match="changed again and again while they were read"):
         files.current()
 

@@ -1,0 +1,68 @@
+"""Credentials of every cloud: where they come from, kept valid, and followed while they rotate.
+
+A cloud brings a table (`Cloud`), a section of its config (`CredentialsSection`), and the dialects of its APIs.
+"""
+
+from __future__ import annotations
+
+from trainfleet_exporter.providers.credentials.chain import (
+    Cloud,
+    CredentialClients,
+    Exchange,
+    UriService,
+    open_credential,
+)
+from trainfleet_exporter.providers.credentials.config import CredentialsSection
+from trainfleet_exporter.providers.credentials.credential import Credential, FixedCredential, Keys, issued_keys
+from trainfleet_exporter.providers.credentials.dialects import OpenDialect, SignedDialect
+from trainfleet_exporter.providers.credentials.environment import Environment, refuse_chain
+from trainfleet_exporter.providers.credentials.metadata import MetadataService
+from trainfleet_exporter.providers.credentials.profile import ProfileFile, ProfileFormat, parse_ini
+from trainfleet_exporter.providers.credentials.refreshable import BackOff, Issued
+from trainfleet_exporter.providers.credentials.sources import (
+    AssumedRole,
+    FirstOf,
+    GivenKeys,
+    KeySource,
+    KeysUri,
+    MachineRole,
+    OidcRole,
+    PasswordUser,
+    ProfileKeys,
+    Session,
+    Source,
+)
+
+__all__ = [
+    "AssumedRole",
+    "BackOff",
+    "Cloud",
+    "Credential",
+    "CredentialClients",
+    "CredentialsSection",
+    "Environment",
+    "Exchange",
+    "FirstOf",
+    "FixedCredential",
+    "GivenKeys",
+    "Issued",
+    "KeySource",
+    "Keys",
+    "KeysUri",
+    "MachineRole",
+    "MetadataService",
+    "OidcRole",
+    "OpenDialect",
+    "PasswordUser",
+    "ProfileFile",
+    "ProfileFormat",
+    "ProfileKeys",
+    "Session",
+    "SignedDialect",
+    "Source",
+    "UriService",
+    "issued_keys",
+    "open_credential",
+    "parse_ini",
+    "refuse_chain",
+]
