@@ -10,7 +10,7 @@ import time_machine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.providers.credentials.third_cloud import Signed
+from tests.providers.credentials.third_cloud import Answer, Signed
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
 from trainfleet_exporter.providers.credentials import Issued, Keys, OpenDialect, issued_keys
@@ -28,9 +28,8 @@ def test_keys_are_whole_and_alive_or_an_error(
     said = ""
     with time_machine.travel(START, tick=False):
         try:
-            issued = issued_keys(
-                key_id, secret, token, expiration, operation="Op", incomplete="incomplete", expired="ended at {ended}"
-            )
+            answer = Answer(key_id, secret, token, expiration)
+            issued = issued_keys(answer, "Op", incomplete="incomplete", expired="ended at {ended}")
         except (AccessDenied, BadAnswer) as error:
             said = str(error)
     if said:

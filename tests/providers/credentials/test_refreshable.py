@@ -24,11 +24,11 @@ from trainfleet_exporter.errors import (
     Throttled,
     Unreachable,
 )
+from trainfleet_exporter.providers.credentials import Issued
 from trainfleet_exporter.providers.credentials.refreshable import (
     FAILURE_PAUSE,
     REFUSAL_PAUSE,
     BackOff,
-    Issued,
     Refreshable,
     failure_of_all,
 )

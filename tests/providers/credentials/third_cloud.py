@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble
 from trainfleet_exporter.providers.credentials import (
@@ -18,7 +18,6 @@ from trainfleet_exporter.providers.credentials import (
     ProfileFormat,
     ProfileKeys,
     SignedDialect,
-    UriService,
     issued_keys,
     parse_ini,
 )
@@ -29,8 +28,8 @@ class Answer(Struct, rename="pascal"):
     """What each of its services returns."""
 
     access_key_id: str | None = None
-    secret_access_key: str | None = None
-    token: str | None = None
+    access_key_secret: str | None = field(name="SecretAccessKey", default=None)
+    security_token: str | None = field(name="Token", default=None)
     expiration: str | None = None
 
 
@@ -63,15 +62,7 @@ class Signed(SignedDialect[Keys]):
 async def read(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
     """Make a call that returns keys."""
     answer = await client.call(call, Answer, deadline=deadline)
-    return issued_keys(
-        answer.access_key_id,
-        answer.secret_access_key,
-        answer.token,
-        answer.expiration,
-        operation=call.operation,
-        incomplete="incomplete",
-        expired="ended at {ended}, and here it is {here}",
-    )
+    return issued_keys(answer, call.operation, incomplete="incomplete", expired="ended at {ended}")
 
 
 async def _assume(client: ApiClient, role: AssumedRole, deadline: float) -> Issued[Keys]:
@@ -119,7 +110,7 @@ CLOUD: Cloud[str] = Cloud(
         logged="keys of the machine",
         margin=600,
     ),
-    uri=UriService(operation="GetContainerKeys", ask=read, judge=judge),
+    uri=("GetContainerKeys", read),
     chain_logged="keys of the chain",
     read_profile=_read_profile,
 )

@@ -11,7 +11,7 @@ import time_machine
 
 from tests.support.clock import START
 from trainfleet_exporter.errors import AccessDenied, CloudError
-from trainfleet_exporter.providers.credentials import Keys
+from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, judge
 from trainfleet_exporter.transport import HttpAnswer
 
@@ -58,18 +58,8 @@ def test_the_access_key_that_a_refusal_names_is_not_repeated() -> None:
     assert refusal(message="ak HSTA44319FA276FD6647 not exist").message == "ak <secret> not exist"
 
 
-class _Keys:
+class _Keys(FixedCredential[Keys]):
     """A credential that can always be replaced."""
-
-    origin = "a test"
-    expires = None
-    edition = 1
-
-    async def prepare(self, deadline: float) -> object:
-        return 1
-
-    def current(self) -> Keys:
-        return Keys("ak", "sk")
 
     def refused(self, mark: object) -> bool:
         return mark == 1
@@ -90,6 +80,8 @@ class _Keys:
 def test_another_credential_is_worth_a_try_only_where_the_credential_was_refused(
     error: AccessDenied, again: bool
 ) -> None:
-    dialect = HuaweiDialect("modelarts", Identity(_Keys(), region="cn-north-4", project_id="p"))
+    dialect = HuaweiDialect(
+        "modelarts", Identity(_Keys("a test", Keys("ak", "sk")), region="cn-north-4", project_id="p")
+    )
     assert dialect.refused(error, 1) is again
     assert dialect.refused(error, 2) is False

@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Never
 from urllib.parse import urlencode, urlsplit
@@ -54,7 +55,6 @@ from trainfleet_exporter.providers.credentials import (
     ProfileFormat,
     ProfileKeys,
     Session,
-    UriService,
     issued_keys,
     parse_ini,
     refuse_chain,
@@ -76,13 +76,20 @@ KEPT: Mapping[str, float] = {
 _A_CODE = re.compile(r"[A-Za-z]{1,15}(?:[. -][A-Za-z]{1,15}){0,3}")
 
 
+_issued = partial(
+    issued_keys,
+    incomplete="the answer lacks keys, or does not say when they end",
+    expired="the keys in the answer ended at {ended}, and here it is {here}: is the clock right?",
+)
+
+
 async def _assume_role(client: ApiClient, role: AssumedRole, deadline: float) -> Issued[Keys]:
     query = {"RoleArn": role.role, **_of_session(role.session)}
     if role.external_id is not None:
         query["ExternalId"] = role.external_id.reveal()
     secrets = () if role.external_id is None else (query["ExternalId"],)
     call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
-    return _keys_of((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call)
+    return _issued((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
 
 
 async def _assume_role_with_oidc(client: ApiClient, role: OidcRole, deadline: float) -> Issued[Keys]:
@@ -91,7 +98,7 @@ async def _assume_role_with_oidc(client: ApiClient, role: OidcRole, deadline: fl
     # In the body, because proxies log addresses.
     body = urlencode(form).encode()
     call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(token,))
-    return _keys_of((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call)
+    return _issued((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
 
 
 async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
@@ -102,25 +109,12 @@ async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued
         is_word = _A_CODE.fullmatch(code.strip()) is not None
         shown = printable(code, 40) if is_word else "another code" if code else "no code"
         raise AccessDenied(f"no keys, but {shown}", operation=call.operation)
-    return _keys_of(answer, call)
+    return _issued(answer, call.operation)
 
 
 def _of_session(session: Session) -> dict[str, str]:
     fields = {"RoleSessionName": session.name, "DurationSeconds": str(session.seconds)}
     return fields | ({"Policy": session.policy} if session.policy else {})
-
-
-def _keys_of(answer: payloads.TemporaryKeys | None, call: Call) -> Issued[Keys]:
-    keys = answer or payloads.TemporaryKeys()
-    return issued_keys(
-        keys.access_key_id,
-        keys.access_key_secret,
-        keys.security_token,
-        keys.expiration,
-        operation=call.operation,
-        incomplete="the answer lacks keys, or does not say when they end",
-        expired="the keys in the answer ended at {ended}, and here it is {here}: is the clock right?",
-    )
 
 
 def _open_headers(call: Call) -> Mapping[str, str]:
@@ -213,7 +207,7 @@ SDK_FILE = ProfileFormat(_parse_ini, invalid=lambda error: "it is no INI file", 
 def profile_source(file: ProfileFile[Profiles], name: str = "", *, needs_session: bool = False) -> KeySource:
     """What a profile says; the current one without a name. `AccessDenied` says why it cannot be used."""
     profiles = file.read()
-    return _source(file, profiles, name or profiles.current, needs_session, seen=())
+    return _source(file, profiles, name or profiles.current, needs_session)
 
 
 def read_profile(source: ProfileKeys) -> Keys:
@@ -229,11 +223,12 @@ def find_profile(name: str, environ: Environment) -> KeySource:
     reasons: list[str] = []
     for file in _profile_files(environ):
         try:
-            return profile_source(file, name, needs_session=needs_session(environ))
+            profiles = file.read()
+            _find(file, profiles, name)
         except AccessDenied as error:
-            if _has(file, name):
-                raise
             reasons.append(error.message)
+        else:
+            return _source(file, profiles, name, needs_session(environ))
     raise AccessDenied("; ".join(reasons) or "HOME is not set")
 
 
@@ -305,7 +300,7 @@ class _Profile:
 
 
 def _source(
-    file: ProfileFile[Profiles], profiles: Profiles, name: str, needs_session: bool, seen: tuple[str, ...]
+    file: ProfileFile[Profiles], profiles: Profiles, name: str, needs_session: bool, seen: tuple[str, ...] = ()
 ) -> KeySource:
     if name in seen:
         raise file.denied(f"profile {show(name)} is a source of itself")
@@ -334,13 +329,6 @@ def _find(file: ProfileFile[Profiles], profiles: Profiles, name: str) -> _Profil
     return _Profile(file, name, profiles.by_name[name])
 
 
-def _has(file: ProfileFile[Profiles], name: str) -> bool:
-    try:
-        return name in file.read().by_name
-    except AccessDenied:
-        return False
-
-
 CLOUD: Cloud[Never] = Cloud(
     open=lambda api: OpenDialect(api, judge, _open_headers),
     signed=lambda api, keys: PaiDialect(api, _STS_VERSION, keys),
@@ -365,7 +353,7 @@ CLOUD: Cloud[Never] = Cloud(
         logged="keys of the machine's RAM role",
         margin=_MARGIN,
     ),
-    uri=UriService(operation="GetCredentialsUri", ask=_ask_machine, judge=_judge_metadata),
+    uri=("GetCredentialsUri", _ask_machine),
     chain_logged="keys of the default chain",
     read_profile=read_profile,
 )

@@ -9,16 +9,15 @@ from trainfleet_exporter.providers.credentials.chain import (
     Cloud,
     CredentialClients,
     Exchange,
-    UriService,
     open_credential,
 )
 from trainfleet_exporter.providers.credentials.config import CredentialsSection
-from trainfleet_exporter.providers.credentials.credential import Credential, FixedCredential, Keys, issued_keys
+from trainfleet_exporter.providers.credentials.credential import Credential, FixedCredential, Issued, Keys, issued_keys
 from trainfleet_exporter.providers.credentials.dialects import OpenDialect, SignedDialect
 from trainfleet_exporter.providers.credentials.environment import Environment, refuse_chain
 from trainfleet_exporter.providers.credentials.metadata import MetadataService
 from trainfleet_exporter.providers.credentials.profile import ProfileFile, ProfileFormat, parse_ini
-from trainfleet_exporter.providers.credentials.refreshable import BackOff, Issued
+from trainfleet_exporter.providers.credentials.refreshable import BackOff
 from trainfleet_exporter.providers.credentials.sources import (
     AssumedRole,
     FirstOf,
@@ -60,7 +59,6 @@ __all__ = [
     "Session",
     "SignedDialect",
     "Source",
-    "UriService",
     "issued_keys",
     "open_credential",
     "parse_ini",

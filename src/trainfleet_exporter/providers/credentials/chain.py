@@ -17,12 +17,12 @@ from typing import Any, Generic, TypeVar
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.urls import is_loopback
 from trainfleet_exporter.errors import CloudError
-from trainfleet_exporter.providers.credentials.credential import Credential, FileCredential, FixedCredential, Keys
-from trainfleet_exporter.providers.credentials.dialects import Judge, OpenDialect
-from trainfleet_exporter.providers.credentials.files import RotatingFiles, read_secret
+from trainfleet_exporter.providers.credentials.credential import Credential, FixedCredential, Issued, Keys
+from trainfleet_exporter.providers.credentials.dialects import OpenDialect
+from trainfleet_exporter.providers.credentials.files import FileCredential, RotatingFiles, read_secret
 from trainfleet_exporter.providers.credentials.metadata import API as METADATA
 from trainfleet_exporter.providers.credentials.metadata import AskKeys, Connect, Machine, MetadataService
-from trainfleet_exporter.providers.credentials.refreshable import Issued, Refreshable, failure_of_all
+from trainfleet_exporter.providers.credentials.refreshable import Refreshable, failure_of_all
 from trainfleet_exporter.providers.credentials.sources import (
     AssumedRole,
     FirstOf,
@@ -61,15 +61,6 @@ class Exchange(Generic[S_contra, T_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UriService:
-    """How an address that the operator names is asked for keys."""
-
-    operation: str
-    ask: AskKeys
-    judge: Judge
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud(Generic[T_co]):
     """The credentials of one cloud. None where it has no such source, so that its config cannot name one.
 
@@ -86,7 +77,8 @@ class Cloud(Generic[T_co]):
     assume_role: Exchange[AssumedRole, Keys] | None = None
     oidc: Exchange[OidcRole, Keys] | None = None
     password: Exchange[PasswordUser, T_co] | None = None
-    uri: UriService | None = None
+    uri: tuple[str, AskKeys] | None = None
+    """The operation of an address that the operator names, and how it is asked. Its answers are judged as metadata."""
     read_profile: Callable[[ProfileKeys], Keys]
     """The keys that a profile has now. Raises AccessDenied."""
 
@@ -142,7 +134,7 @@ def open_credential(source: Source, cloud: Cloud[T], clients: CredentialClients)
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A source that is asked for keys, which its first answer makes the one of its chain."""
+    """One place that is asked for keys."""
 
     fetch: Callable[[float], Awaitable[Issued[Keys]]]
     origin: Callable[[], str]
@@ -166,10 +158,7 @@ class _Opener:
                 return self.exchange(cloud.assume_role, source, source.role, "with keys of", self.keys(source.base))
             case OidcRole():
                 return self.exchange(cloud.oidc, source, source.role, "with the token of", source.token)
-            case FirstOf():
-                return self._first_of(source)
-        link = self._link(source)
-        return self._asked(cloud.metadata.logged, link.fetch, link.origin)
+        return self._asked(source)
 
     def exchange(
         self, row: Exchange[S, T] | None, source: S, name: str, words: str, given: Secret | Credential[Keys]
@@ -199,15 +188,17 @@ class _Opener:
             basis=given.now if isinstance(given, Secret) else lambda: given.edition,
         )
 
-    def _first_of(self, chain: FirstOf) -> Credential[Keys]:
-        """Stays with the link that answered first. Before that, its error says why each link has nothing."""
-        links = [self._link(source) for source in chain.links]
-        answered: list[_Link] = []
+    def _asked(self, source: MachineRole | KeysUri | FirstOf) -> Credential[Keys]:
+        """A chain stays with the link that answers first. Before that, its error says why each link has nothing."""
+        cloud = self._cloud
+        chain = source if isinstance(source, FirstOf) else None
+        links = [self._link(each) for each in (source.links if isinstance(source, FirstOf) else (source,))]
+        answered = [] if chain else links[:]
 
         async def fetch(deadline: float) -> Issued[Keys]:
             if answered:
                 return await answered[0].fetch(deadline)
-            reasons = list(chain.passed)
+            reasons = list(chain.passed) if chain else []
             failures: list[CloudError] = []
             for link in links:
                 try:
@@ -220,8 +211,11 @@ class _Opener:
                     return keys
             raise failure_of_all(failures, f"no credentials are configured, and none were found: {'; '.join(reasons)}")
 
-        return self._asked(
-            self._cloud.chain_logged, fetch, lambda: " or ".join(link.origin() for link in answered or links)
+        return Refreshable(
+            f"{self._clients.provider}: {cloud.chain_logged if chain else cloud.metadata.logged}",
+            fetch,
+            margin=cloud.metadata.margin,
+            origin=lambda: " or ".join(link.origin() for link in answered or links),
         )
 
     def _link(self, source: MachineRole | KeysUri) -> _Link:
@@ -229,23 +223,15 @@ class _Opener:
         if isinstance(source, MachineRole):
             machine = Machine(cloud.metadata, clients.near(cloud.metadata), source)
             return _Link(machine.fetch, lambda: machine.origin)
-        service = cloud.uri
-        assert service is not None
+        assert cloud.uri is not None
+        operation, ask = cloud.uri
         token = None if source.authorization is None else ("Authorization", source.authorization)
-        dialect = OpenDialect(METADATA, service.judge, token=token, target=source.target)
+        dialect = OpenDialect(METADATA, cloud.metadata.judge, token=token, target=source.target)
         # What is on this machine is reached without the proxy.
         is_near = is_loopback(source.base_url)
         connect = clients.near(cloud.metadata, source.base_url) if is_near else clients.far(source.base_url)
-        client, call = connect(dialect), Call(operation=service.operation, path="/")
-        return _Link(
-            lambda deadline: service.ask(client, call, deadline), lambda: f"the credentials URI at {source.base_url}"
-        )
-
-    def _asked(
-        self, logged: str, fetch: Callable[[float], Awaitable[Issued[Keys]]], origin: Callable[[], str]
-    ) -> Credential[Keys]:
-        margin = self._cloud.metadata.margin
-        return Refreshable(f"{self._clients.provider}: {logged}", fetch, margin=margin, origin=origin)
+        client, call = connect(dialect), Call(operation=operation, path="/")
+        return _Link(lambda deadline: ask(client, call, deadline), lambda: f"the credentials URI at {source.base_url}")
 
 
 def _given(given: GivenKeys) -> Credential[Keys]:

@@ -16,12 +16,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.providers.credentials.credential import Credential, Keys
 from trainfleet_exporter.sealed import Sealed
 
 SETTLE = 2.0
@@ -141,6 +143,35 @@ class RotatingFiles(Generic[T]):
             if self._look() == look:
                 return reading
         raise AccessDenied(f"{' and '.join(map(str, self._paths))}: changed again and again while they were read")
+
+
+class FileCredential(Credential[Keys], Generic[T]):
+    """Keys that are in files, as a whole or in part. `assemble` makes them of what the files hold."""
+
+    def __init__(self, origin: str, files: RotatingFiles[T], assemble: Callable[[tuple[T, ...]], Keys]) -> None:
+        super().__init__(lambda: origin)
+        self._files = files
+        self._assemble = assemble
+
+    @property
+    def edition(self) -> object:
+        """How often the files have changed so far."""
+        with suppress(AccessDenied):
+            self._files.current()
+        return self._files.edition
+
+    async def prepare(self, deadline: float) -> object:
+        """Read the files if they have changed."""
+        self._files.current()
+        return self._files.edition
+
+    def current(self) -> Keys:
+        """The keys of the files."""
+        return self._assemble(self._files.current())
+
+    def refused(self, mark: object) -> bool:
+        """Whether the files have changed. Keys that were refused are not used until a rotation has settled."""
+        return mark != self._files.edition or self._files.take_now()
 
 
 def read_secret(path: Path) -> Secret:

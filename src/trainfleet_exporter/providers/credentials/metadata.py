@@ -17,9 +17,8 @@ from urllib.parse import quote
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
-from trainfleet_exporter.providers.credentials.credential import Keys
+from trainfleet_exporter.providers.credentials.credential import Issued, Keys
 from trainfleet_exporter.providers.credentials.dialects import Judge, OpenDialect
-from trainfleet_exporter.providers.credentials.refreshable import Issued
 from trainfleet_exporter.providers.credentials.sources import MachineRole
 from trainfleet_exporter.transport import ApiClient, Call, Dialect, TextForm
 

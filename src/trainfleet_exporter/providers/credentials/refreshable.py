@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from trainfleet_exporter.errors import (
     AccessDenied,
@@ -31,6 +31,7 @@ from trainfleet_exporter.errors import (
     NotFound,
     RequestRefused,
 )
+from trainfleet_exporter.providers.credentials.credential import Credential, Issued
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport.retry import wait_hint
@@ -38,7 +39,6 @@ from trainfleet_exporter.transport.retry import wait_hint
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 REFUSAL_PAUSE = 300.0
 """Seconds before a refused request is retried: too many wrong passwords lock an account, and services are shared."""
@@ -47,14 +47,6 @@ FAILURE_PAUSE = 30.0
 _REFUSALS = (AccessDenied, NotFound, RequestRefused)
 _NOT_ASKED = (CircuitOpen, BudgetSpent)
 """No attempt was made. The breaker or the budget decides how long to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Issued(Sealed, Generic[T_co]):
-    """A temporary credential and when it expires (Unix seconds)."""
-
-    value: T_co = field(repr=False)
-    expires: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +100,8 @@ def failure_of_all(failures: Sequence[CloudError], message: str) -> CloudError:
     return type(first)(message, retry_after=first.retry_after)
 
 
-class Refreshable(Generic[T]):
-    """A temporary credential that is kept valid (credentials.Credential).
+class Refreshable(Credential[T]):
+    """A temporary credential that is kept valid.
 
     `logged` names it in the log, such as `p: STS keys of role x`. `origin` returns where it comes from, in words.
     `fetch` gets a deadline (loop time), returns a new one and may raise CloudError. It is refreshed `margin` seconds
@@ -126,10 +118,10 @@ class Refreshable(Generic[T]):
         origin: Callable[[], str] = lambda: "",
         basis: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__(origin)
         self._logged = logged
         self._fetch = fetch
         self._margin = margin
-        self._origin = origin
         self._basis = basis
         self._held: Issued[T] | None = None
         self._is_refused = False
@@ -140,18 +132,17 @@ class Refreshable(Generic[T]):
         """Loop time."""
         self._back_off = BackOff()
         self._refreshing = asyncio.Lock()
-        self.edition = 0
-        """How many were issued so far."""
-
-    @property
-    def origin(self) -> str:
-        """Where it comes from, in words."""
-        return self._origin()
+        self._edition = 0
 
     @property
     def expires(self) -> float | None:
         """When the latest one expires or expired (Unix seconds), even if it was refused; None before the first."""
         return None if self._held is None else self._held.expires
+
+    @property
+    def edition(self) -> int:
+        """How many were issued so far."""
+        return self._edition
 
     def current(self) -> T:
         """The latest one, also after another call had it refused. `AccessDenied` before the first, and after its end.
@@ -170,14 +161,14 @@ class Refreshable(Generic[T]):
             async with self._refreshing:
                 if self._is_due():
                     await self._refresh(deadline)
-        return self.edition
+        return self._edition
 
     def refused(self, mark: object) -> bool:
         """Whether a call that was refused with the edition `mark` is worth another try.
 
         Not if a refusal replaced the edition before it less than REFUSAL_PAUSE ago: then age was not the reason.
         """
-        if mark != self.edition or self._has_expired() or self._is_refused:
+        if mark != self._edition or self._has_expired() or self._is_refused:
             return True
         now = _steady()
         if now - self._refused_at < REFUSAL_PAUSE:
@@ -208,8 +199,8 @@ class Refreshable(Generic[T]):
             )
             return
         now, steady = time.time(), _steady()
-        first = self.edition == 0
-        self._held, self._is_refused, self.edition = held, False, self.edition + 1
+        first = self._edition == 0
+        self._held, self._is_refused, self._edition = held, False, self._edition + 1
         self._refresh_at = max(held.expires - self._margin, now + (held.expires - now) / 2)
         self._steady_refresh, self._steady_end = steady + self._refresh_at - now, steady + held.expires - now
         log.info("%s %s, valid until %s", self._logged, "received" if first else "renewed", iso_time(held.expires))

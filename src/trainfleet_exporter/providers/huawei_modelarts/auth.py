@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -59,6 +60,14 @@ _TOKEN_MARGIN = 1800.0
 _WITHOUT_SESSIONS = (404, 405, 503)
 
 
+_issued = partial(
+    issued_keys,
+    incomplete="the answer has no whole temporary key, or does not say when it ends",
+    expired="the temporary key that was issued ended at {ended}, and here it is {here}: "
+    "is the clock of this machine right?",
+)
+
+
 async def _assume_agency(client: ApiClient, agency: OidcRole, deadline: float) -> Issued[Keys]:
     """Not signed: the ID token proves who asks."""
     token, session = agency.token.reveal(), agency.session
@@ -74,29 +83,11 @@ async def _assume_agency(client: ApiClient, agency: OidcRole, deadline: float) -
     path, body = "/v5/agencies/assume-with-oidc", json.dumps(asked).encode()
     call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(token,))
     answer = await client.call(call, payloads.AgencyAnswer, deadline=deadline)
-    keys = answer.credentials or payloads.AgencyKeys()
-    return _keys(call, keys.access_key_id, keys.secret_access_key, keys.security_token, keys.expiration)
+    return _issued(answer.credentials, call.operation)
 
 
 async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
-    answer = await client.call(call, payloads.ServerAnswer, deadline=deadline)
-    keys = answer.credential or payloads.ServerKeys()
-    return _keys(call, keys.access, keys.secret, keys.securitytoken, keys.expires_at)
-
-
-def _keys(
-    call: Call, key_id: str | None, secret: str | None, token: str | None, expiration: str | None
-) -> Issued[Keys]:
-    return issued_keys(
-        key_id,
-        secret,
-        token,
-        expiration,
-        operation=call.operation,
-        incomplete="the answer has no whole temporary key, or does not say when it ends",
-        expired="the temporary key that was issued ended at {ended}, and here it is {here}: "
-        "is the clock of this machine right?",
-    )
+    return _issued((await client.call(call, payloads.ServerAnswer, deadline=deadline)).credential, call.operation)
 
 
 def _password(region: str, project_id: str) -> Exchange[PasswordUser, Token]:

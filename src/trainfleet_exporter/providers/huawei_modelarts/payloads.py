@@ -521,7 +521,7 @@ class AgencyKeys(msgspec.Struct, gc=False):
     """Temporary keys of an agency."""
 
     access_key_id: str | None = None
-    secret_access_key: str | None = None
+    access_key_secret: str | None = msgspec.field(name="secret_access_key", default=None)
     security_token: str | None = None
     expiration: str | None = None
 
@@ -535,10 +535,10 @@ class AgencyAnswer(msgspec.Struct, gc=False):
 class ServerKeys(msgspec.Struct, gc=False):
     """Temporary keys of the agency that a server has."""
 
-    access: str | None = None
-    secret: str | None = None
-    securitytoken: str | None = None
-    expires_at: str | None = None
+    access_key_id: str | None = msgspec.field(name="access", default=None)
+    access_key_secret: str | None = msgspec.field(name="secret", default=None)
+    security_token: str | None = msgspec.field(name="securitytoken", default=None)
+    expiration: str | None = msgspec.field(name="expires_at", default=None)
 
 
 class ServerAnswer(msgspec.Struct, gc=False):
