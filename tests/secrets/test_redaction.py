@@ -24,12 +24,11 @@ from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import Rig, TopJitter
 from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
-from trainfleet_exporter.providers.alibaba_pai import signing as pai_signing
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
-from trainfleet_exporter.providers.huawei_modelarts import signing as huawei_signing
+from trainfleet_exporter.providers.credentials.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomDialect
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -83,7 +82,7 @@ def _identity() -> Identity:
 
 def _pai_string(request: httpx.Request) -> str:
     headers = _signed_headers(request)
-    hashed = pai_signing.canonical_request(
+    hashed = canonical_request(
         method=request.method,
         path=request.url.path,
         query=request.url.query.decode(),
@@ -95,9 +94,9 @@ def _pai_string(request: httpx.Request) -> str:
 
 def _huawei_string(request: httpx.Request) -> str:
     headers = _signed_headers(request)
-    hashed = huawei_signing.canonical_request(
+    hashed = canonical_request(
         method=request.method,
-        path=request.url.path,
+        path=canonical_path(request.url.path),
         query=dict(request.url.params),
         headers=headers,
         body_sha256=hashlib.sha256(b"").hexdigest(),

@@ -41,6 +41,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.values": "what single values of payloads mean",
     "trainfleet_exporter.providers.states": "usual words for the state of a pool",
     "trainfleet_exporter.providers.credentials": "credentials of every form, refreshed and followed",
+    "trainfleet_exporter.providers.credentials.canonical": "the form in which requests are signed",
 }
 """By module, what it is for."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})

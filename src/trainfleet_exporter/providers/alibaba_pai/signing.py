@@ -5,56 +5,34 @@ query. The `Code` of an answer says what it means, as much as its HTTP status do
 429.
 
 ROA and RPC calls have the same signature, of version 3 (ACS3-HMAC-SHA256). `sign` is pure: the time and the nonce come
-from its caller. Put `canonical_query()` itself on the wire, so that what was signed is what is sent.
+from its caller.
 
 https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.credentials import Credential, Keys, SignedDialect
+from trainfleet_exporter.providers.credentials.canonical import (
+    Query,
+    Signed,
+    canonical_query,
+    canonical_request,
+    hmac_sha256,
+    sha256,
+)
 from trainfleet_exporter.quantities import flag, iso_time, printable, text, whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 
 ALGORITHM = "ACS3-HMAC-SHA256"
-
-Query = Mapping[str, str] | str
-"""Decoded names and values, or what `canonical_query` made of them."""
-
-
-class Signed(NamedTuple):
-    """A signed request: its headers, and the parts of them that no log may show."""
-
-    headers: dict[str, str]
-    """Sent as they are, `Authorization` included."""
-    proofs: tuple[str, str]
-    """The signature, and the hash in the string to sign."""
-
-
-def canonical_query(query: Query) -> str:
-    """The query as it is signed: percent-encoded by RFC 3986 (`%20`, never `+`), sorted by key; empty is `k=`."""
-    if isinstance(query, str):
-        return query
-    return "&".join(f"{quote(key, safe='')}={quote(query[key], safe='')}" for key in sorted(query))
-
-
-def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:
-    """What is hashed. `path` is percent-encoded already; `headers` holds exactly the signed ones, in any case."""
-    signed = sorted((name.lower(), value.strip()) for name, value in headers.items())
-    lines = "".join(f"{name}:{value}\n" for name, value in signed)
-    names = ";".join(name for name, _ in signed)
-    return "\n".join((method.upper(), path or "/", canonical_query(query), lines, names, body_sha256))
 
 
 def signature(
@@ -62,16 +40,12 @@ def signature(
 ) -> str:
     """The signature in lower-case hex, over `query` and exactly the `headers` given."""
     request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    return _signature(hashlib.sha256(request.encode()).hexdigest(), secret)
+    return hmac_sha256(secret, string_to_sign(sha256(request)))
 
 
 def string_to_sign(request_hash: str) -> str:
     """The string to sign for the hash of a canonical request."""
     return f"{ALGORITHM}\n{request_hash}"
-
-
-def _signature(request_hash: str, secret: str) -> str:
-    return hmac.new(secret.encode(), string_to_sign(request_hash).encode(), hashlib.sha256).hexdigest()
 
 
 def sign(
@@ -98,7 +72,7 @@ def sign(
     headers = {
         "host": host,
         "x-acs-action": action,
-        "x-acs-content-sha256": hashlib.sha256(body).hexdigest(),
+        "x-acs-content-sha256": sha256(body),
         "x-acs-date": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "x-acs-signature-nonce": nonce,
         "x-acs-version": version,
@@ -108,8 +82,8 @@ def sign(
     request = canonical_request(
         method=method, path=path, query=query, headers=headers, body_sha256=headers["x-acs-content-sha256"]
     )
-    request_hash = hashlib.sha256(request.encode()).hexdigest()
-    signed = _signature(request_hash, access_key_secret)
+    request_hash = sha256(request)
+    signed = hmac_sha256(access_key_secret, string_to_sign(request_hash))
     names = ";".join(sorted(headers))
     authorization = f"{ALGORITHM} Credential={access_key_id},SignedHeaders={names},Signature={signed}"
     return Signed(headers | {"Authorization": authorization}, (signed, request_hash))

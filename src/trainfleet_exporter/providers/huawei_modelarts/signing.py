@@ -4,7 +4,7 @@ Calls are signed with an access key, or they carry an IAM token. They are made i
 the one of the credential, else the one that IAM knows by the region's name.
 
 `sign` makes the signature by access key (SDK-HMAC-SHA256) that the API gateway checks. It is pure: the time comes from
-its caller. Put `canonical_query()` itself on the wire, so that what was signed is what is sent.
+its caller.
 
 https://support.huaweicloud.com/intl/en-us/devg-apisign/api-sign-algorithm.html
 https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html (tokens)
@@ -14,15 +14,13 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0001.html
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 from trainfleet_exporter.errors import (
@@ -35,6 +33,14 @@ from trainfleet_exporter.errors import (
     Throttled,
 )
 from trainfleet_exporter.providers.credentials import BackOff, Credential, Keys, SignedDialect
+from trainfleet_exporter.providers.credentials.canonical import (
+    Query,
+    Signed,
+    canonical_query,
+    canonical_request,
+    hmac_sha256,
+    sha256,
+)
 from trainfleet_exporter.quantities import iso_time, mapping, mappings, number, printable, text
 from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
@@ -43,34 +49,10 @@ ALGORITHM = "SDK-HMAC-SHA256"
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 
-Query = Mapping[str, str] | Sequence[tuple[str, str]]
-"""Decoded names and values; pairs where a name is sent more than once."""
 
-
-class Signed(NamedTuple):
-    """A signed request: its headers, and the parts of them that no log may show."""
-
-    headers: dict[str, str]
-    """Sent as they are, `Authorization` included."""
-    proofs: tuple[str, str]
-    """The signature, and the hash in the string to sign."""
-
-
-def canonical_query(query: Query) -> str:
-    """The query as it is signed: sorted by name, then value, and percent-encoded (`%20`, never `+`); empty is `k=`."""
-    pairs = query.items() if isinstance(query, Mapping) else query
-    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(pairs))
-
-
-def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:
-    """What is hashed. `path` is as on the wire; `headers` holds exactly the signed ones, in any case."""
-    # Decoded and encoded again, so that both ways to write a character sign alike; and ending in a slash that is not
-    # sent, which only this algorithm wants.
-    canonical_path = quote(unquote(path), safe="/").removesuffix("/") + "/"
-    signed = sorted((name.lower(), value.strip()) for name, value in headers.items())
-    lines = "".join(f"{name}:{value}\n" for name, value in signed)
-    names = ";".join(name for name, _ in signed)
-    return "\n".join((method.upper(), canonical_path, canonical_query(query), lines, names, body_sha256))
+def canonical_path(path: str) -> str:
+    """The path as it is signed: with a slash at its end that is not sent, and each character encoded in one way."""
+    return quote(unquote(path), safe="/").removesuffix("/") + "/"
 
 
 def signature(
@@ -80,17 +62,14 @@ def signature(
 
     `body_sha256` is the hex hash of the body, or the text that `x-sdk-content-sha256` gives in its stead.
     """
+    path = canonical_path(path)
     request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    return _signature(hashlib.sha256(request.encode()).hexdigest(), date, secret)
+    return hmac_sha256(secret, string_to_sign(sha256(request), date))
 
 
 def string_to_sign(request_hash: str, date: str) -> str:
     """The string to sign for the hash of a canonical request; `date` as it is sent."""
     return f"{ALGORITHM}\n{date}\n{request_hash}"
-
-
-def _signature(request_hash: str, date: str, secret: str) -> str:
-    return hmac.new(secret.encode(), string_to_sign(request_hash, date).encode(), hashlib.sha256).hexdigest()
 
 
 def sign(
@@ -119,10 +98,10 @@ def sign(
         "x-sdk-date": moment.strftime(DATE_FORMAT),
         **{name: value for name, value in optional.items() if value},
     }
-    body_sha256 = hashlib.sha256(body).hexdigest()
-    request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    request_hash = hashlib.sha256(request.encode()).hexdigest()
-    signed = _signature(request_hash, headers["x-sdk-date"], secret_key)
+    path = canonical_path(path)
+    request = canonical_request(method=method, path=path, query=query, headers=headers, body_sha256=sha256(body))
+    request_hash = sha256(request)
+    signed = hmac_sha256(secret_key, string_to_sign(request_hash, headers["x-sdk-date"]))
     names = ";".join(sorted(headers))
     authorization = f"{ALGORITHM} Access={access_key}, SignedHeaders={names}, Signature={signed}"
     return Signed(headers | {"Authorization": authorization}, (signed, request_hash))
