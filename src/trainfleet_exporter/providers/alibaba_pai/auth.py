@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Never
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -34,7 +34,6 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.scalars import show
 from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect, judge
@@ -74,8 +73,6 @@ KEPT: Mapping[str, float] = {
 }
 """Seconds for which the answer of an operation is used, as a rule."""
 _A_CODE = re.compile(r"[A-Za-z]{1,15}(?:[. -][A-Za-z]{1,15}){0,3}")
-
-
 _issued = partial(
     issued_keys,
     incomplete="the answer lacks keys, or does not say when they end",
@@ -364,8 +361,6 @@ CLOUD: Cloud[Never] = Cloud(
 _PREFIX = "ALIBABA_CLOUD_"
 _KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SECURITY_TOKEN")
 _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "ROLE_ARN", _PREFIX + "OIDC_TOKEN_FILE")
-_URI = _PREFIX + "CREDENTIALS_URI"
-_TARGET = re.compile(r"/[!-~]*", re.ASCII)
 
 
 def default_chain(environ: Environment) -> KeySource:
@@ -429,22 +424,6 @@ def _links_of(environ: Environment) -> list[MachineRole | KeysUri]:
         environ.passed.append("ECS metadata is disabled")
     else:
         links.append(MachineRole(environ.get(_PREFIX + "ECS_METADATA"), needs_session(environ)))
-    if uri := environ.get(_URI):
-        links.append(_keys_uri(uri))
-    else:
-        environ.passed.append(f"the environment sets no {_URI}")
+    if uri := environ.keys_uri(_PREFIX + "CREDENTIALS_URI"):
+        links.append(uri)
     return links
-
-
-def _keys_uri(uri: str) -> KeysUri:
-    try:
-        parts = urlsplit(uri)
-        base_url = parse_endpoint(f"{parts.scheme}://{parts.netloc}")
-    except ValueError:
-        refuse_chain(f"{_URI} is no http or https address")
-    target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-    if not _TARGET.fullmatch(target):
-        refuse_chain(f"{_URI} is no http or https address")
-    if parts.scheme == "http" and not is_loopback(base_url):
-        refuse_chain(f"{_URI} leads over plain http beyond this machine")
-    return KeysUri(base_url, Secret(target))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.urls import is_loopback
+from trainfleet_exporter.config.urls import is_link_local, is_loopback
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.providers.credentials.credential import Credential, FixedCredential, Issued, Keys
 from trainfleet_exporter.providers.credentials.dialects import OpenDialect
@@ -227,8 +227,8 @@ class _Opener:
         operation, ask = cloud.uri
         token = None if source.authorization is None else ("Authorization", source.authorization)
         dialect = OpenDialect(METADATA, cloud.metadata.judge, token=token, target=source.target)
-        # What is on this machine is reached without the proxy.
-        is_near = is_loopback(source.base_url)
+        # The machine and its own network are reached without the proxy.
+        is_near = is_loopback(source.base_url) or is_link_local(source.base_url)
         connect = clients.near(cloud.metadata, source.base_url) if is_near else clients.far(source.base_url)
         client, call = connect(dialect), Call(operation=operation, path="/")
         return _Link(lambda deadline: ask(client, call, deadline), lambda: f"the credentials URI at {source.base_url}")

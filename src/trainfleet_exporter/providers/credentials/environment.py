@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.scalars import refuse
 from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.credentials.sources import FirstOf, GivenKeys, KeysUri, MachineRole
+
+_TARGET = re.compile(r"/[!-~]*", re.ASCII)
 
 
 class Environment:
@@ -64,6 +69,24 @@ class Environment:
             refuse_chain(f"the file of {name} cannot be used: {error.message.rpartition(': ')[2]}")
         except ValueError:
             refuse_chain(f"the file of {name} cannot be used: it is no path")
+
+    def keys_uri(self, name: str, *, plain_http: Callable[[str], bool] = is_loopback) -> KeysUri | None:
+        """The address that a variable names. `plain_http` says at which base URLs it need not be https."""
+        uri = self.get(name)
+        if not uri:
+            self.passed.append(f"the environment sets no {name}")
+            return None
+        try:
+            parts = urlsplit(uri)
+            base_url = parse_endpoint(f"{parts.scheme}://{parts.netloc}")
+        except ValueError:
+            refuse_chain(f"{name} is no http or https address")
+        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+        if not _TARGET.fullmatch(target):
+            refuse_chain(f"{name} is no http or https address")
+        if parts.scheme == "http" and not plain_http(base_url):
+            refuse_chain(f"{name} leads over plain http beyond this machine")
+        return KeysUri(base_url, Secret(target))
 
     def first_of(self, *links: MachineRole | KeysUri) -> FirstOf:
         """The links that are asked when credentials are first needed. Refuses a chain without any."""

@@ -113,7 +113,7 @@ def _password(region: str, project_id: str) -> Exchange[PasswordUser, Token]:
         if not token or expires is None:
             message = "IAM's answer has no token, or does not say when it expires"
             raise BadAnswer(message, operation=call.operation)
-        return Issued(Token(token, (answer.project or payloads.TokenProject()).id or ""), expires)
+        return Issued(Token(token, (answer.project or payloads.Project()).id or ""), expires)
 
     return Exchange(
         api="iam",

@@ -547,17 +547,23 @@ class ServerAnswer(msgspec.Struct, gc=False):
     credential: ServerKeys | None = None
 
 
-class TokenProject(msgspec.Struct, gc=False):
-    """The project that a token is for."""
+class Project(msgspec.Struct, gc=False):
+    """A project of the account."""
 
     id: str | None = None
+
+
+class ProjectsAnswer(msgspec.Struct, gc=False):
+    """KeystoneListProjects."""
+
+    projects: list[Project | None] | None = None
 
 
 class IssuedToken(msgspec.Struct, gc=False):
     """What IAM says of a token, which itself comes in a header."""
 
     expires_at: str | None = None
-    project: TokenProject | None = None
+    project: Project | None = None
 
 
 class TokenAnswer(msgspec.Struct, gc=False):

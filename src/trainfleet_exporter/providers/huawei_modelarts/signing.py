@@ -41,7 +41,8 @@ from trainfleet_exporter.providers.credentials.canonical import (
     hmac_sha256,
     sha256,
 )
-from trainfleet_exporter.quantities import iso_time, mapping, mappings, number, printable, text
+from trainfleet_exporter.providers.huawei_modelarts.payloads import ProjectsAnswer
+from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text
 from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 
@@ -162,12 +163,12 @@ class Identity:
         assert self._iam is not None
         call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
         try:
-            answer = await self._iam.call(call, deadline=deadline)
+            answer = await self._iam.call(call, ProjectsAnswer, deadline=deadline)
         except (NotFound, RequestRefused) as error:
-            raise AccessDenied.of(error) from None  # it says nothing of what is to be asked for in the project
-        if not isinstance(answer.get("projects"), list):
+            raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
+        if answer.projects is None:
             raise BadAnswer("the answer has no list of projects", operation=call.operation)
-        found = list(dict.fromkeys(text(row, "id") for row in mappings(answer, "projects")))
+        found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
         if len(found) != 1 or not found[0]:
             raise AccessDenied(
                 f"{len(found)} projects are named {self._region}; say which by project_id", operation=call.operation
