@@ -58,7 +58,7 @@ from trainfleet_exporter.providers.credentials import (
     parse_ini,
     refuse_chain,
 )
-from trainfleet_exporter.quantities import iso_time, number, printable, whole
+from trainfleet_exporter.quantities import iso_time, number, printable, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer
 from trainfleet_exporter.transport.payload import decode
 
@@ -271,8 +271,9 @@ class _Profile:
         if not _SHORTEST_SESSION <= seconds <= _LONGEST_SESSION:
             allowed = f"a whole number of seconds from {_SHORTEST_SESSION} to {_LONGEST_SESSION}"
             raise self._unfit("expired_seconds", allowed)
-        key = "ram_session_name" if fields.ram_session_name else "role_session_name"
-        name = getattr(fields, key) or Session().name
+        names = {"ram_session_name": fields.ram_session_name, "role_session_name": fields.role_session_name}
+        key = next((key for key, name in names.items() if name not in (None, "")), "")
+        name = text(names, key) if key else Session().name
         if not _SESSION_NAME.fullmatch(name):
             raise self._unfit(key, "2 to 64 letters, digits and any of . @ _ -")
         return Session(name, seconds, fields.policy or "")

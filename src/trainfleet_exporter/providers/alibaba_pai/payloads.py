@@ -371,7 +371,10 @@ class MachineKeys(TemporaryKeys, rename="pascal", gc=False):
 
 
 class CliProfile(Struct, gc=False):
-    """A profile of `~/.aliyun/config.json`. `mode` says which of the fields count."""
+    """A profile of `~/.aliyun/config.json`. `mode` says which of the fields count.
+
+    Names and seconds of a session may have any type: a value that does not fit is a fault, and not absent.
+    """
 
     name: str | None = None
     mode: str | None = None
@@ -379,8 +382,8 @@ class CliProfile(Struct, gc=False):
     access_key_secret: str | None = None
     sts_token: str | None = None
     ram_role_arn: str | None = None
-    ram_session_name: str | None = None
-    role_session_name: str | None = None
+    ram_session_name: object = None
+    role_session_name: object = None
     expired_seconds: object = None
     external_id: str | None = None
     policy: str | None = None
