@@ -15,7 +15,7 @@ from tests.providers.credentials.rig import ask
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, Throttled
-from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, CLOUD, SDK_FILE, profile_source
+from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, CREDENTIALS, SDK_FILE, profile_source
 from trainfleet_exporter.providers.alibaba_pai.signing import judge
 from trainfleet_exporter.providers.credentials import Issued, Keys, KeysUri, MachineRole, ProfileFile
 from trainfleet_exporter.quantities import iso_time
@@ -40,7 +40,7 @@ def machine(answers: dict[str, Any], name: str = "") -> Issued[Keys] | str:
         return httpx.Response(200, json=given) if isinstance(given, dict) else httpx.Response(200, text=given)
 
     uri = KeysUri("http://metadata.test", Secret("/keys"))
-    return ask(uri if "/keys" in answers else MachineRole(name), CLOUD, answer)
+    return ask(uri if "/keys" in answers else MachineRole(name), CREDENTIALS, answer)
 
 
 def test_a_good_answer_is_keys_until_their_end() -> None:
@@ -155,7 +155,7 @@ def test_a_wrong_clock_is_told_with_the_services_own_time(code: str, date: str |
 
 
 def test_a_metadata_service_that_is_asked_too_often_says_for_how_long_to_wait() -> None:
-    error = CLOUD.metadata.judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
+    error = CREDENTIALS.metadata.judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
     assert isinstance(error, Throttled)
     assert (error.status, error.retry_after) == (429, 7.0)
 

@@ -11,8 +11,8 @@ import httpx
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.providers.credentials import (
-    Cloud,
     CredentialClients,
+    CredentialTable,
     Issued,
     MetadataService,
     Source,
@@ -42,7 +42,7 @@ class MockClients(CredentialClients):
         return self.far(base_url or "http://metadata.test")
 
 
-def ask(source: Source, cloud: Cloud[Any], answer: Answer) -> Issued[Any] | str:
+def ask(source: Source, cloud: CredentialTable[Any], answer: Answer) -> Issued[Any] | str:
     """The credential that a source has with these answers, or the error in words."""
 
     async def main() -> Issued[Any] | str:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.providers.credentials.rig import MockClients, ask
-from tests.providers.credentials.third_cloud import CLOUD, FORMAT, Signed
+from tests.providers.credentials.third_cloud import CREDENTIALS, FORMAT, Signed
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
@@ -86,7 +86,7 @@ KEYS: dict[str, tuple[Source, str, list[str], str]] = {
 async def ready(source: Source, services: Services) -> tuple[Credential[Any], MockClients]:
     """The credential of a source after its first request."""
     clients = MockClients(services)
-    credential = open_credential(source, CLOUD, clients)
+    credential = open_credential(source, CREDENTIALS, clients)
     await credential.prepare(asyncio.get_running_loop().time() + 20)
     return credential, clients
 
@@ -114,7 +114,7 @@ def test_keys_that_are_issued(kind: str, caplog: pytest.LogCaptureFixture) -> No
 def test_each_service_is_asked_in_its_own_form() -> None:
     services = Services()
     for source, *_ in KEYS.values():
-        ask(source, CLOUD, services)
+        ask(source, CREDENTIALS, services)
     put, roles, node = services.requests[:3]
     assert (put.method, put.headers["x-ttl"], "x-token" in put.headers) == ("PUT", "21600", False)
     assert roles.headers["x-token"] == node.headers["x-token"] == "session-token"
@@ -130,8 +130,8 @@ def test_each_service_is_asked_in_its_own_form() -> None:
 def test_a_password_is_exchanged_for_a_token_of_any_type() -> None:
     user = PasswordUser("me", Secret("planted"), "account")
     services = Services()
-    assert ask(user, CLOUD, services) == Issued("t", UNTIL)
-    credential = open_credential(user, CLOUD, MockClients(services))
+    assert ask(user, CREDENTIALS, services) == Issued("t", UNTIL)
+    credential = open_credential(user, CREDENTIALS, MockClients(services))
     assert credential.origin == "password of me, from the config file"
 
 
@@ -153,10 +153,10 @@ def test_a_token_of_a_file_is_read_at_each_request(tmp_path: Path) -> None:
 
 def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
     services = Services("/token")
-    found = ask(MachineRole(), CLOUD, services)
+    found = ask(MachineRole(), CREDENTIALS, services)
     assert isinstance(found, Issued)
     assert "x-token" not in services.requests[-1].headers
-    refused = ask(MachineRole(needs_session=True), CLOUD, services)
+    refused = ask(MachineRole(needs_session=True), CREDENTIALS, services)
     assert refused == "PutToken: HTTP 404 the metadata service gives no tokens, and asking without one is disabled"
 
 
@@ -168,7 +168,7 @@ def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
     ],
 )
 def test_a_machine_without_the_role_is_refused(name: str, without: str, told: str) -> None:
-    assert ask(MachineRole(name), CLOUD, Services(without)) == told
+    assert ask(MachineRole(name), CREDENTIALS, Services(without)) == told
 
 
 def test_a_chain_stays_with_the_link_that_answered() -> None:
@@ -176,7 +176,7 @@ def test_a_chain_stays_with_the_link_that_answered() -> None:
     chain = FirstOf((MachineRole(), URI), ("no variables",))
 
     async def main() -> None:
-        credential = open_credential(chain, CLOUD, MockClients(services))
+        credential = open_credential(chain, CREDENTIALS, MockClients(services))
         assert credential.origin == "metadata or the credentials URI at http://127.0.0.1:7"
         await credential.prepare(asyncio.get_running_loop().time() + 20)
         assert credential.origin == "the credentials URI at http://127.0.0.1:7"
@@ -187,7 +187,7 @@ def test_a_chain_stays_with_the_link_that_answered() -> None:
         assert services.asked["/token"] == 1
 
     run_stepped(main)
-    assert ask(chain, CLOUD, Services("/roles/", "/keys")) == (
+    assert ask(chain, CREDENTIALS, Services("/roles/", "/keys")) == (
         "no credentials are configured, and none were found: no variables; metadata: this machine has no role; "
         "the credentials URI at http://127.0.0.1:7: refused"
     )
@@ -198,14 +198,14 @@ def test_nothing_is_asked_and_no_file_is_read_when_a_source_is_opened(tmp_path: 
     missing = ProfileFile(tmp_path / "missing", "missing", FORMAT)
     others: list[Source] = [PasswordUser("me", Secret("x"), ""), ProfileKeys(missing, "p")]
     for source in (*others, *(kind[0] for kind in KEYS.values())):
-        open_credential(source, CLOUD, MockClients(services))
+        open_credential(source, CREDENTIALS, MockClients(services))
     assert services.requests == []
 
 
 def test_endpoints_are_those_in_use() -> None:
     def endpoints(source: Source) -> dict[str, str]:
         clients = MockClients(Services())
-        open_credential(source, CLOUD, clients)
+        open_credential(source, CREDENTIALS, clients)
         return clients.endpoints
 
     assert endpoints(GIVEN) == {}
@@ -216,12 +216,12 @@ def test_endpoints_are_those_in_use() -> None:
 def test_given_keys_are_fixed_or_follow_their_files(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("one")
-    fixed = open_credential(GIVEN, CLOUD, MockClients(Services()))
+    fixed = open_credential(GIVEN, CREDENTIALS, MockClients(Services()))
     mark = asyncio.run(fixed.prepare(0))
     assert (fixed.current(), fixed.expires, fixed.refused(mark)) == (Keys("id", "secret"), None, False)
     followed = open_credential(
         GivenKeys(Secret("id"), Secret.from_file(path), Secret("token", source="environment")),
-        CLOUD,
+        CREDENTIALS,
         MockClients(Services()),
     )
     assert followed.origin == f"config file, file {path}, environment"
@@ -239,7 +239,7 @@ def test_keys_of_a_profile_follow_its_file(tmp_path: Path) -> None:
     path = tmp_path / "profiles"
     path.write_text("[team]\nid = a\nsecret = b\n")
     source = ProfileKeys(ProfileFile(path, "~/profiles", FORMAT), "team")
-    credential = open_credential(source, CLOUD, MockClients(Services()))
+    credential = open_credential(source, CREDENTIALS, MockClients(Services()))
     mark = asyncio.run(credential.prepare(0))
     assert (credential.current(), credential.origin) == (Keys("a", "b"), "profile team of ~/profiles")
     path.write_text("[team]\nid = a2\nsecret = b2\n")

@@ -1,4 +1,4 @@
-"""A third cloud, of which the engine knows nothing: a table with one row of each kind, and the dialect of its API."""
+"""A third cloud, which the engine does not know: a table with one row of each kind, and the dialect of its API."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from msgspec import Struct, field
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble
 from trainfleet_exporter.providers.credentials import (
     AssumedRole,
-    Cloud,
-    Exchange,
+    CredentialExchange,
+    CredentialTable,
     Issued,
     Keys,
     MetadataService,
@@ -89,12 +89,14 @@ def _read_profile(source: ProfileKeys) -> Keys:
 
 
 FORMAT = ProfileFormat(parse_ini, invalid=lambda error: "it is no INI file")
-CLOUD: Cloud[str] = Cloud(
+CREDENTIALS: CredentialTable[str] = CredentialTable(
     open=lambda api: OpenDialect(api, judge, lambda call: {"accept": "application/json"}),
     signed=Signed,
-    assume_role=Exchange(api="sts", ask=_assume, origin="role {name}", logged="keys of {name}", margin=600),
-    oidc=Exchange(api="sts", ask=_by_token, origin="web role {name}", logged="keys of {name}", margin=600),
-    password=Exchange(api="login", ask=_by_password, origin="password of {name}", logged="tokens of {name}", margin=60),
+    assume_role=CredentialExchange(api="sts", ask=_assume, origin="role {name}", logged="keys of {name}", margin=600),
+    oidc=CredentialExchange(api="sts", ask=_by_token, origin="web role {name}", logged="keys of {name}", margin=600),
+    password=CredentialExchange(
+        api="login", ask=_by_password, origin="password of {name}", logged="tokens of {name}", margin=60
+    ),
     metadata=MetadataService(
         session=("PutToken", "/token"),
         seconds_header="x-ttl",

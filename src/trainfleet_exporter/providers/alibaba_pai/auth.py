@@ -39,9 +39,9 @@ from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect, judge
 from trainfleet_exporter.providers.credentials import (
     AssumedRole,
-    Cloud,
+    CredentialExchange,
+    CredentialTable,
     Environment,
-    Exchange,
     Issued,
     Keys,
     KeySource,
@@ -327,13 +327,13 @@ def _find(file: ProfileFile[Profiles], profiles: Profiles, name: str) -> _Profil
     return _Profile(file, name, profiles.by_name[name])
 
 
-CLOUD: Cloud[Never] = Cloud(
+CREDENTIALS: CredentialTable[Never] = CredentialTable(
     open=lambda api: OpenDialect(api, judge, _open_headers),
     signed=lambda api, keys: PaiDialect(api, _STS_VERSION, keys),
-    assume_role=Exchange(
+    assume_role=CredentialExchange(
         api="sts", ask=_assume_role, origin="STS role {name}", logged="STS keys of {name}", margin=_MARGIN
     ),
-    oidc=Exchange(
+    oidc=CredentialExchange(
         api="sts", ask=_assume_role_with_oidc, origin="OIDC role {name}", logged="STS keys of {name}", margin=_MARGIN
     ),
     metadata=MetadataService(

@@ -21,7 +21,7 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.model import Job, JobUsage, PodUsage
 from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
-from trainfleet_exporter.providers.alibaba_pai.auth import CLOUD
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
@@ -130,7 +130,7 @@ class PaiHistory:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
-        credential = open_credential(config.credentials.source, CLOUD, self._credential_clients)
+        credential = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         clients = {
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
-from trainfleet_exporter.providers.alibaba_pai.auth import CLOUD, KEPT
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
@@ -66,7 +66,7 @@ class AlibabaPai:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
-        self.identity = open_credential(config.credentials.source, CLOUD, self._credential_clients)
+        self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.share.is_home:

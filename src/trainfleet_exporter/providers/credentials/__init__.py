@@ -1,14 +1,14 @@
 """Credentials of every cloud: where they come from, kept valid, and followed while they rotate.
 
-A cloud brings a table (`Cloud`), a section of its config (`CredentialsSection`), and the dialects of its APIs.
+A cloud brings a table (`CredentialTable`), a section of its config (`CredentialsSection`) and dialects of its APIs.
 """
 
 from __future__ import annotations
 
 from trainfleet_exporter.providers.credentials.chain import (
-    Cloud,
     CredentialClients,
-    Exchange,
+    CredentialExchange,
+    CredentialTable,
     open_credential,
 )
 from trainfleet_exporter.providers.credentials.config import CredentialsSection
@@ -35,12 +35,12 @@ from trainfleet_exporter.providers.credentials.sources import (
 __all__ = [
     "AssumedRole",
     "BackOff",
-    "Cloud",
     "Credential",
     "CredentialClients",
+    "CredentialExchange",
+    "CredentialTable",
     "CredentialsSection",
     "Environment",
-    "Exchange",
     "FirstOf",
     "FixedCredential",
     "GivenKeys",

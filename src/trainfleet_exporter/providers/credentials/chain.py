@@ -1,10 +1,10 @@
 """One engine for the credentials of every cloud: makes a credential of a source, by the table of its cloud.
 
-    GivenKeys, ProfileKeys ──────────────────────► keys, which follow their files
-    MachineRole, KeysUri, FirstOf ───────────────► temporary keys ┐
-    AssumedRole, OidcRole, PasswordUser ─Exchange► temporary keys ┴► Refreshable
+    GivenKeys, ProfileKeys ───────────────► a credential that follows its files
+    MachineRole, KeysUri, FirstOf ────────► one that is requested near the machine, and refreshed
+    AssumedRole, OidcRole, PasswordUser ──► one that is exchanged for another credential, and refreshed
 
-To serve another cloud, write a `Cloud`. Nothing is asked and no file is read before the first call.
+To serve another cloud, write a `CredentialTable`. Nothing is requested and no file is read before the first call.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _IN_A_SENTENCE = {"config file": "the config file", "environment": "the environm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange(Generic[S_contra, T_co]):
-    """How an API is asked for a temporary credential in exchange for something else. {name} is the role or the user."""
+class CredentialExchange(Generic[S_contra, T_co]):
+    """How an API is asked for a temporary credential. {name} in a text is the role or the user."""
 
     api: str
     ask: Callable[[ApiClient, S_contra, float], Awaitable[Issued[T_co]]]
@@ -61,8 +61,8 @@ class Exchange(Generic[S_contra, T_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud(Generic[T_co]):
-    """The credentials of one cloud. None where it has no such source, so that its config cannot name one.
+class CredentialTable(Generic[T_co]):
+    """How one cloud serves each kind of source. None where it does not, so that its config names no such source.
 
     T_co is what a password is exchanged for.
     """
@@ -74,9 +74,9 @@ class Cloud(Generic[T_co]):
     """How an API is asked without a credential, by its label `api`."""
     signed: Callable[[str, Credential[Keys]], Dialect] | None = None
     """How an API is asked with keys. `assume_role` needs it."""
-    assume_role: Exchange[AssumedRole, Keys] | None = None
-    oidc: Exchange[OidcRole, Keys] | None = None
-    password: Exchange[PasswordUser, T_co] | None = None
+    assume_role: CredentialExchange[AssumedRole, Keys] | None = None
+    oidc: CredentialExchange[OidcRole, Keys] | None = None
+    password: CredentialExchange[PasswordUser, T_co] | None = None
     uri: tuple[str, AskKeys] | None = None
     """The operation of an address that the operator names, and how it is asked. Its answers are judged as metadata."""
     read_profile: Callable[[ProfileKeys], Keys]
@@ -124,11 +124,11 @@ class CredentialClients:
             await self._direct.aclose()
 
 
-def open_credential(source: Source, cloud: Cloud[T], clients: CredentialClients) -> Credential[Keys | T]:
+def open_credential(source: Source, table: CredentialTable[T], clients: CredentialClients) -> Credential[Keys | T]:
     """The credential of a source."""
-    opener = _Opener(cloud, clients)
+    opener = _Opener(table, clients)
     if isinstance(source, PasswordUser):
-        return opener.exchange(cloud.password, source, source.name, "from", source.password)
+        return opener.exchange(table.password, source, source.name, "from", source.password)
     return opener.keys(source)
 
 
@@ -141,36 +141,36 @@ class _Link:
 
 
 class _Opener:
-    def __init__(self, cloud: Cloud[Any], clients: CredentialClients) -> None:
-        self._cloud = cloud
+    def __init__(self, table: CredentialTable[Any], clients: CredentialClients) -> None:
+        self._table = table
         self._clients = clients
 
     def keys(self, source: KeySource) -> Credential[Keys]:
-        cloud = self._cloud
+        table = self._table
         match source:
             case GivenKeys():
                 return _given(source)
             case ProfileKeys():
-                files = RotatingFiles([source.file.path], lambda path: cloud.read_profile(source))
+                files = RotatingFiles([source.file.path], lambda path: table.read_profile(source))
                 origin = f"profile {printable(source.profile, 64)} of {source.file.shown}"
                 return FileCredential(origin, files, lambda found: found[0])
             case AssumedRole():
-                return self.exchange(cloud.assume_role, source, source.role, "with keys of", self.keys(source.base))
+                return self.exchange(table.assume_role, source, source.role, "with keys of", self.keys(source.base))
             case OidcRole():
-                return self.exchange(cloud.oidc, source, source.role, "with the token of", source.token)
+                return self.exchange(table.oidc, source, source.role, "with the token of", source.token)
         return self._asked(source)
 
     def exchange(
-        self, row: Exchange[S, T] | None, source: S, name: str, words: str, given: Secret | Credential[Keys]
+        self, row: CredentialExchange[S, T] | None, source: S, name: str, words: str, given: Secret | Credential[Keys]
     ) -> Credential[T]:
         """A temporary credential for what is given: keys, or the secret that the request carries."""
-        cloud = self._cloud
+        table = self._table
         assert row is not None
         if isinstance(given, Secret):
-            dialect = cloud.open(row.api)
+            dialect = table.open(row.api)
         else:
-            assert cloud.signed is not None
-            dialect = cloud.signed(row.api, given)
+            assert table.signed is not None
+            dialect = table.signed(row.api, given)
         client = self._clients.client(row.api, dialect)
 
         async def fetch(deadline: float) -> Issued[T]:
@@ -190,16 +190,15 @@ class _Opener:
 
     def _asked(self, source: MachineRole | KeysUri | FirstOf) -> Credential[Keys]:
         """A chain stays with the link that answers first. Before that, its error says why each link has nothing."""
-        cloud = self._cloud
-        chain = source if isinstance(source, FirstOf) else None
-        links = [self._link(each) for each in (source.links if isinstance(source, FirstOf) else (source,))]
-        answered = [] if chain else links[:]
+        table, is_chain = self._table, isinstance(source, FirstOf)
+        chain = source if isinstance(source, FirstOf) else FirstOf((source,))
+        links = [self._link(each) for each in chain.links]
+        answered = [] if is_chain else links[:]
 
         async def fetch(deadline: float) -> Issued[Keys]:
             if answered:
                 return await answered[0].fetch(deadline)
-            reasons = list(chain.passed) if chain else []
-            failures: list[CloudError] = []
+            reasons, failures = list(chain.passed), list[CloudError]()
             for link in links:
                 try:
                     keys = await link.fetch(deadline)
@@ -212,24 +211,24 @@ class _Opener:
             raise failure_of_all(failures, f"no credentials are configured, and none were found: {'; '.join(reasons)}")
 
         return Refreshable(
-            f"{self._clients.provider}: {cloud.chain_logged if chain else cloud.metadata.logged}",
+            f"{self._clients.provider}: {table.chain_logged if is_chain else table.metadata.logged}",
             fetch,
-            margin=cloud.metadata.margin,
+            margin=table.metadata.margin,
             origin=lambda: " or ".join(link.origin() for link in answered or links),
         )
 
     def _link(self, source: MachineRole | KeysUri) -> _Link:
-        cloud, clients = self._cloud, self._clients
+        table, clients = self._table, self._clients
         if isinstance(source, MachineRole):
-            machine = Machine(cloud.metadata, clients.near(cloud.metadata), source)
+            machine = Machine(table.metadata, clients.near(table.metadata), source)
             return _Link(machine.fetch, lambda: machine.origin)
-        assert cloud.uri is not None
-        operation, ask = cloud.uri
+        assert table.uri is not None
+        operation, ask = table.uri
         token = None if source.authorization is None else ("Authorization", source.authorization)
-        dialect = OpenDialect(METADATA, cloud.metadata.judge, token=token, target=source.target)
+        dialect = OpenDialect(METADATA, table.metadata.judge, token=token, target=source.target)
         # The machine and its own network are reached without the proxy.
         is_near = is_loopback(source.base_url) or is_link_local(source.base_url)
-        connect = clients.near(cloud.metadata, source.base_url) if is_near else clients.far(source.base_url)
+        connect = clients.near(table.metadata, source.base_url) if is_near else clients.far(source.base_url)
         client, call = connect(dialect), Call(operation=operation, path="/")
         return _Link(lambda deadline: ask(client, call, deadline), lambda: f"the credentials URI at {source.base_url}")
 

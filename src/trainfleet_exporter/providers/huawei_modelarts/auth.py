@@ -25,10 +25,10 @@ from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestRefused
 from trainfleet_exporter.providers.credentials import (
-    Cloud,
     CredentialClients,
+    CredentialExchange,
+    CredentialTable,
     Environment,
-    Exchange,
     Issued,
     Keys,
     MachineRole,
@@ -90,7 +90,7 @@ async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued
     return _issued((await client.call(call, payloads.ServerAnswer, deadline=deadline)).credential, call.operation)
 
 
-def _password(region: str, project_id: str) -> Exchange[PasswordUser, Token]:
+def _password(region: str, project_id: str) -> CredentialExchange[PasswordUser, Token]:
     """Tokens for a project, or for the one with the region's name. A HUAWEI ID account cannot have tokens this way."""
     scope = {"project": {"id": project_id} if project_id else {"name": region}}
 
@@ -115,7 +115,7 @@ def _password(region: str, project_id: str) -> Exchange[PasswordUser, Token]:
             raise BadAnswer(message, operation=call.operation)
         return Issued(Token(token, (answer.project or payloads.Project()).id or ""), expires)
 
-    return Exchange(
+    return CredentialExchange(
         api="iam",
         ask=ask,
         origin="IAM password of user {name}",
@@ -176,9 +176,9 @@ def read_profile(profile: ProfileKeys) -> tuple[Keys, str]:
     return Keys(values["ak"], values["sk"], values["security_token"] or None), values["project_id"]
 
 
-CLOUD: Cloud[Token] = Cloud(
+CREDENTIALS: CredentialTable[Token] = CredentialTable(
     open=lambda api: OpenDialect(api, judge, lambda call: {"content-type": "application/json"}),
-    oidc=Exchange(
+    oidc=CredentialExchange(
         api="sts",
         ask=_assume_agency,
         origin="OIDC agency {name}",
@@ -209,8 +209,8 @@ CLOUD: Cloud[Token] = Cloud(
 
 def open_identity(source: Source, clients: CredentialClients, *, region: str, project_id: str) -> Identity:
     """The identity of a provider. An empty `project_id` is found out."""
-    cloud = replace(CLOUD, password=_password(region, project_id))
-    return Identity(open_credential(source, cloud, clients), region=region, project_id=project_id)
+    table = replace(CREDENTIALS, password=_password(region, project_id))
+    return Identity(open_credential(source, table, clients), region=region, project_id=project_id)
 
 
 # The vendor's chain.
