@@ -12,10 +12,10 @@ from typing import ClassVar
 import httpx
 import pytest
 
+from tests.budgets.rig import DAY, HOUR, JANUARY
 from tests.polling.rig import count
 from tests.support.clock import run_stepped
 from tests.transport.rig import EchoDialect, json_answer
-from tests.transport.test_budget import DAY, HOUR, JANUARY
 from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.model import ProviderFacts
