@@ -145,6 +145,33 @@ def test_the_new_month_is_whole_after_a_visit_to_it_by_a_wrong_clock() -> None:
     assert budget.remaining == 95  # what was made by February's date counts there too
 
 
+@pytest.mark.parametrize("step", [-2 * DAY, 3 * DAY])
+def test_a_clock_that_is_set_within_the_month_counts_no_call_twice(step: float) -> None:
+    clock = Clock(JANUARY.starts + 10 * DAY)
+    budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 40})
+    clock.wall += step
+    assert spend(budget, 10) == 10
+    assert (budget.remaining, budget.spent) == (50, {JANUARY.name: 50})
+
+
+def test_calls_that_were_counted_in_both_months_are_taken_back_once() -> None:
+    clock = Clock(JANUARY.ends - 10)
+    budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, "2026-02": 0})
+    assert spend(budget, 5) == 5
+    clock.pass_(20)
+    assert spend(budget, 20) == 20
+    clock.wall -= 40
+    assert budget.remaining == 50
+
+
+def test_a_single_call_is_taken_back_too() -> None:
+    clock = Clock(JANUARY.ends + HOUR)
+    budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, "2026-02": 0})
+    assert spend(budget, 1) == 1
+    clock.wall -= 3 * HOUR
+    assert [budget.remaining, budget.remaining] == [69, 69]  # once
+
+
 def test_a_clock_that_was_ahead_at_the_start_takes_its_calls_back_with_it() -> None:
     clock = Clock(JANUARY.ends + HOUR)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, "2026-02": 0})

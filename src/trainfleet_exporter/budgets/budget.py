@@ -167,8 +167,7 @@ class Budget:
                 self.record[month.name] = self._assumed[month.name] = month.elapsed_share(self.calls, time)
         self._latest = max(names)
         self._certain = self.billing.month(look.certain).name
-        if self._certain < max(self._counted, default=""):
-            self._carry_back()
+        self._carry_back()
         return months
 
     def _take_back(self, name: str) -> None:
@@ -176,11 +175,11 @@ class Budget:
             self.record[name] = max(0, self.record[name] - self._assumed.pop(name))
 
     def _carry_back(self) -> None:
-        """The clock was ahead: the calls that were counted in later months belong to this one."""
+        """Calls that were counted in months that have not begun were made in this one: the clock was ahead."""
         later = sum(calls for name, calls in self._counted.items() if name > self._certain)
-        if (more := later - self._counted[self._certain]) > 0:
-            self._counted[self._certain] += more
-            self.record[self._certain] += more
+        if later > self._counted[self._certain]:
+            self.record[self._certain] += later - self._counted[self._certain]
+            self._counted[self._certain] = later
 
 
 def _span(seconds: float) -> str:

@@ -39,8 +39,8 @@ class BudgetClock:
         self._began: float | None = None
         self._believed = self._last = 0.0
         """How far the wall clock is ahead of the steady one: as it is believed, and at the last look."""
-        self._set_at: float | None = None
-        """When the wall clock was set, by the steady clock, until it is believed."""
+        self._set_at = 0.0
+        """When the wall clock was set for the last time, by the steady clock."""
 
     def look(self) -> Look:
         """The present time or times."""
@@ -50,14 +50,11 @@ class BudgetClock:
         ahead = wall - steady
         if self._began is None:
             self._began, self._believed, self._last = steady, ahead, ahead
-        if abs(ahead - self._believed) <= _SLEW:
-            self._believed, self._set_at = ahead, None
-        elif self._set_at is None or abs(ahead - self._last) > _SLEW:
+        if abs(ahead - self._last) > _SLEW:
             self._set_at = steady
-        elif steady - self._set_at >= _DOUBT:
-            self._believed, self._set_at = ahead, None
         self._last = ahead
-        if self._set_at is None:
+        if abs(ahead - self._believed) <= _SLEW or steady - self._set_at >= _DOUBT:
+            self._believed = ahead
             return Look((wall,), wall)
         before = steady + self._believed
         is_first_day = steady - self._began < _DOUBT

@@ -133,7 +133,7 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """How many calls of one API may be under way at once."""
     monthly_calls: MonthlyCalls = {}
-    """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
+    """By API, how many calls a billing month of the cloud may have; polls stretch before they are spent."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
