@@ -29,7 +29,7 @@ class Spending:
         self._calls = provider.limits.monthly_calls
         self._billing = billing
         self._before, self._own = _recalled(spool, billing)
-        """By API: what others had spent when we first knew, and what we did that no state file tells of."""
+        """By API: the calls of others at the first look, and our own calls that no state file contains."""
         self._hand_over()
         known = {} if self._path is None else read_state(self._path)
         for api, months in self._before.items():
@@ -54,7 +54,7 @@ class Spending:
         self._keep()
 
     def close(self) -> None:
-        """Tell the state file, where nobody keeps it."""
+        """Add the calls to the state file, unless another process keeps it."""
         self._hand_over()
 
     def _hand_over(self) -> None:
@@ -70,14 +70,14 @@ class Spending:
                     ledger.budget(self._account_key, api, self._calls[api], self._billing)
                     ledger.add(self._account_key, api, months)
             ledger.close()
-            if not self._is_told(read_state(self._path)):
+            if not self._is_recorded(read_state(self._path)):
                 return  # the log has why it cannot be written
         finally:
             state.release()
         self._before, self._own = {}, {}
         self._keep()
 
-    def _is_told(self, spent: Spent) -> bool:
+    def _is_recorded(self, spent: Spent) -> bool:
         return all(
             spent.get((self._account_key, api), {}).get(month, 0) >= calls
             for api, months in self._own.items()

@@ -29,6 +29,10 @@ class Month(NamedTuple):
         """How long it is."""
         return self.ends - self.starts
 
+    def contains(self, time: float) -> bool:
+        """Whether a Unix time falls into it."""
+        return self.starts <= time < self.ends
+
     def left(self, time: float) -> float:
         """Seconds from a Unix time to its end, above 0."""
         return max(self.ends - time, 1e-3)

@@ -40,9 +40,10 @@ class Budget:
         """By month, the elapsed share that `record` contains because nothing was known."""
         self._counted: Counter[str] = Counter()
         """By month, the calls that this process has made."""
-        self._latest: str | None = None
-        """The latest month that the clock showed at the last look."""
-        self._certain = ""
+        self._month: Month | None = None
+        """The month at the last look, if there was no doubt."""
+        self._latest = self._certain = ""
+        """The latest month that the clock showed at the last look, and the one that had begun for certain."""
         self.saved_by(save)
         self._look()  # what was spent before is what was spent before this moment
 
@@ -153,12 +154,15 @@ class Budget:
     def _look(self) -> list[tuple[float, Month]]:
         """The present time with its month; a second one if the clock was set and that is another month."""
         look = self._clock.look()
+        if self._month is not None and look.times == (look.certain,) and self._month.contains(look.certain):
+            return [(look.certain, self._month)]
         months = [(time, self.billing.month(time)) for time in look.times]
         if len(months) > 1 and months[0][1] == months[1][1]:
             del months[1]
+        self._month = months[0][1] if len(months) == 1 else None
         names = [month.name for _, month in months]
         # We counted while the month began, so that nothing of it was spent without our knowledge.
-        is_new = len(names) == 1 and self._latest is not None and self._latest < names[0]
+        is_new = len(names) == 1 and "" < self._latest < names[0]
         for time, month in months:
             if is_new:
                 self._take_back(month.name)
