@@ -21,6 +21,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.config.scalars": "types of fields of your own",
     "trainfleet_exporter.config.urls": "addresses",
     "trainfleet_exporter.config.wording": "what is said of faults in a config; `Wording` for those of your own",
+    "trainfleet_exporter.budgets.billing": "the months by which a cloud bills",
     "trainfleet_exporter.polling": "parts, sweeps, and cycles over jobs",
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "answers as the structs that describe them",

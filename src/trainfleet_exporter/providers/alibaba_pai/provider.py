@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
@@ -212,6 +214,7 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

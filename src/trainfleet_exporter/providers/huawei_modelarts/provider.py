@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.book import JobBook
@@ -173,6 +175,7 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

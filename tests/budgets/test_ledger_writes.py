@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.transport.test_budget import JANUARY, spend
-from tests.transport.test_ledger_moves import MAIN, Kept, recorded
-from trainfleet_exporter.transport import ledger as ledger_module
+from tests.budgets.rig import JANUARY, file, spend
+from tests.budgets.test_ledger_moves import MAIN, Kept, recorded
+from trainfleet_exporter.budgets import state_file as state_file_module
 
 FSYNC = os.fsync
 
@@ -21,10 +21,10 @@ class Slow:
     """Threads that write wait to be let go; the main thread does not."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._replace = ledger_module._replace
+        self._replace = state_file_module._replace
         self._go = threading.Event()
         self.wrote = 0
-        monkeypatch.setattr(ledger_module, "_replace", self._slow)
+        monkeypatch.setattr(state_file_module, "_replace", self._slow)
 
     def _slow(self, path: Path, data: bytes) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -85,7 +85,7 @@ def test_while_a_thread_writes_no_other_is_asked(tmp_path: Path, monkeypatch: py
 
     async def main() -> None:
         kept = Kept(tmp_path)
-        kept.ledger.add(MAIN, "dlc", {JANUARY: 3})
+        kept.ledger.add(MAIN, "dlc", {JANUARY.name: 3})
         for _ in range(5):
             kept.ledger.write_soon()
         await slow.let_go()
@@ -102,13 +102,13 @@ def test_a_thread_that_fails_by_a_fault_of_ours_is_no_trouble_of_the_loop(
     def fail(path: Path, data: bytes) -> None:
         raise KeyError
 
-    monkeypatch.setattr(ledger_module, "_replace", fail)
+    monkeypatch.setattr(state_file_module, "_replace", fail)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: troubles.append(context))
         kept = Kept(tmp_path)
-        kept.ledger.add(MAIN, "dlc", {JANUARY: 3})
+        kept.ledger.add(MAIN, "dlc", {JANUARY.name: 3})
         kept.ledger.write_soon()
         await loop.shutdown_default_executor()
         for _ in range(3):
@@ -126,11 +126,11 @@ def test_what_a_thread_wrote_into_the_file_that_was_left_is_not_in_the_one_that_
     async def main() -> None:
         kept = Kept(tmp_path)
         budget = kept.ledger.budget(MAIN, "dlc", 100_000)
-        spend(budget, 3)  # for the third of which a thread is asked for a page of more
-        kept.ledger.move(other, {}, owned=True)
+        spend(budget, 11)  # for the last of which a thread is asked for a page of more
+        kept.ledger.move(file(other), {})
         await slow.let_go()
         assert slow.wrote == 1
         spend(budget, 1)
-        assert recorded(other)["main/dlc"] >= 4
+        assert recorded(other)["main/dlc"] >= 12
 
     asyncio.run(main())

@@ -1,7 +1,7 @@
 """A month of a paced budget: in a light harness from end to end, and its last hours on everything that is real.
 
 The real schedule takes about a minute for a month of 400,000 calls, so the whole month runs without it: the budget, its
-state file and the pacing are the real ones, and the harness below begins polls when the pacing says so.
+state file and the throttling are the real ones, and the harness below begins polls when the throttling says so.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.budgets.rig import DAY, HOUR, JANUARY, Clock, opened
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.transport.rig import EchoDialect, json_answer
-from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock
+from trainfleet_exporter.budgets import Throttle, Throttling
+from trainfleet_exporter.budgets import state_file as state_file_module
+from trainfleet_exporter.config import AccountKey
 from trainfleet_exporter.errors import BudgetSpent
-from trainfleet_exporter.polling import Pace, Pacing, Poll, Schedule, Sweep
-from trainfleet_exporter.transport import Account, Attempt, Call, Holder, HttpSettings, Ledger, Limits, Transport
-from trainfleet_exporter.transport import ledger as ledger_module
+from trainfleet_exporter.polling import Poll, Schedule, Sweep
+from trainfleet_exporter.transport import Account, Attempt, Call, HttpSettings, Limits, Transport
 
 pytestmark = pytest.mark.long
 
 CALLS = 400_000
 PER_POLL = 20
-MAIN = Holder("account", "main")
+MAIN = AccountKey("account", "main")
 
 
 class Month:
-    """Polls of collectors that share a budget, each beginning when its pace says so; `began` are Unix times."""
+    """Polls of collectors that share a budget, each beginning when its throttle says so; `began` are Unix times."""
 
     def __init__(self, pages: dict[Path, bytes], path: Path, calls: int, collectors: dict[str, int]) -> None:
         self._pages = pages
@@ -49,13 +51,13 @@ class Month:
         """A new process: it knows what the state file says, and polls everything at once."""
         if self._path in self._pages:
             self._path.write_bytes(self._pages[self._path])
-        self.ledger = Ledger(self._path, calendar=self.clock.calendar())
+        self.ledger = opened(self._path, self.clock)
         self.budget = self.ledger.budget(MAIN, "cloudmonitor", self._calls)
-        pacing = Pacing()
-        self._paces: dict[str, Pace] = {
-            name: pacing.join("p", name, 60.0, {"cloudmonitor": self.budget}) for name in self._collectors
+        throttling = Throttling()
+        self._paces: dict[str, Throttle] = {
+            name: throttling.join("p", name, 60.0, {"cloudmonitor": self.budget}) for name in self._collectors
         }
-        self._pacing = pacing
+        self._throttling = throttling
         self._due = dict.fromkeys(self._collectors, self.clock.wall)
         self._last = dict.fromkeys(self._collectors, 0.0)
 
@@ -69,7 +71,7 @@ class Month:
             self.clock.pass_(max(0.0, self._due[name] - self.clock.wall))
             if self._last[name]:
                 due = self._last[name] + self._paces[name].interval
-                if due > self.clock.wall + 0.5:  # the pace has slowed down meanwhile
+                if due > self.clock.wall + 0.5:  # the throttle has slowed down meanwhile
                     self._due[name] = due
                     continue
             self._poll(name)
@@ -83,7 +85,7 @@ class Month:
             for _ in range(self._collectors[name]):
                 self.budget.take()
                 self.made += 1
-                self._pacing.attempted("p", name, "cloudmonitor")
+                self._throttling.attempted("p", name, "cloudmonitor")
         except BudgetSpent:
             self.refused += 1
         self._paces[name].polled()
@@ -98,7 +100,7 @@ class Month:
 def pages(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
     """Instead of a disk: tens of thousands of pages, of which only what they say matters here."""
     pages: dict[Path, bytes] = {}
-    monkeypatch.setattr(ledger_module, "_replace", pages.__setitem__)
+    monkeypatch.setattr(state_file_module, "_replace", pages.__setitem__)
     return pages
 
 
@@ -183,7 +185,7 @@ def test_a_quiet_first_half_leaves_more_for_the_second(tmp_path: Path, pages: di
 
 
 def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter(tmp_path: Path) -> None:
-    """The last two hours and the first, with what two hours at the month's pace need on record as left."""
+    """The last two hours and the first, with what two hours at the month's throttle need on record as left."""
     path = tmp_path / "state.json"
     left = CALLS * 2 * HOUR / JANUARY.seconds
     row = {"account": "main", "api": "dlc", "month": "2026-01", "calls": round(CALLS - left)}
@@ -192,12 +194,12 @@ def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter
     attempts: list[Attempt] = []
 
     async def main() -> None:
-        ledger, pacing = Ledger(path), Pacing()
+        ledger, throttling = opened(path), Throttling()
         budget = ledger.budget(MAIN, "dlc", CALLS)
 
         def observe(attempt: Attempt) -> None:
             attempts.append(attempt)
-            pacing.attempted("p", attempt.caller, attempt.api)
+            throttling.attempted("p", attempt.caller, attempt.api)
 
         transport = Transport(
             account=Account("main", Limits(), {"dlc": budget}),
@@ -215,7 +217,7 @@ def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter
                 await part.publish(count("a"))
 
         collector = Sweep(name="usage", interval=60, run=run)
-        rig = Rig(collector, pace=pacing.join("p", "usage", 60.0, {"dlc": budget}))
+        rig = Rig(collector, throttle=throttling.join("p", "usage", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()
         await asyncio.sleep(2 * HOUR)

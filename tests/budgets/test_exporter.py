@@ -6,16 +6,18 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
 import httpx
 import pytest
 
+from tests.budgets.rig import DAY, HOUR, JANUARY
 from tests.polling.rig import count
 from tests.support.clock import run_stepped
 from tests.transport.rig import EchoDialect, json_answer
-from tests.transport.test_budget import DAY, HOUR, JANUARY
+from trainfleet_exporter.budgets import BillingPeriod
 from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.model import ProviderFacts
@@ -68,10 +70,10 @@ class Small:
 PLATFORMS = {"small": Platform(name="small", config=SmallConfig, build=Small)}
 
 
-def _exporter(folder: Path, text: str) -> Exporter:
+def _exporter(folder: Path, text: str, platforms: Mapping[str, Platform] = PLATFORMS) -> Exporter:
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
-    return Exporter(load_config(path, environ={}, platforms={"small": SmallConfig}), PLATFORMS)
+    return Exporter(load_config(path, environ={}, platforms={"small": SmallConfig}), platforms)
 
 
 def _own(exporter: Exporter, name: str, **labels: str) -> float | None:
@@ -141,6 +143,25 @@ def test_providers_of_an_account_share_its_budget_which_survives_a_restart(tmp_p
 
 
 _STRETCHED = {("usage", "a"), ("usage", "b")}
+
+
+@pytest.mark.parametrize(
+    ("billing", "spent"),
+    [
+        (BillingPeriod(), 129_033),  # 10 of 31 days
+        (BillingPeriod(first_day=11), 0),
+        (BillingPeriod(first_day=10), 12_904),  # 1 of 31 days
+        (BillingPeriod(utc_offset=timedelta(hours=12)), 135_484),  # 10.5 of 31 days
+    ],
+)
+def test_a_platform_s_budget_is_for_its_own_billing_month(tmp_path: Path, billing: BillingPeriod, spent: int) -> None:
+    async def main() -> None:
+        platforms = {"small": Platform(name="small", config=SmallConfig, build=Small, billing=billing)}
+        exporter = _exporter(tmp_path, SHARED, platforms)
+        assert _own(exporter, "api_budget_remaining_calls", provider="a", api="dlc") == 400_000 - spent
+        await exporter.aclose()
+
+    run_stepped(main, start=JANUARY.starts + 10 * DAY)
 
 
 def test_without_a_state_file_a_start_in_mid_month_has_what_is_left_of_it(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.budgets.rig import DAY, JANUARY
 from tests.reload_rig import Site, site
 from tests.support.clock import run_stepped
-from tests.transport.test_budget import DAY, JANUARY
-from trainfleet_exporter.transport import Ownership
+from trainfleet_exporter.budgets import StateFile
 
 KEPT = "global: {state_file: state.json}\n"
 
@@ -30,7 +30,7 @@ def limited(name: str, calls: int = 1_000_000, more: str = "") -> str:
 def recorded(path: Path) -> dict[str, int]:
     """What a state file says of this January, by account or provider."""
     rows = json.loads(path.read_text())["spent"]
-    return {row.get("account") or row["provider"]: row["calls"] for row in rows if row["month"] == str(JANUARY)}
+    return {row.get("account") or row["provider"]: row["calls"] for row in rows if row["month"] == JANUARY.name}
 
 
 async def polled(here: Site, text: str, seconds: float = 3) -> None:
@@ -139,7 +139,7 @@ def test_another_state_file_is_told_what_is_known(tmp_path: Path, caplog: pytest
             await polled(here, config(limited("a"), limited("b"), head=first), seconds=30)
             assert here.world.built == {"a": 1, "b": 1}  # it is nothing to them
             assert recorded(tmp_path / "first.json")["a"] >= 5
-            row = {"provider": "a", "api": "dlc", "month": str(JANUARY), "calls": 1000}
+            row = {"provider": "a", "api": "dlc", "month": JANUARY.name, "calls": 1000}
             more = [{**row, "provider": "gone", "calls": 7}, {**row, "provider": "b", "calls": 2}]
             (tmp_path / "second.json").write_text(json.dumps({"version": 1, "spent": [row, *more]}))
             await asyncio.sleep(30)
@@ -188,8 +188,8 @@ def test_a_bad_config_leaves_the_state_file_alone(tmp_path: Path, caplog: pytest
             unfit = config(limited("a", more="unfit: true, "), head=KEPT.replace("state.json", "other.json"))
             assert not (await here.reload(unfit)).success
             assert not (tmp_path / "other.json").exists()
-            other = Ownership(tmp_path / "other.json")
-            assert other.had  # nobody kept it
+            other = StateFile(tmp_path / "other.json")
+            assert other.owned  # nobody kept it
             other.release()
             await asyncio.sleep(60)
             await here.exporter.aclose()

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.transport.test_budget import ACCOUNT, DAY, HOUR, Clock, spend
-from trainfleet_exporter.transport.budget import Budget
-from trainfleet_exporter.transport.calendar import Month
-from trainfleet_exporter.transport.ledger import Ledger
+from tests.budgets.rig import DAY, HOUR, MAIN, Clock, file, month, opened, spend
+from trainfleet_exporter.budgets import Budget
 
 CALLS = 1_000_000
-NOVEMBER, DECEMBER = Month(2026, 11), Month(2026, 12)
+NOVEMBER, DECEMBER = month("2026-11"), month("2026-12")
 NOW = NOVEMBER.starts + 22 * DAY
 AHEAD = 32 * DAY
 BEFORE = 200_000
@@ -29,7 +27,7 @@ class Site:
             json.dumps(
                 {
                     "version": 1,
-                    "spent": [{"account": "main", "api": "dlc", "month": str(NOVEMBER), "calls": BEFORE}],
+                    "spent": [{"account": "main", "api": "dlc", "month": NOVEMBER.name, "calls": BEFORE}],
                 }
             )
         )
@@ -37,8 +35,8 @@ class Site:
     def start(self, wall: float) -> None:
         """Begin a process when the wall clock says so. One that ran until now has crashed, unless it was stopped."""
         self.clock = Clock(wall)
-        self.ledger = Ledger(self.path, calendar=self.clock.calendar())
-        self.budget: Budget = self.ledger.budget(ACCOUNT, "dlc", CALLS)
+        self.ledger = opened(self.path, self.clock)
+        self.budget: Budget = self.ledger.budget(MAIN, "dlc", CALLS)
 
     def poll(self, seconds: float) -> None:
         """Make a call every second."""
@@ -74,7 +72,7 @@ def test_a_visit_to_the_next_month_leaves_it_whole(site: Site, end: str, visit: 
     site.poll(60)
     if end == "stop":
         site.ledger.close()
-    assert site.recorded[str(NOVEMBER)] >= BEFORE + 60 + 25 + 60
+    assert site.recorded[NOVEMBER.name] >= BEFORE + 60 + 25 + 60
     site.start(DECEMBER.starts + HOUR)
     # All but the calls of the visit, what a crash wastes, and an hour's share.
     assert site.budget.remaining >= 0.998 * CALLS
@@ -87,7 +85,7 @@ def test_while_the_clock_is_ahead_both_months_are_recorded(site: Site) -> None:
     site.clock.wall += AHEAD
     site.poll(25)
     site.ledger.close()
-    assert site.recorded == {str(NOVEMBER): BEFORE + 85, str(DECEMBER): 25}
+    assert site.recorded == {NOVEMBER.name: BEFORE + 85, DECEMBER.name: 25}
     assert site.budget.remaining < CALLS - BEFORE - 85  # of December, in case that the clock is right
 
 
@@ -101,7 +99,7 @@ def test_a_later_clock_that_is_right_is_recorded_after_a_day(site: Site) -> None
     site.clock.pass_(DAY)
     site.poll(60)
     site.ledger.close()
-    assert site.recorded == {str(DECEMBER): share + 85}
+    assert site.recorded == {DECEMBER.name: share + 85}
 
 
 def test_a_clock_that_is_set_back_keeps_the_month_s_record(site: Site) -> None:
@@ -112,7 +110,7 @@ def test_a_clock_that_is_set_back_keeps_the_month_s_record(site: Site) -> None:
     site.clock.wall -= AHEAD
     site.poll(60)
     site.ledger.close()
-    assert site.recorded == {str(NOVEMBER): BEFORE + 60, str(DECEMBER): share + 120}
+    assert site.recorded == {NOVEMBER.name: BEFORE + 60, DECEMBER.name: share + 120}
 
 
 def test_calls_of_others_are_added_while_the_clock_is_ahead(site: Site) -> None:
@@ -120,10 +118,10 @@ def test_calls_of_others_are_added_while_the_clock_is_ahead(site: Site) -> None:
     site.clock.wall += AHEAD
     site.poll(25)
     left = site.budget.remaining
-    site.budget.add({NOVEMBER: 5, DECEMBER: 7})
-    site.budget.at_least({DECEMBER: 31})
+    site.ledger.add(MAIN, "dlc", {NOVEMBER.name: 5, DECEMBER.name: 7})
+    site.ledger.move(file(site.path), {(MAIN, "dlc"): {DECEMBER.name: 31}})
     site.ledger.close()
-    assert site.recorded == {str(NOVEMBER): BEFORE + 30, str(DECEMBER): 32}
+    assert site.recorded == {NOVEMBER.name: BEFORE + 30, DECEMBER.name: 32}
     assert site.budget.remaining == left - 7
 
 
