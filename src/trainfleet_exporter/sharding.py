@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from trainfleet_exporter.config import Config, Limits, LimitsOfShard, ProviderConfig
+from trainfleet_exporter.config import AccountKey, Config, Limits, LimitsOfShard, ProviderConfig
 
 MOST_SHARDS = 1000
 _SPREAD = 4
@@ -113,11 +113,11 @@ def apportioned(config: Config, shard: Shard, splits: Mapping[str, bool]) -> Con
         return config
     config = _with_spread(config, shard)
     shares = {found.name: share_of(found, shard, splits=splits[found.platform]) for found in config.providers}
-    families: defaultdict[object, list[ProviderConfig]] = defaultdict(list)
+    families: defaultdict[AccountKey, list[ProviderConfig]] = defaultdict(list)
     for found in config.providers:
-        families[_account(found)].append(found)
+        families[found.account_key].append(found)
     kept = [
-        found.model_copy(update={"limits": _part_of_limits(found, families[_account(found)], shares)})
+        found.model_copy(update={"limits": _part_of_limits(found, families[found.account_key], shares)})
         for found in config.providers
         if shares[found.name].is_member
     ]
@@ -140,10 +140,6 @@ def ordinal_of(text: str) -> int | None:
     """The number of a shard: itself, or that of a StatefulSet's pod, whose name ends with it (`exporter-3`)."""
     match = re.fullmatch(r"(?:[a-z0-9][a-z0-9.-]*-)?([0-9]{1,4})", text)
     return None if match is None else int(match[1])
-
-
-def _account(config: ProviderConfig) -> tuple[str, str]:
-    return ("provider", config.name) if config.account is None else ("account", config.account)
 
 
 def _part_of_limits(config: ProviderConfig, family: Sequence[ProviderConfig], shares: Mapping[str, Share]) -> Limits:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.transport.rig import Rig
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, VersionsV1, VersionV1
+from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 
 MINUTES = 30 * 24 * 60
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import Job, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors import dlc_metrics, job_metrics, usage
@@ -21,13 +24,13 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.pools import pools
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import is_pay_as_you_go
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, POOL_FAMILIES
+from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
@@ -68,8 +71,8 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = ways_of(config, self._transport, context)
-        self.identity = open_source(config.credentials.source, self._ways)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.share.is_home:
@@ -81,7 +84,7 @@ class AlibabaPai:
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in self.endpoints.items()
         }
-        self.endpoints = {**self.endpoints, **self._ways.endpoints}
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
         book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
@@ -94,7 +97,7 @@ class AlibabaPai:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ways.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: AlibabaPaiConfig, shared: Shared) -> list[Collector]:
@@ -206,6 +209,7 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

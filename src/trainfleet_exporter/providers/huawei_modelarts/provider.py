@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
 from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import job_counts
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs, jobs_elsewhere
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1
@@ -26,8 +30,7 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics impo
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomUsage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import workspaces
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.usage.arbitration import Handover
@@ -49,8 +52,14 @@ class HuaweiModelArts:
         asks_aom = config.collectors.usage.asks_aom and context.share.is_home
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
-        self.identity = open_identity(config, self._transport, context)
-        self.endpoints = {**self.endpoints, **self.identity.endpoints}
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_identity(
+            config.credentials.source,
+            self._credential_clients,
+            region=config.region,
+            project_id=config.project_id or config.credentials.project_id,
+        )
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         clients = {
             api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
             for api in ("modelarts", "iam")
@@ -70,7 +79,7 @@ class HuaweiModelArts:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.identity.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: Shared) -> list[Collector]:
@@ -169,6 +178,7 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )
