@@ -53,7 +53,7 @@ _CATCHING = """
             try:
                 listing = await self._api.list_pools(part.deadline)
             except Exception:
-                from trainfleet_exporter.providers.listing import Listing
+                from trainfleet_exporter.providers.jobs.listing import Listing
 
                 listing = Listing({})
 """

@@ -14,8 +14,8 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, ServerTrouble
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.sharding import Shard, Share
 
 _DAY = 86400.0
@@ -100,7 +100,7 @@ def test_every_workspace_job_and_pool_is_shown_by_one_shard(
             assert sorted([*swept, *elsewhere]) == sorted(sizes)
             counted += division.own(sizes)
             asked += division.pools(pools)
-            book = JobBook(lambda job: True, mine=division.is_mine if division.splits_workspaces else None)
+            book = JobRegistry(lambda job: True, mine=division.is_mine if division.splits_workspaces else None)
             for key in sizes:
                 found = {f"{key}-{job}": _job(key, f"{key}-{job}") for job in jobs}
                 if key in swept:
@@ -221,7 +221,7 @@ def test_jobs_that_left_a_list_are_asked_for_by_who_counts_them_and_who_shows_th
         for ordinal in range(4):
             division = Division(Share("p", Shard(ordinal, 4), 16), above=10, count=cloud.count)
             await division.measure(cast("Poll", _Poll()), ["large"])
-            page = JobBook(lambda job: True).workspace("large")
+            page = JobRegistry(lambda job: True).workspace("large")
             page.settle(jobs, now=0.0, began=0.0, retention=0.0)
             asked[ordinal] = division.to_look_up(page, {"j0": jobs["j0"]})
         owner = Share("p", Shard(0, 4), 16).owner("workspace", "large")

@@ -12,10 +12,10 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import NotReady, ServerTrouble
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.knowledge import Knowledge
-from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.sweeps import workspaces_sweep
 from trainfleet_exporter.sharding import Shard, Share
 
@@ -39,7 +39,7 @@ class _Guest:
     def __init__(self, configured: Sequence[str] | None = None) -> None:
         shares = (Share("p", Shard(n, 4), 16) for n in range(4))
         share = next(share for share in shares if share.is_member and not share.is_home)
-        self.known = Knowledge(JobBook(lambda job: True), Division(share))
+        self.known = Knowledge(JobRegistry(lambda job: True), Division(share))
         self.listing: Listing[Any] | None = Listing({"a": {}, "b": {}})
         self.asked = 0
         self.sweep = workspaces_sweep(

@@ -22,7 +22,7 @@ from functools import lru_cache
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import WorkspaceJobs
+from trainfleet_exporter.providers.jobs.registry import WorkspaceJobs
 from trainfleet_exporter.sharding import ALL, Share
 
 _DAY = 86400.0

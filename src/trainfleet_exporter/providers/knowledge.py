@@ -10,8 +10,8 @@ from typing import NamedTuple
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 
 _PATIENCE = 0.25
 """The part of its time that a poll waits for a list that lacked something; the rest is for what can do without."""
@@ -76,7 +76,7 @@ class Groundwork:
 class Knowledge:
     """Kept by the collectors that read it, waited for by those that build on it."""
 
-    def __init__(self, book: JobBook, division: Division | None = None) -> None:
+    def __init__(self, book: JobRegistry, division: Division | None = None) -> None:
         self.book = book
         self.division = Division() if division is None else division
         self.workspace_ids: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll, Sweep
 from trainfleet_exporter.providers.division import Look
+from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.knowledge import NONE_READ, Groundwork, Knowledge, ReadCount
-from trainfleet_exporter.providers.listing import Listing
 from trainfleet_exporter.providers.turns import Turns
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import Job, ProviderFacts
 from trainfleet_exporter.polling import Collector, Part, Poll, Sweep
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.knowledge import Knowledge
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.sweeps import (
@@ -49,7 +49,7 @@ class Lantern:
         self.identity = TokenIdentity("token of the config" if token.path is None else f"token file {token.path}")
         self._transport = open_transport(config, context)
         self._api = LanternApi(self._transport.client(config.endpoint(), LanternDialect(token)))
-        self._knowledge = Knowledge(JobBook(job_filter(config.jobs)), Division(context.share))
+        self._knowledge = Knowledge(JobRegistry(job_filter(config.jobs)), Division(context.share))
         self._began = time.time()
         self._retention = context.settings.finished_job_retention
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, context.settings.poll_interval))

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.points import Points
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority

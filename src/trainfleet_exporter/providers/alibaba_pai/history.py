@@ -47,8 +47,8 @@ from trainfleet_exporter.providers.alibaba_pai.points import Points as PagePoint
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.dated import Dated, whole
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time

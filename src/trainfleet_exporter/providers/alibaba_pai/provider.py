@@ -25,10 +25,10 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
 
@@ -80,7 +80,7 @@ class AlibabaPai:
         self.endpoints = {**self.endpoints, **self._ways.endpoints}
         api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
-        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
+        book = JobRegistry(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
         shared = Shared(api=api, book=book, division=division)
         found = self._collectors(config, shared)
         if chosen.enabled:

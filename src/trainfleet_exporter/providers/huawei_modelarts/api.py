@@ -16,7 +16,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.v1 import id_text
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority

@@ -15,7 +15,6 @@ import msgspec
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Sink, Unit, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, AomDialect, is_refusal, is_too_large
@@ -29,6 +28,7 @@ from trainfleet_exporter.providers.huawei_modelarts.past_samples import SOURCE a
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import SOURCE as TASKS
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time

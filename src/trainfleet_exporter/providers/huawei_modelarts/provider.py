@@ -8,9 +8,7 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
@@ -30,6 +28,8 @@ from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
 from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
 
@@ -58,7 +58,7 @@ class HuaweiModelArts:
         self.identity.use(clients["iam"])
         api = ModelArtsApi(clients["modelarts"], self.identity)
         division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
-        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
+        book = JobRegistry(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
         shared = Shared(api, book, division)
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared))
 

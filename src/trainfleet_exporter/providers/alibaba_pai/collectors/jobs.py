@@ -19,8 +19,8 @@ from trainfleet_exporter.polling import Part, Sweep
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Shared
-from trainfleet_exporter.providers.book import WorkspaceJobs
-from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.registry import WorkspaceJobs
 from trainfleet_exporter.providers.sweeps import ReadEnds, deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Priority

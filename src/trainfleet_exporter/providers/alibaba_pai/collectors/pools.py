@@ -7,7 +7,7 @@ from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
 from trainfleet_exporter.providers.division import Look
-from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.sweeps import with_unread
 
 

@@ -8,8 +8,8 @@ from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import EcsSpecs
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import Quota
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 EVER = "2000-01-01T00:00:00Z"
@@ -19,7 +19,7 @@ EVER = "2000-01-01T00:00:00Z"
 class Shared(Knowledge):
     """The provider's knowledge that outlives a poll."""
 
-    def __init__(self, api: PaiApi, book: JobBook, division: Division | None = None) -> None:
+    def __init__(self, api: PaiApi, book: JobRegistry, division: Division | None = None) -> None:
         super().__init__(book, division)
         self.api = api
         self.quotas: Mapping[str, Quota] = {}

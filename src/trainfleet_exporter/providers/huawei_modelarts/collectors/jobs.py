@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part, Sweep
-from trainfleet_exporter.providers.book import WorkspaceJobs
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.registry import WorkspaceJobs
 from trainfleet_exporter.providers.sweeps import ReadEnds, deadline_for_ends, ends_of, jobs_elsewhere_sweep, jobs_sweep
 
 _BY_ID_AT_ONCE = 10

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Accelerator
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.division import Division
 from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.translate import JobTasks
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
 
 DEFAULT_WORKSPACE = "0"
@@ -18,7 +18,7 @@ DEFAULT_WORKSPACE = "0"
 class Shared(Knowledge):
     """The provider's knowledge that outlives a poll."""
 
-    def __init__(self, api: ModelArtsApi, book: JobBook, division: Division | None = None) -> None:
+    def __init__(self, api: ModelArtsApi, book: JobRegistry, division: Division | None = None) -> None:
         super().__init__(book, division)
         self.api = api
         self.tasks: dict[str, Mapping[str, JobTasks]] = {}

@@ -8,7 +8,7 @@ from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.polling import Sweep
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, Shared
-from trainfleet_exporter.providers.listing import Listing
+from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.sweeps import workspaces_sweep
 
 

@@ -175,7 +175,7 @@ def _is_over(status: Status) -> bool:
     return status is _SUCCEEDED or status is _FAILED or status is _STOPPED
 
 
-class JobBook:
+class JobRegistry:
     """The jobs of one provider, workspace by workspace, as far as the configured filter lets them be shown.
 
     Where several exporters share the work, `mine` tells of a job of a workspace that they share whether this one shows
