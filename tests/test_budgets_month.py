@@ -17,10 +17,11 @@ import pytest
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock
 from trainfleet_exporter.errors import BudgetSpent
-from trainfleet_exporter.polling import Pace, Pacing, Poll, Schedule, Sweep
+from trainfleet_exporter.polling import Pace, Pacing, Poll, Schedule
 from trainfleet_exporter.transport import Account, Attempt, Call, Holder, HttpSettings, Ledger, Limits, Transport
 from trainfleet_exporter.transport import ledger as ledger_module
 
@@ -214,7 +215,7 @@ def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter
                     await client.call(Call(operation="DescribeMetricLast", path="/"), deadline=poll.deadline)
                 await part.publish(count("a"))
 
-        collector = Sweep(name="usage", interval=60, run=run)
+        collector = Bulk(name="usage", interval=60, run=run)
         rig = Rig(collector, pace=pacing.join("p", "usage", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()

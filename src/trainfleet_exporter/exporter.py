@@ -12,7 +12,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
-from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner
+from trainfleet_exporter.polling import Collector, Pacing, PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard, Share, share_of
 from trainfleet_exporter.state import StateFile
@@ -248,7 +248,7 @@ class Exporter:
                     collector.name,
                     collector.interval,
                     account.budgets,
-                    rolls=isinstance(collector, Rolling),
+                    rolls=isinstance(collector, PerObjectCollector),
                 ),
             )
             for collector in (self._adapt(provider.name, given) for given in provider.collectors)

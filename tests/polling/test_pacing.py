@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk, PerObject
 from tests.transport.test_budget import DAY, HOUR, JANUARY, Clock
-from trainfleet_exporter.polling import Pace, Pacing, Part, Poll, Rolling, Schedule, Sweep
+from trainfleet_exporter.polling import Pace, Pacing, Part, Poll, Schedule
 from trainfleet_exporter.transport import Budget
 
 COLLECTORS = ("job_counts", "jobs", "workspaces", "pools", "pool_workloads", "pool_usage", "usage", "pods", "nodes")
@@ -204,13 +205,13 @@ class _Rolls:
         self.read_at: list[float] = []
         self._made = made
         names = [str(number) for number in range(units)]
-        self.collector = Rolling(
+        self.collector = PerObject(
             name="pods",
             interval=300,
-            units=lambda: names,
+            objects=lambda: names,
             read=self._read,
             begin=self._begin,
-            alive=lambda name: True,
+            is_current=lambda name: True,
             watch=lambda callback: None,
             workers=4,
         )
@@ -244,7 +245,7 @@ def test_a_stretched_sweep_runs_at_its_interval_tells_it_and_keeps_its_parts_so_
                 assert part.interval >= 60
                 await part.publish(count("a"))
 
-        collector = Sweep(name="jobs", interval=60, run=run)
+        collector = Bulk(name="jobs", interval=60, run=run)
         rig = Rig(collector, poll_timeout=100, pace=pacing.join("p", "jobs", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()
@@ -306,7 +307,7 @@ def test_a_new_month_is_not_slept_through(monkeypatch: pytest.MonkeyPatch) -> No
                     pacing.attempted("p", "jobs", "dlc")
                 await part.publish(count("a"))
 
-        collector = Sweep(name="jobs", interval=60, run=run)
+        collector = Bulk(name="jobs", interval=60, run=run)
         rig = Rig(collector, pace=pacing.join("p", "jobs", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()

@@ -19,7 +19,7 @@ from trainfleet_exporter.diagnose.report import (
 )
 from trainfleet_exporter.diagnose.trial import Trial
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
-from trainfleet_exporter.polling import Rolling, Runner
+from trainfleet_exporter.polling import PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
@@ -187,7 +187,7 @@ class _Seen:
 
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
-        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, Rolling)
+        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, PerObjectCollector)
         own: Mapping[str, Sequence[Attempt]] = {
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)

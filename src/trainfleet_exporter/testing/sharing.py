@@ -62,7 +62,7 @@ class SharingChecks(ProviderCase):
                 complaints += ["all of it is with one shard, though Platform.splits"] * of_several
             complain(
                 complaints,
-                "give Division(context.share) to Knowledge; counts by own_workspaces, the account's by is_home",
+                "hand the context to Shared; counts by own_workspaces, what is the account's by assignment.is_home",
             )
 
         self.play(main)

@@ -20,8 +20,8 @@ import msgspec
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Job, JobUsage, PodUsage
 from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import is_pay_as_you_go
@@ -134,7 +134,7 @@ class PaiHistory:
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, identity))
             for api, version in VERSIONS.items()
         }
-        self._api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        self._api = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         self._monitor = CloudMonitor(clients["cloudmonitor"])
         self._wanted = job_filter(config.jobs)
         self._known = _Learned()

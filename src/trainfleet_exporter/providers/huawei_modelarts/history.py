@@ -18,7 +18,7 @@ from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Sink, Unit, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, AomDialect, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.api import Filter, ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
@@ -85,7 +85,7 @@ class ModelArtsHistory:
             for api in ("modelarts", "iam")
         }
         self._identity.use(clients["iam"])
-        self._api = ModelArtsApi(clients["modelarts"], self._identity)
+        self._api = ModelArtsClient(clients["modelarts"], self._identity)
         aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", self._identity))
         self._aom = AomApi(aom, self._identity, instance=self._usage.aom_instance)
         self._wanted = job_filter(config.jobs)

@@ -1,9 +1,9 @@
-"""Reading a list page by page until it is whole: half a list is never taken for a whole one."""
+"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -55,6 +55,20 @@ async def read_whole_list(
         total = len(reading.rows) + reading.malformed
         raise BadAnswer(f"the list is incomplete: {total} rows of {total + missing}", operation=operation)
     return Listing(reading.rows, reading.malformed)
+
+
+def with_unread(
+    found: Iterable[str], known: Iterable[str], *, malformed: int, named: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The ids of a list, plus the `known` ids that its malformed rows may be about.
+
+    A malformed row does not prove that anything is gone; what is really gone is refused when it is asked for. `named`
+    are ids that the list contained, `found` or left out on purpose. If more ids are missing than rows are malformed,
+    some are certainly gone. Then none of them is kept, because it is unknown which.
+    """
+    wanted = tuple(found)
+    unseen = [one for one in known if one not in wanted and one not in named]
+    return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
 
 
 class _Reading(Generic[T]):

@@ -27,7 +27,7 @@ class _Page(Protocol[T_co]):
     def rows(self) -> Sequence[T_co | None] | None: ...
 
 
-class LanternApi:
+class LanternClient:
     """The calls that the collectors make."""
 
     def __init__(self, client: ApiClient) -> None:

@@ -22,7 +22,7 @@ from tests.support.golden import check_golden
 from tests.support.payloads import payload, payloads
 from trainfleet_exporter.model import PoolQueue, QueuePlace
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import (
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import (
     node,
     pool_queue,
     pool_readings,

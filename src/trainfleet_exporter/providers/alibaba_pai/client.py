@@ -46,7 +46,7 @@ class _OfJob(Protocol):
 J = TypeVar("J", bound=_OfJob)
 
 
-class PaiApi:
+class PaiClient:
     """The calls that the collectors make. Every one raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(self, *, dlc: ApiClient, paistudio: ApiClient, aiworkspace: ApiClient) -> None:
@@ -54,7 +54,7 @@ class PaiApi:
         self._paistudio = paistudio
         self._aiworkspace = aiworkspace
 
-    async def list_workspaces(self, *, deadline: float) -> Listing[payloads.Workspace]:
+    async def list_workspaces(self, deadline: float) -> Listing[payloads.Workspace]:
         """AIWorkSpace ListWorkspaces: those that the identity is a member of, which is not told apart from all."""
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
