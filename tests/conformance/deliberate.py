@@ -355,7 +355,7 @@ MISTAKES = (
     Mistake(
         "of several exporters each shows what is the account's",
         "provider.py",
-        "if chosen.pools.enabled and shared.assignment.is_home:",
+        "if chosen.pools.enabled and shared.shard.is_primary:",
         "if chosen.pools.enabled:",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "shown by 3 shards",
@@ -372,7 +372,7 @@ MISTAKES = (
         "of several exporters none counts finished jobs",
         "collectors.py",
         "await part.publish(translate.finished_counts(told, part.key))",
-        "await part.publish(translate.finished_counts(told, part.key) if self._shared.assignment.is_whole\n"
+        "await part.publish(translate.finished_counts(told, part.key) if self._shared.shard.is_whole\n"
         "            else translate.finished_counts({}, part.key))",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "of a shard, where one exporter shows",

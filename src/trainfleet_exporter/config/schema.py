@@ -248,9 +248,8 @@ class ProviderConfig(Section):
         """The collectors that others build on, by their key, each with those others."""
         return {}
 
-    def apis_of_home(self) -> Collection[str]:
-        """The APIs that are asked for the whole account only: of several shards, by the one that is the provider's
-        home."""
+    def primary_apis(self) -> Collection[str]:
+        """The APIs that are asked for the whole account only: of several shards, by the provider's primary one."""
         return ()
 
 

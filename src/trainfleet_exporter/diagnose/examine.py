@@ -86,7 +86,7 @@ class _Seen:
         self._config = config
         self._platform = platform
         self._poll_timeout = poll_timeout
-        self._is_home = trial.exporter.is_home(config)
+        self._is_primary = trial.exporter.is_primary(config)
         self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
@@ -103,7 +103,7 @@ class _Seen:
             collectors=collectors,
             calls=calls,
             rates={collector.collector: self._rate(collector.collector) for collector in collectors},
-            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_home else None,
+            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_primary else None,
         )
         facts = self._provider.facts
         return ProviderReport(

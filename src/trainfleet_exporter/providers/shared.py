@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.polling import Topic
-from trainfleet_exporter.providers.division import CountCreated, Division
+from trainfleet_exporter.providers.division import CountCreated, WorkspaceDivision
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.registry import BuildContext
@@ -30,15 +30,19 @@ class Shared:
         """Seconds after which a dated reading is too old."""
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
-        self.assignment = Division(context.share, above=config.sharding.split_workspaces_above, count=count_created)
+        self.shard = context.shard
+        """What of the provider this shard polls."""
+        above = config.sharding.split_workspaces_above
+        self.division = WorkspaceDivision(self.shard, above=above, count=count_created)
+        """Which workspaces and jobs this shard lists and shows."""
         self.configured_workspaces = None if config.workspaces == "all" else config.workspaces
         """The ids that the config names; None for all that the cloud lists."""
         self.workspaces: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """Published by the collector of workspaces: the ids of those to poll."""
         self.jobs = JobRegistry(
-            job_filter(config.jobs), mine=self.assignment.is_mine if self.assignment.splits_workspaces else None
+            job_filter(config.jobs), mine=self.division.shows if self.division.is_possible else None
         )
 
     async def own_workspaces(self) -> Sequence[str]:
         """The ids of the workspaces whose counts this shard shows. Raises NotReady if none are known."""
-        return self.assignment.own(await self.workspaces.get())
+        return self.shard.owned("workspace", await self.workspaces.get())

@@ -8,11 +8,11 @@ from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import BulkCollector, Part, Poll
+from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.shared import Shared
-from trainfleet_exporter.providers.workspaces import PerWorkspaceCollector
 from trainfleet_lantern import payloads, translate
 from trainfleet_lantern.client import LanternClient
 

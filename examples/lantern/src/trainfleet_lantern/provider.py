@@ -8,10 +8,10 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.providers.workspaces import WorkspacesCollector
 from trainfleet_lantern import translate
 from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient
@@ -56,7 +56,7 @@ def _collectors(config: LanternConfig, shared: LanternShared, every: float) -> I
         yield JobCounts("job_counts", shared, chosen.job_counts.effective_interval(every))
     if chosen.usage.enabled:
         yield Usage("usage", shared, chosen.usage.effective_interval(every))
-    if chosen.pools.enabled and shared.assignment.is_home:  # one list for the whole account
+    if chosen.pools.enabled and shared.shard.is_primary:  # one list for the whole account
         yield Pools(shared, chosen.pools.effective_interval(every))
 
 

@@ -165,7 +165,7 @@ class AlibabaPaiConfig(ProviderConfig):
         }
         return sweeps | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
         return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
 

@@ -62,7 +62,7 @@ class AlibabaPai:
         self.identity = open_source(config.credentials.source, self._ways)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
-        if chosen.by_cloudmonitor and not context.share.is_home:
+        if chosen.by_cloudmonitor and not context.shard.is_primary:
             asks_cloudmonitor = False  # it tells of all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
@@ -88,7 +88,7 @@ class AlibabaPai:
     def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
         """All but those of usage."""
         chosen, every = config.collectors, self._settings.poll_interval
-        is_primary, reader = shared.assignment.is_home, partial(PaiJobReader, shared)
+        is_primary, reader = shared.shard.is_primary, partial(PaiJobReader, shared)
         yield PaiWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
             yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
@@ -100,7 +100,7 @@ class AlibabaPai:
         if chosen.pools.enabled:
             yield PoolsCollector(shared, chosen.pools.effective_interval(every))
         needs_all_jobs = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
-        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.assignment.is_whole:
+        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
             interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
             yield JobsElsewhereCollector(shared, interval, reader)
         if chosen.pool_workloads.enabled and is_primary:

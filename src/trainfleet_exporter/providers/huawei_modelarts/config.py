@@ -143,7 +143,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
         }
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         return ("aom",)
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:

@@ -40,7 +40,7 @@ class HuaweiModelArts:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         # AOM tells of all jobs of the project at once.
-        asks_aom = config.collectors.usage.asks_aom and context.share.is_home
+        asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         self.identity = open_identity(config, self._transport, context)
@@ -66,7 +66,7 @@ class HuaweiModelArts:
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
         chosen, every = config.collectors, self._settings.poll_interval
-        is_primary, reader = shared.assignment.is_home, partial(ModelArtsJobReader, shared)
+        is_primary, reader = shared.shard.is_primary, partial(ModelArtsJobReader, shared)
         yield ModelArtsWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
             yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
@@ -74,7 +74,7 @@ class HuaweiModelArts:
             interval = chosen.job_counts.effective_interval(every)
             yield JobCountsCollector(shared, interval, window=config.job_window)
         needs_all_jobs = chosen.pool_workloads.enabled or chosen.usage.asks_aom
-        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.assignment.is_whole:
+        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
             interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
             yield JobsElsewhereCollector(shared, interval, reader)
         yield from self._usage(config, shared)
@@ -94,7 +94,7 @@ class HuaweiModelArts:
         """AOM, task metrics, or both with a handover between them."""
         chosen = config.collectors.usage
         interval = chosen.effective_interval(self._settings.poll_interval)
-        if not chosen.enabled or (chosen.asks_aom and not shared.assignment.is_home):
+        if not chosen.enabled or (chosen.asks_aom and not shared.shard.is_primary):
             return
         if not chosen.asks_aom:
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs)

@@ -41,11 +41,11 @@ class JobsCollector(BulkCollector):
                 readers[reader.ends] = reader
 
         with registry.here.polling():
-            assignment, all_ids = shared.assignment, await shared.workspaces.get()
-            await assignment.measure(poll, all_ids)
-            workspace_ids, unsized = assignment.swept(all_ids), assignment.unsized(all_ids)
+            division, all_ids = shared.division, await shared.workspaces.get()
+            await division.measure(poll, all_ids)
+            workspace_ids, unsized = division.listed(all_ids), division.unsized(all_ids)
             poll.keep_only([*workspace_ids, *unsized])
-            registry.keep_only([*workspace_ids, *assignment.elsewhere(all_ids)])
+            registry.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
             # The longest unread first: if a poll has no time for all, all of them have their turn.
             ordered = sorted(workspace_ids, key=lambda key: registry.workspace(key).read_at)
             read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
@@ -71,9 +71,9 @@ class JobsElsewhereCollector(BulkCollector):
     async def poll(self, poll: Poll) -> None:
         """List the live jobs of workspaces that other shards have."""
         with self._topic.polling():
-            assignment, all_ids = self._shared.assignment, await self._shared.workspaces.get()
-            await assignment.measure(poll, all_ids)
-            workspace_ids = assignment.elsewhere(all_ids)
+            division, all_ids = self._shared.division, await self._shared.workspaces.get()
+            await division.measure(poll, all_ids)
+            workspace_ids = division.elsewhere(all_ids)
             poll.keep_only(workspace_ids)
             read = await self._queue.read_each(
                 poll, workspace_ids, lambda part: self._reader(part).poll_elsewhere(), at_once=self._shared.at_once

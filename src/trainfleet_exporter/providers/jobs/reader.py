@@ -94,7 +94,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def poll_live(self) -> bool:
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
-        self._pending = self.shared.assignment.to_look_up(self.jobs, self.found)
+        self._pending = self.shared.division.to_look_up(self.jobs, self.found)
         await self._publish(time.time(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 
@@ -146,7 +146,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
                 if job.job_id in self.jobs.live:
                     shown += self.details(job)
         counts: list[object] = []
-        if shared.assignment.own([self.workspace_id]):
+        if shared.shard.owns("workspace", self.workspace_id):
             counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 

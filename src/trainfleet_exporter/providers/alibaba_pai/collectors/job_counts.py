@@ -8,7 +8,7 @@ from trainfleet_exporter.model import JobCount
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.workspaces import PerWorkspaceCollector
+from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.quantities import iso_time
 
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.polling import BulkCollector, Poll
+from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.division import Look
+from trainfleet_exporter.providers.collectors import ListCollector
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 
 
-class PoolsCollector(BulkCollector):
-    """One part for the whole list: its pages make sense only together.
-
-    Shards other than the primary read the list now and then, and show nothing.
-    """
+class PoolsCollector(ListCollector):
+    """One part for the whole list: its pages make sense only together."""
 
     def __init__(self, shared: PaiShared, interval: float) -> None:
-        super().__init__("pools", interval)
+        super().__init__("pools", shared, interval, shared.pools)
         self._shared = shared
-        self._look = Look(interval)
 
-    async def poll(self, poll: Poll) -> None:
-        """Read the list, unless another shard shows it and it was read lately."""
-        is_primary = self._shared.assignment.is_home
-        if not is_primary and not self._look.is_due():
-            return
-        with self._shared.pools.polling():
-            await (self._show if is_primary else self._learn)(poll)
-
-    async def _show(self, poll: Poll) -> None:
+    async def show(self, poll: Poll) -> None:
+        """Show the quotas and their amounts."""
         async with poll.part("quotas") as part:
             listing = await self._shared.client.list_quotas(deadline=poll.deadline)
             part.dropped("malformed", listing.malformed)
@@ -39,13 +28,12 @@ class PoolsCollector(BulkCollector):
             del listing  # before publishing, during which other lists are read
             await part.publish([*pools, *amounts])
 
-    async def _learn(self, poll: Poll) -> None:
+    async def learn(self, poll: Poll) -> bool:
         """Know which quotas exist, and their accelerators."""
         listing = await self._shared.client.list_quotas(deadline=poll.deadline)
         poll.dropped("malformed", listing.malformed)
         self._take(listing)
-        if not listing.malformed:
-            self._look.done()
+        return not listing.malformed
 
     def _take(self, listing: Listing[payloads.Quota]) -> None:
         known = self._shared.pools.value

@@ -28,4 +28,4 @@ class PaiShared(Shared):
 
     async def own_pools(self) -> Sequence[str]:
         """The ids of the quotas that this shard asks about one by one. Raises NotReady if none are known."""
-        return self.assignment.pools(await self.pools.get())
+        return self.shard.owned("pool", await self.pools.get())

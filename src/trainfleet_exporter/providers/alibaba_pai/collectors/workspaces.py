@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.workspaces import WorkspacesCollector
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
 
 # Nothing runs in these, and asking for their jobs is refused.
 WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})

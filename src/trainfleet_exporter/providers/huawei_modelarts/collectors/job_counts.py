@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.model import JobCount
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import training_quota
-from trainfleet_exporter.providers.workspaces import PerWorkspaceCollector
 from trainfleet_exporter.quantities import iso_time
 
 _LONGEST_WINDOW = 30 * 86400.0
@@ -37,7 +37,7 @@ class JobCountsCollector(PerWorkspaceCollector[ModelArtsShared]):
     async def keys(self) -> Sequence[str]:
         """The workspaces that this shard counts; on the primary shard the quota as well."""
         own = await super().keys()
-        return [*own, _QUOTA] if self._shared.assignment.is_home else own
+        return [*own, _QUOTA] if self._shared.shard.is_primary else own
 
     async def read(self, part: Part) -> None:
         """Count the jobs of one workspace, or read the quota."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from trainfleet_exporter.model import Accelerator, Pool, PoolAmounts
-from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.providers.division import Look
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers.collectors import ListCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.jobs.listing import with_unread
@@ -15,17 +15,13 @@ from trainfleet_exporter.providers.jobs.listing import with_unread
 _AMOUNTS = "runtime metrics"
 
 
-class PoolsCollector(BulkCollector):
-    """A part for each workspace's pools, and one for the amounts of all.
-
-    Shards other than the primary read the lists now and then, and show nothing.
-    """
+class PoolsCollector(ListCollector):
+    """A part for each workspace's pools, and one for the amounts of all."""
 
     def __init__(self, shared: ModelArtsShared, interval: float) -> None:
-        super().__init__("pools", interval)
+        super().__init__("pools", shared, interval, shared.pools)
         self._shared = shared
         self._queue = FairQueue()
-        self._look = Look(interval)
         self._by_workspace: dict[str, tuple[str, ...]] = {}
         """The ids of pools, by the latest list of each workspace that could be read."""
         self._stale: set[str] = set()
@@ -34,29 +30,33 @@ class PoolsCollector(BulkCollector):
         self._kinds: Mapping[str, frozenset[Accelerator]] = {}
         """By pool, the kinds of its accelerators."""
 
-    async def poll(self, poll: Poll) -> None:
-        """Read the lists, unless another shard shows them and they were read lately."""
-        shared, is_primary = self._shared, self._shared.assignment.is_home
-        if not is_primary and not self._look.is_due():
-            return
+    async def show(self, poll: Poll) -> None:
+        """Show the pools of all workspaces, then their amounts."""
+        await self._read(poll)
+
+    async def learn(self, poll: Poll) -> bool:
+        """Know which pools exist."""
+        return await self._read(poll)
+
+    async def _read(self, poll: Poll) -> bool:
+        """Whether the lists of all workspaces could be read."""
         is_known = False
-        with shared.pools.polling():
-            try:
-                workspace_ids = await shared.workspaces.get()
-                poll.keep_only([*workspace_ids, _AMOUNTS] if is_primary else workspace_ids)
-                for gone in self._by_workspace.keys() - set(workspace_ids):
-                    del self._by_workspace[gone]
-                read = await self._queue.read_each(poll, workspace_ids, self._read_list, at_once=shared.at_once)
-                is_known = bool(read) or not workspace_ids
-                if is_primary:
-                    # After them, because amounts are shown for listed pools only.
-                    await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
-                elif len(read) == len(workspace_ids):
-                    self._look.done()
-            finally:
-                pool_ids = (pool_id for ids in self._by_workspace.values() for pool_id in ids)
-                pools = {pool_id: self._kinds.get(pool_id, frozenset()) for pool_id in pool_ids}
-                shared.pools.publish(pools, known=is_known)
+        try:
+            workspace_ids = await self._shared.workspaces.get()
+            poll.keep_only([*workspace_ids, _AMOUNTS] if self._is_primary else workspace_ids)
+            for gone in self._by_workspace.keys() - set(workspace_ids):
+                del self._by_workspace[gone]
+            at_once = self._shared.at_once
+            read = await self._queue.read_each(poll, workspace_ids, self._read_list, at_once=at_once)
+            is_known = bool(read) or not workspace_ids
+            if self._is_primary:
+                # After the lists, because amounts are shown for listed pools only.
+                await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
+            return len(read) == len(workspace_ids)
+        finally:
+            pool_ids = (pool_id for ids in self._by_workspace.values() for pool_id in ids)
+            pools = {pool_id: self._kinds.get(pool_id, frozenset()) for pool_id in pool_ids}
+            self._shared.pools.publish(pools, known=is_known)
 
     def expired(self, key: str) -> None:
         """Let other workspaces show this one's pools."""
@@ -74,7 +74,7 @@ class PoolsCollector(BulkCollector):
         self._stale.discard(part.key)
         known = self._by_workspace.get(part.key, ())
         self._by_workspace[part.key] = with_unread(found, known, malformed=dropped["malformed"])
-        await part.publish(list(found.values()) if self._shared.assignment.is_home else [])
+        await part.publish(list(found.values()) if self._is_primary else [])
 
     async def _read_amounts(self, part: Part) -> None:
         listed = {pool_id for ids in self._by_workspace.values() for pool_id in ids}

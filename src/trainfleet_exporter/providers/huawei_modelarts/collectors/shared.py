@@ -28,7 +28,7 @@ class ModelArtsShared(Shared):
 
     async def own_pools(self) -> Sequence[str]:
         """The ids of the pools that this shard asks about one by one. Raises NotReady if none are known."""
-        return self.assignment.pools(await self.pools.get())
+        return self.shard.owned("pool", await self.pools.get())
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trainfleet_exporter.errors import NotFound, RequestRefused
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, ModelArtsShared
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.workspaces import WorkspacesCollector
 
 
 class ModelArtsWorkspacesCollector(WorkspacesCollector[payloads.Workspace]):

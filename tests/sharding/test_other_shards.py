@@ -1,4 +1,4 @@
-"""Shards that are not the home of a provider: how they know which workspaces there are."""
+"""Shards other than the primary: how they know which workspaces there are."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.errors import NotReady, ServerTrouble
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.shared import Shared
-from trainfleet_exporter.providers.workspaces import WorkspacesCollector
-from trainfleet_exporter.sharding import Shard, Share
+from trainfleet_exporter.sharding import Shard, ShardAssignment
 from trainfleet_exporter.transport import Account, Limits
 
 INTERVAL = 60.0
@@ -34,17 +34,17 @@ class _Poll:
         self.lost += count
 
 
-def _context(share: Share) -> BuildContext:
+def _context(share: ShardAssignment) -> BuildContext:
     account = Account("p", Limits())
-    return BuildContext(settings=Global(), account=account, observe=lambda attempt: None, share=share)
+    return BuildContext(settings=Global(), account=account, observe=lambda attempt: None, shard=share)
 
 
 class _Guest:
     """A shard that polls units of a provider, and is not its primary shard."""
 
     def __init__(self, configured: Sequence[str] | None = None) -> None:
-        shares = (Share("p", Shard(n, 4), 16) for n in range(4))
-        share = next(share for share in shares if share.is_member and not share.is_home)
+        shares = (ShardAssignment("p", Shard(n, 4), 16) for n in range(4))
+        share = next(share for share in shares if share.is_member and not share.is_primary)
         config = ProviderConfig(
             name="p", platform="x", region="any-1", workspaces=tuple(configured) if configured else "all"
         )
