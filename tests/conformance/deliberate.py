@@ -82,7 +82,7 @@ _LENIENT = """
             try:
                 page = await self._get(operation, path, into, deadline, query)
             except CloudError:
-                if number == 0:
+                if offset == 0:
                     raise
                 return Page(0, [])
 """

@@ -240,8 +240,8 @@ class ProviderConfig(Section):
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
         return {}
 
-    def sweeps(self) -> Mapping[str, Collector]:
-        """The collectors whose poll is one sweep and must end within `global.poll_timeout`, by their key."""
+    def bulk_collectors(self) -> Mapping[str, Collector]:
+        """The bulk collectors, whose polls must end within `global.poll_timeout`, by their key."""
         return {}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:

@@ -187,7 +187,10 @@ class _Seen:
 
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
-        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, PerObjectCollector)
+        scale, per_object = (
+            self._trial.scale(self._provider.name, name),
+            isinstance(runner.collector, PerObjectCollector),
+        )
         own: Mapping[str, Sequence[Attempt]] = {
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
@@ -201,11 +204,11 @@ class _Seen:
             collector=name,
             success=runner.state.success,
             interval=runner.collector.interval,
-            rolls=rolls,
+            per_object=per_object,
             units=units,
             tried=self._trial.tried(self._provider.name, name),
             needs=max(by_limit, by_speed) * scale,
-            has=runner.collector.interval if rolls else self._poll_timeout,
+            has=runner.collector.interval if per_object else self._poll_timeout,
             slow_cloud=by_speed > by_limit,
             parts_failed=runner.state.parts_failed,
             series=round(runner.state.series * scale),

@@ -73,17 +73,13 @@ class LanternClient:
         id_of: Callable[[T], str | None] = attrgetter("id"),
     ) -> Listing[T]:
         """All pages, or BadAnswer. A page may hold fewer rows than were asked for: the next begins behind them."""
-        offset = 0
 
-        async def read_page(number: int) -> Page[T]:
-            nonlocal offset
-            offset = 0 if number == 0 else offset
+        async def read_page(offset: int) -> Page[T]:
             query = {"offset": str(offset), "limit": str(PAGE_SIZE)}
             page = await self._get(operation, path, into, deadline, query)
-            offset += len(page.rows or ())
             return Page(whole(page.total), page.rows)
 
-        return await read_whole_list(read_page, id_of=id_of, operation=operation)
+        return await read_whole_list(read_page, id_of=id_of, operation=operation, by_offset=True)
 
     async def _get(
         self, operation: str, path: str, into: type[T], deadline: float, query: dict[str, str] | None = None

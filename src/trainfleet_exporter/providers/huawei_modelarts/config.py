@@ -131,7 +131,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             given["metadata"] = metadata
         return given
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         chosen = self.collectors
         return {
             "job_counts": chosen.job_counts,

@@ -38,16 +38,20 @@ class Listing(Generic[T]):
 
 
 async def read_whole_list(
-    read_page: Callable[[int], Awaitable[Page[T]]], *, id_of: Callable[[T], str | None], operation: str
+    read_page: Callable[[int], Awaitable[Page[T]]],
+    *,
+    id_of: Callable[[T], str | None],
+    operation: str,
+    by_offset: bool = False,
 ) -> Listing[T]:
-    """Every page, counted from 0, or BadAnswer.
+    """Every page, or BadAnswer. `read_page` takes the number of a page from 0 on, or `by_offset` that of its first row.
 
     Rows move between pages while they are read, so that ids repeat and others are passed over; each answer states the
     total again. The list is whole when at least as many rows came as the smallest total that was stated on the way. One
     that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
     shows: a caller that must not lose a row that was there before asks for it by its id.
     """
-    reading = _Reading(read_page, id_of, operation)
+    reading = _Reading(read_page, id_of, operation, by_offset)
     missing = await reading.all_pages()
     if missing:
         missing = await reading.all_pages()
@@ -75,13 +79,18 @@ class _Reading(Generic[T]):
     """The rows of a list, from one or more readings of its pages."""
 
     def __init__(
-        self, read_page: Callable[[int], Awaitable[Page[T]]], id_of: Callable[[T], str | None], operation: str
+        self,
+        read_page: Callable[[int], Awaitable[Page[T]]],
+        id_of: Callable[[T], str | None],
+        operation: str,
+        by_offset: bool,
     ) -> None:
         self.rows: dict[str, T] = {}
         self.malformed = 0
         self._read_page = read_page
         self._id_of = id_of
         self._operation = operation
+        self._by_offset = by_offset
 
     async def all_pages(self) -> int:
         """Read from the first page to the last; how many rows are missing."""
@@ -91,7 +100,7 @@ class _Reading(Generic[T]):
         for number in itertools.count():
             if number >= most:
                 raise BadAnswer(f"the list does not end after {number} pages", operation=self._operation)
-            page = await self._read_page(number)
+            page = await self._read_page(read if self._by_offset else number)
             items = [] if page.rows is None and page.total == 0 else page.rows
             if page.total is None or not isinstance(items, list):
                 raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)
