@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from trainfleet_exporter.config import Config, Limits, LimitsOfShard, ProviderConfig
+from trainfleet_exporter.config import AccountKey, Config, Limits, LimitsOfShard, ProviderConfig
 
 MOST_SHARDS = 1000
 _SPREAD = 4
@@ -117,11 +117,11 @@ def apportioned(config: Config, shard: Shard, splits: Mapping[str, bool]) -> Con
         return config
     config = _with_spread(config, shard)
     assignments = {found.name: assignment_of(found, shard, splits=splits[found.platform]) for found in config.providers}
-    families: defaultdict[object, list[ProviderConfig]] = defaultdict(list)
+    families: defaultdict[AccountKey, list[ProviderConfig]] = defaultdict(list)
     for found in config.providers:
-        families[_account(found)].append(found)
+        families[found.account_key].append(found)
     kept = [
-        found.model_copy(update={"limits": _part_of_limits(found, families[_account(found)], assignments)})
+        found.model_copy(update={"limits": _part_of_limits(found, families[found.account_key], assignments)})
         for found in config.providers
         if assignments[found.name].is_member
     ]
@@ -144,10 +144,6 @@ def _with_spread(config: Config, shard: Shard) -> Config:
         for found in config.providers
     ]
     return config.model_copy(update={"providers": tuple(settled)})
-
-
-def _account(config: ProviderConfig) -> tuple[str, str]:
-    return ("provider", config.name) if config.account is None else ("account", config.account)
 
 
 def _part_of_limits(

@@ -9,8 +9,7 @@ import pytest
 from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
-from trainfleet_exporter.providers.alibaba_pai.credentials_config import Credentials
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Credentials, Pods
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
 from trainfleet_exporter.providers.alibaba_pai.units import UNITS
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
+from tests.budgets.test_reload import config, limited
 from tests.reload_rig import SmallConfig, World
-from tests.test_reload_budgets import config, limited
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.families import FAMILIES, described

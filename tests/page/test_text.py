@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.page.text import escape_label, format_value
+from trainfleet_exporter.page.text import escape_label, format_value, format_values
 
 from .reading import parse_openmetrics, parse_text, sample
 
@@ -86,3 +86,8 @@ def test_integers_keep_their_digits(value: int) -> None:
 )
 def test_how_numbers_are_written(value: float, text: str) -> None:
     assert format_value(value) == text
+
+
+@given(st.lists(st.floats() | st.integers() | st.sampled_from([-0.0, 0.0, 1e-4, 9.9e-5, 1e15, 1e15 - 1, 1e16])))
+def test_many_values_are_written_like_single_ones(values: list[float]) -> None:
+    assert format_values(values) == list(map(format_value, values))

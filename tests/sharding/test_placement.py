@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.budgets.rig import opened
 from tests.support.sharded import load
-from trainfleet_exporter.accounts import Accounts
+from trainfleet_exporter.budgets import Accounts, BillingPeriod, Ledger
+from trainfleet_exporter.config import AccountKey
 from trainfleet_exporter.sharding import ALL, WHOLE, Shard, ShardAssignment, apportioned, assignment_of, ordinal_of
-from trainfleet_exporter.transport import Holder, Ledger
-from trainfleet_exporter.transport.calendar import Month
 
 _names = st.text(min_size=1, max_size=12)
 _units = st.lists(st.tuples(st.sampled_from(["workspace", "pool", "job"]), _names), min_size=1, max_size=20)
@@ -168,7 +168,7 @@ def test_what_is_asked_for_the_whole_account_is_the_primaries_to_spend(tmp_path:
             if share.is_primary:
                 assert limits.of("cloudmonitor").requests_per_second == 6
                 assert limits.of("cloudmonitor").concurrency == 4
-            (account,) = Accounts(Ledger(None)).draft(part.providers).values()
+            (account,) = Accounts(Ledger(), {}).draft(part.providers).values()
             asked = {api: account.limiter("host", api)._configured for api in ("dlc", "cloudmonitor")}
             assert asked["dlc"] == limits.requests_per_second
             assert (asked["cloudmonitor"] == 6) == share.is_primary
@@ -202,10 +202,9 @@ def test_an_account_of_two_platforms_is_divided(tmp_path: Path) -> None:
         config = load("providers:\n" + other.replace("{name}", f"h{n}") + text, tmp_path)
         for ordinal in range(4):
             part = apportioned(config, Shard(ordinal, 4), {"alibaba_pai": True, "huawei_modelarts": True})
-            Accounts(Ledger(None)).draft(part.providers)  # each of them finds a budget for what it may ask
-            primaries = [
-                found for found in part.providers if assignment_of(found, Shard(ordinal, 4), splits=True).is_primary
-            ]
+            Accounts(Ledger(), {}).draft(part.providers)  # each of them finds a budget for what it may ask
+            shard = Shard(ordinal, 4)
+            primaries = [found for found in part.providers if assignment_of(found, shard, splits=True).is_primary]
             if any(found.platform == "alibaba_pai" for found in primaries):
                 assert part.providers[0].limits.monthly_calls["cloudmonitor"] > 1
 
@@ -219,16 +218,18 @@ def test_a_platform_that_does_not_split_is_with_one_shard(tmp_path: Path) -> Non
 
 
 def test_what_was_spent_of_another_part_of_a_budget_is_not_set_against_this_one(tmp_path: Path) -> None:
-    path, holder = tmp_path / "state.json", Holder("account", "main")
-    kept = Ledger(path, part=Shard(0, 4).part)
-    kept.budget(holder, "dlc", 25_000).at_least({Month.at(time.time()): 24_000})
+    path, holder = tmp_path / "state.json", AccountKey("account", "main")
+    kept = opened(path, part=Shard(0, 4).part)
+    kept.budget(holder, "dlc", 25_000)
+    kept.add(holder, "dlc", {BillingPeriod().month(time.time()).name: 24_000})
     kept.close()
-    assert Ledger(path, part=Shard(0, 4).part).budget(holder, "dlc", 25_000).remaining <= 1_000
-    unknown = Ledger(None).budget(holder, "dlc", 20_000).remaining  # the month's elapsed share is spent
+    assert opened(path, part=Shard(0, 4).part).budget(holder, "dlc", 25_000).remaining <= 1_000
+    unknown = Ledger().budget(holder, "dlc", 20_000).remaining  # the month's elapsed share is spent
     for other in (Shard(0, 5), Shard(1, 4), WHOLE):
-        assert Ledger(path, part=other.part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
+        assert opened(path, part=other.part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
     alone = tmp_path / "alone.json"
-    kept = Ledger(alone)
-    kept.budget(holder, "dlc", 25_000).at_least({Month.at(time.time()): 24_000})
+    kept = opened(alone)
+    kept.budget(holder, "dlc", 25_000)
+    kept.add(holder, "dlc", {BillingPeriod().month(time.time()).name: 24_000})
     kept.close()
-    assert Ledger(alone, part=Shard(0, 4).part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
+    assert opened(alone, part=Shard(0, 4).part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)

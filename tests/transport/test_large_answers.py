@@ -46,7 +46,7 @@ def test_many_values_are_refused_undecoded(
     unit: bytes, last: bytes, limits: BodyLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[int] = []
-    for place in ("client.decode", "exchange.decode_short_fields"):
+    for place in ("client.decode", "exchange.split", "exchange.decode_short_fields"):
         monkeypatch.setattr(f"trainfleet_exporter.transport.{place}", lambda body, *_, **__: decoded.append(len(body)))
     answer = httpx.Response(200, content=gzip.compress(_many(unit, last), 1), headers={"content-encoding": "gzip"})
 
@@ -75,7 +75,7 @@ def test_one_large_answer_is_decoded_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     under_way = most = decoded = 0
     pieces_of = body._cut
 
-    def cut(wire: bytes, limit: int) -> Iterator[bytes]:
+    def cut(wire: bytes, limit: int) -> Iterator[memoryview]:
         nonlocal under_way, most
         for number, piece in enumerate(pieces_of(wire, limit)):
             if number == 2:  # from the second piece on, an answer is a long one

@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.budgets.rig import JANUARY
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, Script, TopJitter, json_answer
-from tests.transport.test_budget import JANUARY
+from trainfleet_exporter.budgets import Budget
 from trainfleet_exporter.errors import BudgetSpent, CloudError, Throttled
 from trainfleet_exporter.polling import Poll, Schedule
 from trainfleet_exporter.transport import (
@@ -22,7 +23,6 @@ from trainfleet_exporter.transport import (
     Account,
     ApiClient,
     Attempt,
-    Budget,
     Call,
     HttpAnswer,
     HttpSettings,
@@ -84,7 +84,7 @@ def _account(budgets: dict[str, Budget] | None = None, rate: float = 1000) -> Ac
 
 def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_account() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 7, known={JANUARY: 0})
+        budget = Budget("dlc", 7, known={JANUARY.name: 0})
         account, answer = _account({"dlc": budget}), Script(200)
         first, second = (_Provider(account, answer, "dlc", "aiworkspace") for _ in range(2))
         results = await asyncio.gather(*(provider.attempt("dlc") for provider in (first, second) * 10))
@@ -105,7 +105,7 @@ def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_acco
 
 def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 1000, known={JANUARY: 0})
+        budget = Budget("dlc", 1000, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(200, 503, 200, 404, 429, 200), "dlc")
         for _ in range(60):
             await provider.attempt("dlc")
@@ -116,7 +116,7 @@ def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> No
 
 def test_a_retry_that_the_budget_cannot_pay_leaves_the_real_error() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 11, known={JANUARY: 0})
+        budget = Budget("dlc", 11, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(*[200] * 10, 503), "dlc")
         for _ in range(10):
             await provider.call("dlc")
@@ -133,7 +133,7 @@ def test_a_cancelled_attempt_was_billed_and_one_that_only_waited_was_not() -> No
             await asyncio.sleep(3600)
             raise AssertionError
 
-        budget = Budget("dlc", 100, known={JANUARY: 0})
+        budget = Budget("dlc", 100, known={JANUARY.name: 0})
         provider = _Provider(Account("main", Limits(concurrency=1), {"dlc": budget}), hang, "dlc")
         tasks = [asyncio.create_task(provider.call("dlc")) for _ in range(2)]
         await asyncio.sleep(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.scalars import broken_reference, may_hint, near_region, show
-from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
+from trainfleet_exporter.config.schema import AccountKey, Global, Limits, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, unknown_key
 from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, show_path
 from trainfleet_exporter.config.urls import is_loopback
@@ -194,19 +194,21 @@ def _states_limits(provider: ProviderConfig) -> bool:
 
 def _accounts(draft: Draft) -> Iterator[Problem]:
     """Providers of one account state equal limits, or none of them but one."""
-    accounts: dict[str, list[int]] = {}
+    accounts: dict[AccountKey, list[int]] = {}
     for index, provider in draft.providers.items():
         if provider.account is not None and draft.sound("providers", index, "limits"):
-            accounts.setdefault(provider.account, []).append(index)
+            accounts.setdefault(provider.account_key, []).append(index)
     for account, indexes in accounts.items():
         stated = {index: draft.providers[index].limits for index in indexes if _states_limits(draft.providers[index])}
         if len(stated) > 1:
             yield from _limits_of(draft, account, indexes, stated)
 
 
-def _limits_of(draft: Draft, account: str, indexes: Sequence[int], stated: Mapping[int, Limits]) -> Iterator[Problem]:
+def _limits_of(
+    draft: Draft, account: AccountKey, indexes: Sequence[int], stated: Mapping[int, Limits]
+) -> Iterator[Problem]:
     first = min(stated)
-    shown = show(account)
+    shown = show(account.name)
     for index in indexes:
         loc: Loc = ("providers", index, "limits")
         if index not in stated:

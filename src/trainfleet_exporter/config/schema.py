@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -132,7 +133,7 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """How many calls of one API may be under way at once."""
     monthly_calls: MonthlyCalls = {}
-    """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
+    """By API, how many calls a billing month of the cloud may have; polls stretch before they are spent."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
@@ -196,6 +197,14 @@ class Sharding(Section):
     job by job: each of the provider's shards lists all its jobs, and shows its own. Left out, none is."""
 
 
+@dataclass(frozen=True, slots=True)
+class AccountKey:
+    """An account: that of a name (kind `account`), or that of a provider which has one to itself (kind `provider`)."""
+
+    kind: str
+    name: str
+
+
 class ProviderConfig(Section):
     """What every provider has, whatever its platform."""
 
@@ -231,6 +240,11 @@ class ProviderConfig(Section):
     """How much may be asked of the cloud."""
     sharding: Sharding = Sharding()
     """How it is divided where several exporters share the work."""
+
+    @property
+    def account_key(self) -> AccountKey:
+        """The account that the provider belongs to."""
+        return AccountKey("provider", self.name) if self.account is None else AccountKey("account", self.account)
 
     def endpoints_in_use(self) -> Mapping[str, str]:
         """The addresses that it calls, by their key in `endpoints`."""

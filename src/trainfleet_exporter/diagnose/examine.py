@@ -57,7 +57,7 @@ async def examine(
 
 def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen: Sequence[_Seen]) -> list[CallsReport]:
     """One provider's calls beside those of the others that share its account's limits."""
-    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.holder == this.holder]
+    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.account_key == this.account_key]
     found = []
     for api, row in next(rows for each, rows in family if each is this).items():
         same = [rows[api] for _, rows in family if api in rows]
@@ -80,7 +80,7 @@ class _Seen:
         self, trial: Trial, provider: Provider, config: ProviderConfig, platform: Platform, poll_timeout: float
     ) -> None:
         self.urls = provider.endpoints
-        self.holder = ("provider", config.name) if config.account is None else ("account", config.account)
+        self.account_key = config.account_key
         self._trial = trial
         self._provider = provider
         self._config = config

@@ -16,7 +16,7 @@ from trainfleet_exporter.families.family import Number, NumberByAccelerator
 from trainfleet_exporter.model import Job, Readings
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
-from trainfleet_exporter.page.text import cut, escape_label, format_value, is_plain, is_too_long
+from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 
 _SLICE_SECONDS = 0.001
 """After so much work, others have their turn on the event loop."""
@@ -27,8 +27,6 @@ _READINGS = 1000
 _REMEMBERED = 50
 """Objects of a batch from which on it is remembered for the next rendering. Most parts with fewer are pods of one job,
 of which there are many parts."""
-_SAFE_LENGTH = len("999999999999999.0")
-"""Characters of a whole number that is written with all its digits (page.text.format_value)."""
 _MOVING = "duration"
 """What of a job changes by itself."""
 
@@ -188,20 +186,18 @@ class Renderer:
         tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
         for start in range(0, len(readings.subjects), _READINGS):
             end = start + _READINGS
-            lines: list[str] = []
+            labels, values = [], []
             for subject, value in zip(readings.subjects[start:end], readings.values[start:end], strict=True):
-                labels = subject.labels
-                if not labels:
-                    labels = subject.labels = naming.labels(subject.keys)
-                    if not labels:
+                text = subject.labels
+                if not text:
+                    text = subject.labels = naming.labels(subject.keys)
+                    if not text:
                         batch.too_long += 1
                         continue
-                text = repr(value)
-                if text[-2:] == ".0" and len(text) <= _SAFE_LENGTH and text[0] != "-":
-                    text = text[:-2]
-                elif text[-1] in "0fn":  # a whole number (or one that merely ends so), infinity, none
-                    text = format_value(value)
-                lines.append(f"{head}{labels}{tail}{text}\n")
+                labels.append(text)
+                values.append(value)
+            numbers = format_values(values)
+            lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True)]
             batch.add(column.name, lines)
             yield
 

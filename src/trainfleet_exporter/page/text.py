@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Sequence
+
+import msgspec
 
 LABEL_BYTES = 4096
 """Of a label value in UTF-8, at most."""
@@ -15,6 +18,12 @@ _HUGE = 10**308
 """Past about this, a reader that takes samples as 64-bit floats (all do) would refuse the digits of an integer."""
 _SAFE_DIGITS = 300
 """No integer that is written with so few characters is past that."""
+_ALL_DIGITS = 1e15
+"""Below this, a float that is a whole number is written as an integer."""
+_UNLIKE_REPR = ("e", "n", "-", "0.0000")
+"""What the JSON of floats up to that has where some need another text: exponents, null for NaN, minus zero."""
+_NO_EXPONENT = 0.0001
+"""From here on, `repr` writes a float without an exponent."""
 
 
 def escape_label(value: str) -> str:
@@ -73,10 +82,27 @@ def format_value(value: float) -> str:
         if -_HUGE < value < _HUGE:
             return int.__repr__(value)
         return "+Inf" if value > 0 else "-Inf"
-    if value.is_integer() and -1e15 < value < 1e15:
+    if value.is_integer() and -_ALL_DIGITS < value < _ALL_DIGITS:
         return int.__repr__(int(value))
     if math.isfinite(value):
         return float.__repr__(value)
     if math.isnan(value):
         return "NaN"
     return "+Inf" if value > 0 else "-Inf"
+
+
+def format_values(values: Sequence[float]) -> list[str]:
+    """The texts of many numbers, each as `format_value` writes it.
+
+    msgspec writes a float in a fifth of the time of `repr`; for numbers of 0.0001 to 1e15 the texts are the same.
+    """
+    if not values or min(values) < 0 or max(values) >= _ALL_DIGITS:
+        return list(map(format_value, values))
+    text = msgspec.json.encode(values).decode()[1:-1]
+    texts = text.replace(".0,", ",").removesuffix(".0").split(",")
+    if not any(mark in text for mark in _UNLIKE_REPR):
+        return texts
+    return [
+        text if _NO_EXPONENT <= value < _ALL_DIGITS else format_value(value)
+        for text, value in zip(texts, values, strict=True)
+    ]

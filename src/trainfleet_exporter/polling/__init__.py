@@ -7,7 +7,6 @@ from trainfleet_exporter.polling.collector import (
     PartsCollector,
     PerObjectCollector,
 )
-from trainfleet_exporter.polling.pacing import Pace, Pacing
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Part, Poll
 from trainfleet_exporter.polling.runner import Runner
@@ -18,8 +17,6 @@ __all__ = [
     "BulkCollector",
     "Collector",
     "FairQueue",
-    "Pace",
-    "Pacing",
     "Part",
     "PartStore",
     "PartsCollector",

@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Sequence
 
+from trainfleet_exporter.budgets.throttling import Throttle
 from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
-from trainfleet_exporter.polling.pacing import Pace
 from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
@@ -29,7 +29,7 @@ WHOLE = ""
 class Runner:
     """One collector's life. `first_poll_done` is set when its first poll, or that of its first object, ended.
 
-    With a `pace` polls stretch where a budget asks for it.
+    With a `throttle` polls stretch where a budget asks for it.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Runner:
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
-        pace: Pace | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.collector = collector
         self.state = CollectorState(provider, collector.name, collector.interval)
         self.first_poll_done = asyncio.Event()
         self._poll_timeout = poll_timeout
-        self._pace = pace
+        self._throttle = throttle
         self._took = 0.0
         self._store = PartStore(
             self.state,
@@ -79,8 +79,8 @@ class Runner:
 
     @property
     def interval(self) -> float:
-        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is paced."""
-        return self.collector.interval if self._pace is None else self._pace.interval
+        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is throttled."""
+        return self.collector.interval if self._throttle is None else self._throttle.interval
 
     def look_ahead(self) -> None:
         """Tell at once of an interval that has become longer; of a shorter one when it has been kept."""
@@ -93,8 +93,8 @@ class Runner:
         self._task = asyncio.current_task()
         caller = Caller(self.collector.name)
         token = CALLER.set(caller)
-        if self._pace is not None:
-            self._pace.begin()
+        if self._throttle is not None:
+            self._throttle.begin()
         try:
             await self._poll()
             self._log(caller.attempts)
@@ -104,8 +104,8 @@ class Runner:
             # The scheduler would log a trace for it; that the daemon stops has been said once.
         finally:
             CALLER.reset(token)
-            if self._pace is not None:
-                self._pace.polled()
+            if self._throttle is not None:
+                self._throttle.polled()
             self.state.interval = max(self.interval, self._took)
             self._task = None
             self.first_poll_done.set()

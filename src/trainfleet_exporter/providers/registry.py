@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
@@ -89,6 +90,9 @@ class Platform:
     any other platform, as a whole."""
     history: Callable[[Any, BuildContext], History] | None = None
     """Opens what the cloud tells of the past, of a provider's config; None where it tells nothing."""
+    billing: BillingPeriod = field(default_factory=BillingPeriod)
+    """When the cloud's billing months begin, which are the months of `limits.monthly_calls`; left out, on the first day
+    at midnight UTC."""
 
 
 def installed_platforms() -> dict[str, Platform]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
@@ -67,15 +68,21 @@ def utc_time(value: str | None) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
     if value is None:
         return None
+    unix = _unix_of(value)
+    if unix is None:
+        unusable(value, "malformed")
+        return None
+    return _if_set(unix)
+
+
+@lru_cache(maxsize=65_536)  # about 10 MiB; every poll gives the times of the same jobs again
+def _unix_of(text: str) -> float | None:
+    """Unix seconds of an ISO 8601 time with its zone; None for any other text."""
     try:
-        time = convert(value, datetime)
+        time = convert(text, datetime)
     except ValidationError:
-        unusable(value, "malformed")
         return None
-    if time.tzinfo is None or value[10] != "T":
-        unusable(value, "malformed")
-        return None
-    return _if_set(time.timestamp())
+    return None if time.tzinfo is None or text[10] != "T" else time.timestamp()
 
 
 def unix_time(value: float | None, *, per_second: int = 1) -> float | None:

@@ -21,6 +21,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.config.scalars": "types of fields of your own",
     "trainfleet_exporter.config.urls": "addresses",
     "trainfleet_exporter.config.wording": "what is said of faults in a config; `Wording` for those of your own",
+    "trainfleet_exporter.budgets.billing": "the months by which a cloud bills",
     "trainfleet_exporter.polling": "collectors, parts, and topics that collectors share",
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "answers as the structs that describe them",
@@ -41,8 +42,8 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.readings": "ratios that can be true",
     "trainfleet_exporter.providers.subjects": "what bulk readings are of",
     "trainfleet_exporter.providers.values": "what single values of payloads mean",
-    "trainfleet_exporter.providers.lease": "temporary credentials that are renewed in time",
-    "trainfleet_exporter.providers.key_files": "keys in files that rotate",
+    "trainfleet_exporter.providers.credentials": "credentials of every form, refreshed and followed",
+    "trainfleet_exporter.providers.credentials.canonical": "the form in which requests are signed",
 }
 """By module, what it is for."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})

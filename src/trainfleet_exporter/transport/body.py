@@ -65,16 +65,18 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
 
     A long one waits until fewer than four others are received or decoded; `until_decoded` keeps its place.
     """
-    wire = bytearray()
+    wire: list[bytes] = []
+    size = 0
     try:
         async for chunk in stream:
-            was_short = len(wire) <= _SHORT
-            wire += chunk
-            if was_short and len(wire) > _SHORT:
+            was_short = size <= _SHORT
+            wire.append(chunk)
+            size += len(chunk)
+            if was_short and size > _SHORT:
                 await until_decoded.enter_async_context(_large_answers().bodies)
-            if len(wire) > limits.wire:
+            if size > limits.wire:
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
-        return bytes(wire)
+        return b"".join(wire)
     finally:
         wire.clear()  # an error keeps what was in use when it was raised
 
@@ -92,15 +94,17 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
             inflates = bool(wire)  # errors and 204s often name an encoding and have no body at all
         case _:
             raise BadAnswer("the answer is encoded otherwise than in gzip, which was asked for")
-    pieces = Inflater(limits.decoded).inflate(wire) if inflates else _cut(wire, limits.decoded)
+    pieces: Iterator[bytes | memoryview] = (
+        Inflater(limits.decoded).inflate(wire) if inflates else _cut(wire, limits.decoded)
+    )
     body: list[bytes] = []
-    uncounted: list[bytes] = []
+    uncounted: list[bytes | memoryview] = []
     size = values = 0
     try:
         for number, piece in enumerate(pieces):
             if number == 1:
                 await until_decoded.enter_async_context(_large_answers().decoding)
-            if inflates:
+            if isinstance(piece, bytes):
                 body.append(piece)
             uncounted.append(piece)
             size += len(piece)
@@ -117,16 +121,16 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
         uncounted.clear()
 
 
-def values_of(body: bytes) -> int:
+def values_of(body: bytes | memoryview) -> int:
     """How many values a body has at most: its commas and opening brackets."""
-    return sum(map(body.count, b",[{"))
+    return sum(map(bytes(body).count, b",[{"))
 
 
-def _cut(wire: bytes, limit: int) -> Iterator[bytes]:
+def _cut(wire: bytes, limit: int) -> Iterator[memoryview]:
     if len(wire) > limit:
         raise BadAnswer(f"the answer is over the limit of {_size(limit)}")
     for start in range(0, len(wire), _PIECE):
-        yield wire[start : start + _PIECE]
+        yield memoryview(wire)[start : start + _PIECE]
 
 
 class Inflater:

@@ -11,6 +11,8 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.sealed import Sealed
 
@@ -143,6 +145,8 @@ class HttpAnswer(Sealed):
     payload: Any = field(repr=False)
     """The decoded JSON value, or NOT_JSON. Of an answer with a 2xx status, only the fields that are short: its rows are
     decoded later, and typed (transport.payload)."""
+    fields: Mapping[str, msgspec.Raw] | None = field(default=None, repr=False)
+    """The fields of the body, undecoded; None where it is no object, or not strictly JSON."""
 
 
 class Dialect(Protocol):
@@ -177,6 +181,20 @@ class Dialect(Protocol):
 
         Sees every complete answer, also those that are not JSON.
         """
+        ...
+
+
+class CallBudget(Protocol):
+    """How many calls of one API an account may still make (budgets.Budget)."""
+
+    @property
+    def remaining(self) -> int: ...
+    def check(self) -> None:
+        """BudgetSpent if no call is left."""
+        ...
+
+    def take(self) -> None:
+        """Count an attempt that is about to be made, or BudgetSpent."""
         ...
 
 

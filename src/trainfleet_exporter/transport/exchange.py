@@ -22,7 +22,7 @@ from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
 from trainfleet_exporter.transport.body import read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
-from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields
+from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields, split
 
 _DEFAULT_HEADERS = (
     ("accept", "application/json"),
@@ -118,8 +118,9 @@ class Exchange:
                 body = await unpack(wire, encoding, call.limits, until_decoded)
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-            payload = decode_short_fields(body, SHORT_FIELD if response.is_success else _ERROR_FIELD)
-            return accept(HttpAnswer(response.status_code, response.headers, body, payload))
+            fields = split(body)
+            payload = decode_short_fields(body, fields, SHORT_FIELD if response.is_success else _ERROR_FIELD)
+            return accept(HttpAnswer(response.status_code, response.headers, body, payload, fields))
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
         what = f"{self._host}: {str(error) or type(error).__name__}"

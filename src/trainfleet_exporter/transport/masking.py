@@ -182,7 +182,7 @@ class Mask:
         pairs = [(name, self.text(value)) for name, value in answer.headers.items()]
         body = self.text(answer.body[:_LONGEST].decode("utf-8", "replace")).encode()
         payload = _Fields(self).copy(answer.payload, _DEPTH)
-        return replace(answer, headers=httpx.Headers(pairs, encoding="utf-8"), body=body, payload=payload)
+        return replace(answer, headers=httpx.Headers(pairs, encoding="utf-8"), body=body, payload=payload, fields=None)
 
     def error(self, error: CloudError) -> CloudError:
         """The error itself, with none of the secrets in its texts."""

@@ -54,8 +54,24 @@ class TooManyValues(ValueError):
     """The body does not fit, and has more values than are read field by field."""
 
 
-def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
+def split(body: bytes) -> Mapping[str, msgspec.Raw] | None:
+    """The fields of the object that a body holds, none of them decoded; None if it is no object, or no strict JSON."""
+    try:
+        return _fields(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def decode(
+    body: bytes,
+    into: type[T],
+    *,
+    tolerated: int = USUAL.tolerated,
+    fields: Mapping[str, msgspec.Raw] | None = None,
+) -> T:
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
+
+    `fields` are those of the body (`split`), where they are known: then it is not read through once more.
 
     Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
     item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
@@ -65,7 +81,14 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
         if not _is_utf8(body):  # msgspec does not look at what is not read
             raise NotJson
         try:
-            return cast("T", _decoder(cast("Hashable", into))(body))
+            if fields is None:
+                return cast("T", _decoder(cast("Hashable", into))(body))
+            known = [
+                (name, decoder(fields[key]))
+                for name, key, decoder in _decoders_of(cast("Hashable", into))
+                if key in fields
+            ]
+            return into(**dict(known))
         except (ValueError, RecursionError):
             pass
         if values_of(body) > tolerated:
@@ -80,27 +103,28 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
     return cast("T", _fit(found, inspect.type_info(into)))
 
 
-def decode_value(value: msgspec.Raw | bytes, into: type[T]) -> T | None:
+def decode_value(value: msgspec.Raw | bytes | str, into: type[T]) -> T | None:
     """One value inside an answer, such as a row that was kept undecoded; None where it does not fit at all."""
     try:
         return cast("T", _decoder(cast("Hashable", into))(value))
     except (ValueError, RecursionError):
-        found = decode_json(bytes(value))
+        found = decode_json(value.encode("utf-8", "replace") if isinstance(value, str) else bytes(value))
     fitted = None if found is NOT_JSON else _fit(found, inspect.type_info(into))
     return None if isinstance(fitted, _Absent) else cast("T | None", fitted)
 
 
-def decode_short_fields(body: bytes, limit: int = SHORT_FIELD) -> Any:
+def decode_short_fields(body: bytes, fields: Mapping[str, msgspec.Raw] | None, limit: int = SHORT_FIELD) -> Any:
     """What an answer says of its success: its JSON value without the fields of more than `limit` bytes; NOT_JSON as
-    decode_json.
+    decode_json. `fields` are those of the body (`split`).
 
     Empty for a long body that is not strictly JSON: `decode` finds out whether it is JSON at all.
     """
     try:
-        fields = _fields(body)
-        return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= limit}
+        if fields is not None:
+            return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= limit}
     except (ValueError, RecursionError):
-        return decode_json(body) if values_of(body) <= _DECODED_TWICE else {}
+        pass
+    return decode_json(body) if values_of(body) <= _DECODED_TWICE else {}
 
 
 def _is_utf8(body: bytes) -> bool:
@@ -111,8 +135,17 @@ def _is_utf8(body: bytes) -> bool:
 
 
 @cache
-def _decoder(into: Hashable) -> Callable[[bytes | msgspec.Raw], Any]:
+def _decoder(into: Hashable) -> Callable[[bytes | str | msgspec.Raw], Any]:
     return msgspec.json.Decoder(into, strict=False).decode
+
+
+@cache
+def _decoders_of(into: Hashable) -> tuple[tuple[str, str, Callable[[msgspec.Raw], Any]], ...]:
+    """The name, the key and the decoder of each field of a struct."""
+    return tuple(
+        (field.name, field.encode_name, _decoder(cast("Hashable", field.type)))
+        for field in msgspec.structs.fields(cast("type[msgspec.Struct]", into))
+    )
 
 
 def _fit(given: Any, kind: inspect.Type) -> Any:

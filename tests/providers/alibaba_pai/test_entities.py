@@ -32,16 +32,10 @@ def test_an_entity_has_one_subject(level: Level, key: Key, keys: Key) -> None:
 def test_the_parts_of_a_whole_are_known() -> None:
     index = EntityIndex("device")
     keys = [("a", "a-0", "0"), ("b", "b-0", "0"), ("a", "a-1", "0"), ("a", "a-0", "1")]
-    first, second, third, fourth = map(index.subject, keys)
-    assert {key: list(parts) for key, parts in index.wholes("job").items()} == {
-        ("a",): [first, third, fourth],
-        ("b",): [second],
-    }
-    assert {key: list(parts) for key, parts in index.wholes("pod").items()} == {
-        ("a", "a-0"): [first, fourth],
-        ("b", "b-0"): [second],
-        ("a", "a-1"): [third],
-    }
+    for key in keys:
+        index.subject(key)
+    assert index.lineup().wholes("job") == {("a",): [0, 2, 3], ("b",): [1]}
+    assert index.lineup().wholes("pod") == {("a", "a-0"): [0, 3], ("b", "b-0"): [1], ("a", "a-1"): [2]}
 
 
 def test_pods_of_one_job_share_the_text_of_its_id() -> None:

@@ -12,7 +12,7 @@ from itertools import compress
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, Readings, Subject
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Level
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected
-from trainfleet_exporter.providers.alibaba_pai.entities import Lineup, lineup
+from trainfleet_exporter.providers.alibaba_pai.entities import Lineup
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Target
 from trainfleet_exporter.providers.alibaba_pai.units import RATIOS, convert_each
 from trainfleet_exporter.providers.readings import mean
@@ -48,7 +48,7 @@ class Column:
         values, oldest, newest = (
             array("d", compress(column, chosen)) for column in (self.readings.values, self.oldest, self.newest)
         )
-        kept = lineup(tuple(compress(subjects, chosen)))
+        kept = Lineup(tuple(compress(subjects, chosen)))
         readings = Readings(self.readings.of, self.readings.field, kept.subjects, values)
         return Column(readings, kept, oldest, newest, min(oldest, default=math.inf), self.level)
 
@@ -181,43 +181,41 @@ class Read:
 async def _of_wholes(collected: Collected, read: Read, target: Target) -> Column:
     """A family at a level above that of the feed."""
     entities, level, is_ratio = collected.entities, target.family.level, target.family.quantity in RATIOS
-    values = dict(zip(read.lineup.subjects, read.values(target), strict=True))
-    unfit = {subject for subject, value in values.items() if value is None} if None in values.values() else set()
-    times = dict(zip(read.lineup.subjects, read.times, strict=True)) if read.apart else {}
+    values, times, spoiled = read.values(target), read.times, collected.spoiled
     silence = max(_SILENCE, 3.0 * (collected.feed.metric.period or 0))
+    is_dated, may_be_silent = read.apart > 0, read.apart > silence
     index = entities.of(level)
     subjects: list[Subject] = []
     found, oldest, newest = array("d"), array("d"), array("d")
-    for number, (key, parts) in enumerate(collected.index.wholes(level).items(), start=1):
+    for number, (key, places) in enumerate(read.lineup.wholes(level).items(), start=1):
         if not number % _WHOLES:
             await asyncio.sleep(0)
-        if not is_ratio and (key[0] in collected.spoiled or "" in collected.spoiled):
+        if not is_ratio and spoiled and (key[0] in spoiled or "" in spoiled):
             continue
-        present: Collection[Subject] = parts
-        if read.apart > silence:
-            present = _reporting(present, times, silence)
-        amounts = [value for subject in present if (value := values.get(subject)) is not None]
-        value = amounts[0] if len(amounts) == 1 else mean(amounts) if is_ratio or not amounts else math.fsum(amounts)
-        if value is None or not (is_ratio or unfit.isdisjoint(present)):
+        present = _reporting(places, times, silence) if may_be_silent else places
+        amounts = [value for place in present if (value := values[place]) is not None]
+        if not (is_ratio or len(amounts) == len(present)):
+            continue
+        total = mean(amounts) if is_ratio and len(amounts) != 1 else math.fsum(amounts)
+        if total is None:
             continue
         subjects.append(index.subject(key))
-        found.append(value)
-        if times:
-            read_at = [times[subject] for subject in present if subject in times]
+        found.append(total)
+        if is_dated:
+            read_at = [times[place] for place in present]
             oldest.append(min(read_at))
             newest.append(max(read_at))
-    if not times:
-        oldest = newest = read.times[:1] * len(found)
+    if not is_dated:
+        oldest = newest = times[:1] * len(found)
     shown = entities.lineup(level, tuple(subjects))
-    oldest, newest = entities.times(level, oldest), newest if times else entities.times(level, newest)
+    oldest, newest = entities.times(level, oldest), newest if is_dated else entities.times(level, newest)
     return _column(target, shown, found, oldest, newest)
 
 
-def _reporting(parts: Collection[Subject], times: Mapping[Subject, float], silence: float) -> list[Subject]:
-    """Parts of a whole that have readings, without those that fell silent."""
-    given = [subject for subject in parts if subject in times]
-    newest = max([times[subject] for subject in given], default=0.0)
-    return [subject for subject in given if newest - times[subject] <= silence]
+def _reporting(places: Sequence[int], times: Sequence[float], silence: float) -> Sequence[int]:
+    """The places of parts of a whole, without those that fell silent."""
+    newest = max([times[place] for place in places])
+    return [place for place in places if newest - times[place] <= silence]
 
 
 def _column(target: Target, shown: Lineup, values: array[float], oldest: array[float], newest: array[float]) -> Column:

@@ -8,8 +8,7 @@ the labels that name it are written once, and columns of different metrics share
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from trainfleet_exporter.model import Subject
@@ -24,22 +23,28 @@ _SPARE = 64
 """How many entities are remembered beyond twice those that a metric reports."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Lineup:
     """The subjects of a column, in its order, and the jobs (or pools) that own them."""
 
-    subjects: tuple[Subject, ...]
-    owners: frozenset[str]
+    def __init__(self, subjects: tuple[Subject, ...]) -> None:
+        self.subjects = subjects
+        self.owners = frozenset([subject.keys[0] for subject in subjects])
+        self._wholes: dict[Level, Mapping[Key, Sequence[int]]] = {}
+
+    def wholes(self, level: Level) -> Mapping[Key, Sequence[int]]:
+        """For each entity of a coarser level, the places of what it is made of."""
+        if level not in self._wholes:
+            length = KEY_LENGTHS[level]
+            found: dict[Key, list[int]] = {}
+            for place, subject in enumerate(self.subjects):
+                found.setdefault(subject.keys[:length], []).append(place)
+            self._wholes[level] = found
+        return self._wholes[level]
 
 
 def rest(key: Key) -> Rest:
     """The rest of a key."""
     return key[1:] if len(key) > 2 else key[1] if len(key) == 2 else None
-
-
-def lineup(subjects: tuple[Subject, ...]) -> Lineup:
-    """The line-up of these subjects."""
-    return Lineup(subjects, frozenset([subject.keys[0] for subject in subjects]))
 
 
 class EntityIndex:
@@ -64,17 +69,8 @@ class EntityIndex:
     def lineup(self) -> Lineup:
         """All subjects. It stays as it is when others are added."""
         if self._lineup is None:
-            self._lineup = lineup(tuple(self.subjects.values()))
+            self._lineup = Lineup(tuple(self.subjects.values()))
         return self._lineup
-
-    def wholes(self, level: Level) -> Mapping[Key, Collection[Subject]]:
-        """For each entity of a coarser level, what it is made of."""
-        if level == "job":
-            return {(owner,): subjects.values() for owner, subjects in self.owned.items()}
-        found: dict[Key, list[Subject]] = {}
-        for key, subject in self.subjects.items():
-            found.setdefault(key[: KEY_LENGTHS[level]], []).append(subject)
-        return found
 
     def keep_if(self, alive: Callable[[str], bool]) -> None:
         """Forget what is of jobs (or pools) that are gone."""
@@ -130,7 +126,7 @@ class Entities:
         """The line-up of these subjects: the same object as that of the last metric, if that is equal."""
         known = self._lineups.get(level)
         if known is None or known.subjects != subjects:
-            known = self._lineups[level] = lineup(subjects)
+            known = self._lineups[level] = Lineup(subjects)
         return known
 
     def times(self, level: Level, times: array[float]) -> array[float]:

@@ -67,7 +67,7 @@ class PointReader:
         text = given if isinstance(given, str) else json.dumps(given)
         token = UNUSABLE.set(None)
         try:
-            found = self._decode(text.encode("utf-8", "replace"))
+            found = self._decode(text)
         finally:
             UNUSABLE.reset(token)
         if found is None:
@@ -97,14 +97,14 @@ class PointReader:
             return lambda point: None
         return attrgetter("pod") if self._level == "pod" else attrgetter("pod", *self._devices)
 
-    def _decode(self, text: bytes) -> Points | None:
+    def _decode(self, text: str) -> Points | None:
         if self._names_devices:
             return decode_value(text, self._list)
         rows = decode_value(text, list[dict[str, object] | None])
         if rows is None:
             return None
         named = [row if row is None else {**row, _ANY_DEVICE: _device(row)} for row in rows]
-        return decode_value(json.dumps(named).encode(), self._list)
+        return decode_value(json.dumps(named), self._list)
 
 
 @lru_cache(maxsize=256)

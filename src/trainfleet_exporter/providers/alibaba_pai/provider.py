@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import DlcMetricsCollector
@@ -22,9 +25,9 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmoni
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import PaiWorkspacesCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
+from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
@@ -58,8 +61,8 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = ways_of(config, self._transport, context)
-        self.identity = open_source(config.credentials.source, self._ways)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.shard.is_primary:
@@ -71,7 +74,7 @@ class AlibabaPai:
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in self.endpoints.items()
         }
-        self.endpoints = {**self.endpoints, **self._ways.endpoints}
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         client = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         shared = PaiShared(config, context, client)
         monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
@@ -82,7 +85,7 @@ class AlibabaPai:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ways.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
@@ -156,6 +159,7 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

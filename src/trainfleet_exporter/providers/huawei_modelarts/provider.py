@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
+from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
+from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
@@ -22,9 +26,8 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics impo
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomUsage
 from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import ModelArtsWorkspacesCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
-from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
@@ -43,8 +46,14 @@ class HuaweiModelArts:
         asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
-        self.identity = open_identity(config, self._transport, context)
-        self.endpoints = {**self.endpoints, **self.identity.endpoints}
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_identity(
+            config.credentials.source,
+            self._credential_clients,
+            region=config.region,
+            project_id=config.project_id or config.credentials.project_id,
+        )
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         clients = {
             api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
             for api in ("modelarts", "iam")
@@ -61,7 +70,7 @@ class HuaweiModelArts:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.identity.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
@@ -150,6 +159,7 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )
