@@ -26,7 +26,7 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
@@ -97,7 +97,7 @@ class Ours(Client):
         )
         keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = self._transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
-        self._api = PaiApi(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
+        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()

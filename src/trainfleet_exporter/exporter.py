@@ -12,9 +12,9 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
-from trainfleet_exporter.polling import Collector, Rolling, Runner
+from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
-from trainfleet_exporter.sharding import WHOLE, Shard, Share, share_of
+from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.transport import Attempt
 
@@ -65,9 +65,9 @@ class Exporter:
         """What polls them."""
         return [runner for member in self._members.values() for runner in member.runners]
 
-    def is_home(self, config: ProviderConfig) -> bool:
-        """Whether what is asked for the whole account of a provider is asked here, and not by another shard."""
-        return self._share(config).is_home
+    def is_primary(self, config: ProviderConfig) -> bool:
+        """Whether this is the primary shard of a provider, which asks for what is the whole account's."""
+        return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
@@ -216,18 +216,18 @@ class Exporter:
             settings=plan.config.global_,
             account=account,
             observe=partial(self._attempted, config.name),
-            share=self._share(config),
+            shard=self._assignment(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
         plan.members.append(member)
         plan.fresh.append(member)
 
-    def _share(self, config: ProviderConfig) -> Share:
-        return share_of(config, self.shard, splits=self._platforms[config.platform].splits)
+    def _assignment(self, config: ProviderConfig) -> ShardAssignment:
+        return assignment_of(config, self.shard, splits=self._platforms[config.platform].splits)
 
     def _start(self, member: Member) -> None:
         provider, account, settings = member.provider, member.account, self.config.global_
-        self.telemetry.set_guest(provider.name, is_guest=not self.is_home(member.basis.config))
+        self.telemetry.set_primary(provider.name, is_primary=self.is_primary(member.basis.config))
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in account.budgets:
@@ -246,7 +246,7 @@ class Exporter:
                     collector.name,
                     collector.interval,
                     account.budgets,
-                    rolls=isinstance(collector, Rolling),
+                    rolls=isinstance(collector, PerObjectCollector),
                 ),
             )
             for collector in (self._adapt(provider.name, given) for given in provider.collectors)
@@ -257,7 +257,7 @@ class Exporter:
         cloud cannot be reached; but some learn of their project from the cloud.
         """
         facts = member.provider.facts
-        if member.shown != facts and self.is_home(member.basis.config):
+        if member.shown != facts and self.is_primary(member.basis.config):
             member.shown = facts
             self.page_store.put(_facts_key(member), self._renderer.render_at_once(member.name, [facts]).lines)
 

@@ -16,12 +16,13 @@ import pytest
 from tests.budgets.rig import DAY, HOUR, JANUARY
 from tests.polling.rig import count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_exporter.budgets import BillingPeriod
 from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import Collector, Poll, Schedule, Sweep
+from trainfleet_exporter.polling import Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.transport import Call, HttpSettings, Transport
 
@@ -54,14 +55,14 @@ class Small:
         self._client = self._transport.client("http://api.test", EchoDialect())
         self.collectors: Sequence[Collector] = (self._sweep("job_counts", 2), self._sweep("usage", 20))
 
-    def _sweep(self, name: str, calls: int) -> Sweep:
+    def _sweep(self, name: str, calls: int) -> Bulk:
         async def run(poll: Poll) -> None:
             async with poll.part("a") as part:
                 for _ in range(calls):
                     await self._client.call(Call(operation="ListJobs", path="/"), deadline=poll.deadline)
                 await part.publish(count("a"))
 
-        return Sweep(name=name, interval=60, run=run)
+        return Bulk(name=name, interval=60, run=run)
 
     async def aclose(self) -> None:
         await self._transport.aclose()

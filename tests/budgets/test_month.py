@@ -18,12 +18,13 @@ import pytest
 from tests.budgets.rig import DAY, HOUR, JANUARY, Clock, opened
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_exporter.budgets import Throttle, Throttling
 from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import AccountKey
 from trainfleet_exporter.errors import BudgetSpent
-from trainfleet_exporter.polling import Poll, Schedule, Sweep
+from trainfleet_exporter.polling import Poll, Schedule
 from trainfleet_exporter.transport import Account, Attempt, Call, HttpSettings, Limits, Transport
 
 pytestmark = pytest.mark.long
@@ -216,7 +217,7 @@ def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter
                     await client.call(Call(operation="DescribeMetricLast", path="/"), deadline=poll.deadline)
                 await part.publish(count("a"))
 
-        collector = Sweep(name="usage", interval=60, run=run)
+        collector = Bulk(name="usage", interval=60, run=run)
         rig = Rig(collector, throttle=throttling.join("p", "usage", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()

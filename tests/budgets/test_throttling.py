@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.budgets.rig import DAY, HOUR, JANUARY, Clock
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk, PerObject
 from trainfleet_exporter.budgets import Budget, Throttle, Throttling
-from trainfleet_exporter.polling import Part, Poll, Rolling, Schedule, Sweep
+from trainfleet_exporter.polling import Part, Poll, Schedule
 
 COLLECTORS = ("job_counts", "jobs", "workspaces", "pools", "pool_workloads", "pool_usage", "usage", "pods", "nodes")
 
@@ -204,13 +205,13 @@ class _Rolls:
         self.read_at: list[float] = []
         self._made = made
         names = [str(number) for number in range(units)]
-        self.collector = Rolling(
+        self.collector = PerObject(
             name="pods",
             interval=300,
-            units=lambda: names,
+            objects=lambda: names,
             read=self._read,
             begin=self._begin,
-            alive=lambda name: True,
+            is_current=lambda name: True,
             watch=lambda callback: None,
             workers=4,
         )
@@ -244,7 +245,7 @@ def test_a_stretched_sweep_runs_at_its_interval_tells_it_and_keeps_its_parts_so_
                 assert part.interval >= 60
                 await part.publish(count("a"))
 
-        collector = Sweep(name="jobs", interval=60, run=run)
+        collector = Bulk(name="jobs", interval=60, run=run)
         rig = Rig(collector, poll_timeout=100, throttle=throttling.join("p", "jobs", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()
@@ -306,16 +307,16 @@ def test_a_new_month_is_not_slept_through(monkeypatch: pytest.MonkeyPatch) -> No
                     throttling.attempted("p", "jobs", "dlc")
                 await part.publish(count("a"))
 
-        collector = Sweep(name="jobs", interval=60, run=run)
+        collector = Bulk(name="jobs", interval=60, run=run)
         rig = Rig(collector, throttle=throttling.join("p", "jobs", 60.0, {"dlc": budget}))
         schedule = Schedule([rig.runner])
         schedule.start()
         await asyncio.sleep(2 * DAY)
         await schedule.stop()
         assert began[:2] == pytest.approx([0, DAY / 2], abs=31)  # a day of January for 40 calls
-        sthrottling = 28 * DAY / 50  # February has 28 for 1000
-        assert DAY <= began[2] <= DAY / 2 + sthrottling + 31
-        assert began[3] - began[2] == pytest.approx(sthrottling, rel=0.01)
+        stretched = 28 * DAY / 50  # February has 28 for 1000
+        assert DAY <= began[2] <= DAY / 2 + stretched + 31
+        assert began[3] - began[2] == pytest.approx(stretched, rel=0.01)
         assert len(began) == 4
 
     run_stepped(main, start=JANUARY.ends - DAY)

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from tests.budgets.rig import JANUARY, Clock
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from trainfleet_exporter.budgets import Budget, Throttling
 from trainfleet_exporter.page import PageStore, Rendered, Renderer, RenderSettings
-from trainfleet_exporter.polling import PartStore, Poll, Schedule, Sweep
+from trainfleet_exporter.polling import PartStore, Poll, Schedule
 from trainfleet_exporter.polling.parts import Rebuild
 from trainfleet_exporter.telemetry import CollectorState
 
@@ -22,7 +23,7 @@ def _counting(polls: list[float], *, seconds: float = 0.0) -> Rig:
             await asyncio.sleep(seconds)
             await part.publish(count("a"))
 
-    return Rig(Sweep(name="jobs", interval=60, run=run))
+    return Rig(Bulk(name="jobs", interval=60, run=run))
 
 
 def test_one_that_comes_polls_at_once_and_one_that_goes_no_more() -> None:
@@ -56,7 +57,7 @@ def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> 
     async def main() -> None:
         polls: list[float] = []
         rig = _counting(polls, seconds=49)
-        rig.runner.collector = Sweep(name="jobs", interval=20, run=rig.runner.collector.run)  # type: ignore[union-attr]
+        rig.runner.collector = Bulk(name="jobs", interval=20, run=rig.runner.collector.run)  # type: ignore[union-attr]
         schedule = Schedule([rig.runner])
         schedule.start()
         await asyncio.sleep(60)

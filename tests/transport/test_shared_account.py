@@ -13,10 +13,11 @@ import pytest
 from tests.budgets.rig import JANUARY
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, Script, TopJitter, json_answer
 from trainfleet_exporter.budgets import Budget
 from trainfleet_exporter.errors import BudgetSpent, CloudError, Throttled
-from trainfleet_exporter.polling import Poll, Schedule, Sweep
+from trainfleet_exporter.polling import Poll, Schedule
 from trainfleet_exporter.transport import (
     CALLER,
     Account,
@@ -221,7 +222,7 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
 
             return answer
 
-        def sweep_of(provider: _Provider) -> Sweep:
+        def sweep_of(provider: _Provider) -> Bulk:
             async def run(poll: Poll) -> None:
                 async with poll.part("a") as part:
                     for _ in range(20):
@@ -232,7 +233,7 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
                     assert caller.collector == "usage"
                     await part.publish(count("a"))
 
-            return Sweep(name="usage", interval=60, run=run)
+            return Bulk(name="usage", interval=60, run=run)
 
         for number in range(10):
             account = Account(str(number), Limits(requests_per_second=5, concurrency=4))

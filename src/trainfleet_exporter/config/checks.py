@@ -101,7 +101,7 @@ def _misspelt_regions(draft: Draft) -> Iterator[Problem]:
 
 
 def _timeouts(draft: Draft) -> Iterator[Problem]:
-    """A sweep must have ended before the next one is due."""
+    """A poll of a bulk collector must have ended before the next one is due."""
     settings = draft.settings
     if settings is None or not draft.sound("global", "poll_timeout"):
         return
@@ -110,7 +110,7 @@ def _timeouts(draft: Draft) -> Iterator[Problem]:
     if draft.sound("global", "poll_interval"):
         limits["global", "poll_interval"] = every
     for index, provider in draft.providers.items():
-        for key, collector in provider.sweeps().items():
+        for key, collector in provider.bulk_collectors().items():
             loc: Loc = ("providers", index, "collectors", key, "interval")
             if collector.enabled and collector.interval is not None and draft.sound(*loc):
                 limits[loc] = collector.interval

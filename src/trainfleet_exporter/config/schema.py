@@ -254,17 +254,16 @@ class ProviderConfig(Section):
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
         return {}
 
-    def sweeps(self) -> Mapping[str, Collector]:
-        """The collectors whose poll is one sweep and must end within `global.poll_timeout`, by their key."""
+    def bulk_collectors(self) -> Mapping[str, Collector]:
+        """The bulk collectors, whose polls must end within `global.poll_timeout`, by their key."""
         return {}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """The collectors that others build on, by their key, each with those others."""
         return {}
 
-    def apis_of_home(self) -> Collection[str]:
-        """The APIs that are asked for the whole account only: of several shards, by the one that is the provider's
-        home."""
+    def primary_apis(self) -> Collection[str]:
+        """The APIs that are asked for the whole account only: of several shards, by the provider's primary one."""
         return ()
 
 

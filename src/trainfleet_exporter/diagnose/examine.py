@@ -19,7 +19,7 @@ from trainfleet_exporter.diagnose.report import (
 )
 from trainfleet_exporter.diagnose.trial import Trial
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
-from trainfleet_exporter.polling import Rolling, Runner
+from trainfleet_exporter.polling import PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
@@ -86,7 +86,7 @@ class _Seen:
         self._config = config
         self._platform = platform
         self._poll_timeout = poll_timeout
-        self._is_home = trial.exporter.is_home(config)
+        self._is_primary = trial.exporter.is_primary(config)
         self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
@@ -103,7 +103,7 @@ class _Seen:
             collectors=collectors,
             calls=calls,
             rates={collector.collector: self._rate(collector.collector) for collector in collectors},
-            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_home else None,
+            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_primary else None,
         )
         facts = self._provider.facts
         return ProviderReport(
@@ -187,7 +187,10 @@ class _Seen:
 
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
-        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, Rolling)
+        scale, per_object = (
+            self._trial.scale(self._provider.name, name),
+            isinstance(runner.collector, PerObjectCollector),
+        )
         own: Mapping[str, Sequence[Attempt]] = {
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
@@ -201,11 +204,11 @@ class _Seen:
             collector=name,
             success=runner.state.success,
             interval=runner.collector.interval,
-            rolls=rolls,
+            per_object=per_object,
             units=units,
             tried=self._trial.tried(self._provider.name, name),
             needs=max(by_limit, by_speed) * scale,
-            has=runner.collector.interval if rolls else self._poll_timeout,
+            has=runner.collector.interval if per_object else self._poll_timeout,
             slow_cloud=by_speed > by_limit,
             parts_failed=runner.state.parts_failed,
             series=round(runner.state.series * scale),

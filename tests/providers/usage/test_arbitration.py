@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.usage.arbitration import Decided, Handover
 
 
 def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
     async def main() -> None:
-        book = JobBook(lambda job: True)
+        book = JobRegistry(lambda job: True)
         sources = Decided(lambda job: "one by one" if job.payment_type else "bulk", book.listed, book.watch)
         metrics, monitor = sources.serving("one by one"), sources.serving("bulk")
         pay_as_you_go = Job(job_id="a", status=Status.RUNNING, payment_type="PostPaid", resource_type="ECS")

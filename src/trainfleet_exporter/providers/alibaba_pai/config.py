@@ -362,18 +362,18 @@ class AlibabaPaiConfig(ProviderConfig):
             given["metadata"] = metadata
         return given
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         chosen = self.collectors
-        sweeps = {
+        found = {
             "job_counts": chosen.job_counts,
             "jobs": chosen.jobs,
             "pools": chosen.pools,
             "pool_workloads": chosen.pool_workloads,
             "nodes": chosen.nodes,
         }
-        return sweeps | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
+        return found | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
         return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
 

@@ -20,9 +20,9 @@ import msgspec
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
@@ -43,8 +43,8 @@ from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDiale
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import DAY, History, Life, Lives, Range, Sink, Unit
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.newest import Batch
@@ -136,7 +136,7 @@ class PaiHistory(History):
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()
         }
-        self._api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        self._api = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         self._monitor = CloudMonitor(clients["cloudmonitor"])
         self._wanted = job_filter(config.jobs)
         self._known = _Learned()

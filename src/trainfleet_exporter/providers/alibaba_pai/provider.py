@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import Job, ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
+from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors import dlc_metrics, job_metrics, usage
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import SOURCE as DLC_METRICS
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import DlcMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
-from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs, jobs_elsewhere
-from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import nodes
-from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
-from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import pool_workloads
-from trainfleet_exporter.providers.alibaba_pai.collectors.pools import pools
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import JobMetricsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
+from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import NodesCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pods import PodsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import PoolWorkloadsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pools import PoolsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as CLOUDMONITOR
+from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import PaiWorkspacesCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import is_pay_as_you_go
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
-from trainfleet_exporter.providers.book import JobBook
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.usage.arbitration import Decided
 from trainfleet_exporter.providers.usage.table import exposed
@@ -59,10 +61,6 @@ _FREE_CALLS = {"cloudmonitor": 1_000_000}
 """DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""
 
 
-_ELSEWHERE_POLLS = 2
-"""So many intervals pass between two looks at the jobs that other shards show."""
-
-
 class AlibabaPai:
     """One account and region of PAI (providers.registry.Provider)."""
 
@@ -75,7 +73,7 @@ class AlibabaPai:
         self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
-        if chosen.by_cloudmonitor and not context.share.is_home:
+        if chosen.by_cloudmonitor and not context.shard.is_primary:
             asks_cloudmonitor = False  # it tells of all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
@@ -85,113 +83,67 @@ class AlibabaPai:
             for api, url in self.endpoints.items()
         }
         self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
-        api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
-        division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
-        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
-        shared = Shared(api=api, book=book, division=division)
-        found = self._collectors(config, shared)
-        if chosen.enabled:
-            monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
-            found += self._usage_collectors(config, shared, monitor)
-        self.collectors: Sequence[Collector] = tuple(found)
+        client = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        shared = PaiShared(config, context, client)
+        monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
+        self.collectors: Sequence[Collector] = (
+            *self._collectors(config, shared),
+            *self._usage(config, shared, monitor),
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._credential_clients.aclose()
         await self._transport.aclose()
 
-    def _collectors(self, config: AlibabaPaiConfig, shared: Shared) -> list[Collector]:
+    def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
+        """All but those of usage."""
         chosen, every = config.collectors, self._settings.poll_interval
-        workers = config.limits.concurrency
-        found: list[Collector] = [
-            workspaces(
-                shared,
-                configured=None if config.workspaces == "all" else config.workspaces,
-                interval=every,
-            ),
-        ]
+        is_primary, reader = shared.shard.is_primary, partial(PaiJobReader, shared)
+        yield PaiWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
-            found.append(
-                jobs(
-                    shared,
-                    interval=chosen.jobs.interval or every,
-                    retention=self._settings.finished_job_retention,
-                    began=time.time(),
-                    at_once=workers,
-                )
-            )
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
         if chosen.job_counts.enabled:
-            found.append(
-                job_counts(
-                    shared,
-                    interval=chosen.job_counts.interval or every,
-                    window=config.job_window,
-                    at_once=workers,
-                )
-            )
+            interval = chosen.job_counts.effective_interval(every)
+            yield JobCountsCollector(shared, interval, window=config.job_window)
         if chosen.pods.enabled:
-            found.append(
-                pods(
-                    shared,
-                    interval=chosen.pods.interval or every,
-                    max_jobs=chosen.pods.max_jobs,
-                    workers=workers,
-                )
-            )
+            yield PodsCollector(shared, chosen.pods.effective_interval(every), max_jobs=chosen.pods.max_jobs)
         if chosen.pools.enabled:
-            found.append(pools(shared, interval=chosen.pools.interval or every))
-        tells_of_all = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
-        if chosen.jobs.enabled and tells_of_all and shared.division.is_home and not shared.division.is_whole:
-            slower = max(_ELSEWHERE_POLLS * every, chosen.usage.interval or every)
-            found.append(jobs_elsewhere(shared, interval=slower, at_once=workers))
-        if chosen.pool_workloads.enabled and shared.division.is_home:
-            interval, with_jobs = chosen.pool_workloads.interval or every, chosen.jobs.enabled
-            found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
+            yield PoolsCollector(shared, chosen.pools.effective_interval(every))
+        needs_all_jobs = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
+        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
+            interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
+            yield JobsElsewhereCollector(shared, interval, reader)
+        if chosen.pool_workloads.enabled and is_primary:
+            interval = chosen.pool_workloads.effective_interval(every)
+            yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.nodes.enabled:
-            found.append(nodes(shared, interval=chosen.nodes.interval or every, at_once=workers))
-        return found
+            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
 
-    def _usage_collectors(
-        self, config: AlibabaPaiConfig, shared: Shared, monitor: CloudMonitor | None
-    ) -> list[Collector]:
+    def _usage(self, config: AlibabaPaiConfig, shared: PaiShared, monitor: CloudMonitor | None) -> Iterator[Collector]:
         """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""
-        chosen, book = config.collectors.usage, shared.book
-        interval = chosen.interval or self._settings.poll_interval
-        oldest, workers = self._settings.max_data_age, config.limits.concurrency
-        deny, choices = self._settings.metrics.deny, chosen.metrics.choices()
+        chosen, deny = config.collectors.usage, self._settings.metrics.deny
+        if not chosen.enabled:
+            return
 
         def source_of(job: Job) -> str:
             if chosen.source != "auto":
                 return chosen.source
-            return JOB_METRICS if is_pay_as_you_go(job) else usage.SOURCE
+            return JOB_METRICS if is_pay_as_you_go(job) else CLOUDMONITOR
 
-        serving = Decided(source_of, book.listed, book.watch).serving
-        found: list[Collector] = []
+        serving = Decided(source_of, shared.jobs.listed, shared.jobs.watch).serving
+        interval = chosen.effective_interval(self._settings.poll_interval)
+        families, choices = exposed(JOB_FAMILIES, deny), chosen.metrics.choices()
         if monitor is not None and chosen.by_cloudmonitor:
-            jobs = Feeds(monitor, DLC, exposed(JOB_FAMILIES, deny), choices)
+            jobs = Feeds(monitor, DLC, families, choices)
             pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny), choices)
-            bulk = usage.CloudMonitorUsage(
-                shared,
-                monitor,
-                jobs,
-                pools if config.collectors.pools.enabled else None,
-                serves=serving(usage.SOURCE),
-                max_data_age=oldest,
-                at_once=workers,
-            )
-            found.append(bulk.collector(interval=interval))
+            with_pools = pools if config.collectors.pools.enabled else None
+            yield CloudMonitorCollector(shared, interval, monitor, jobs, with_pools, serves=serving(CLOUDMONITOR))
         elif monitor is not None:
-            jobs = Feeds(monitor, DLC, exposed(JOB_FAMILIES, deny), choices, source="GetMetrics")
-            by_metric = dlc_metrics.DlcMetrics(
-                shared, jobs, serves=serving(dlc_metrics.SOURCE), max_data_age=oldest, max_jobs=chosen.max_jobs
-            )
-            found.append(by_metric.collector(interval=interval, workers=workers))
+            jobs = Feeds(monitor, DLC, families, choices, source="GetMetrics")
+            yield DlcMetricsCollector(shared, interval, jobs, serves=serving(DLC_METRICS), max_jobs=chosen.max_jobs)
         if chosen.source in ("auto", JOB_METRICS):
-            by_job = job_metrics.JobMetrics(
-                shared, serves=serving(JOB_METRICS), max_data_age=oldest, max_jobs=chosen.max_jobs
-            )
-            found.append(by_job.collector(interval=interval, workers=workers))
-        return found
+            yield JobMetricsCollector(shared, interval, serves=serving(JOB_METRICS), max_jobs=chosen.max_jobs)
 
 
 def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:

@@ -261,7 +261,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             given["metadata"] = metadata
         return given
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         chosen = self.collectors
         return {
             "job_counts": chosen.job_counts,
@@ -273,7 +273,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
         }
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         return ("aom",)
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:

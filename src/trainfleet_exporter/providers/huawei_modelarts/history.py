@@ -16,7 +16,6 @@ import msgspec
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.providers.credentials import CredentialClients
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import (
     DAY,
     MINUTE,
@@ -31,8 +30,8 @@ from trainfleet_exporter.providers.history import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, AomDialect, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.api import Filter, ModelArtsApi
 from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, READINGS, Plan, Query, plans
@@ -41,6 +40,7 @@ from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import SOURCE as TASKS
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time
@@ -103,7 +103,7 @@ class ModelArtsHistory(History):
             for api in ("modelarts", "iam")
         }
         identity.use(clients["iam"])
-        self._api = ModelArtsApi(clients["modelarts"], identity)
+        self._api = ModelArtsClient(clients["modelarts"], identity)
         aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
         self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
         self._wanted = job_filter(config.jobs)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.providers.knowledge import Groundwork
+from trainfleet_exporter.polling import Topic
 
 _PATIENCE = 2
 """How many polls a job is waited for: bulk readings are late, and a new job is not worth a call of its own each."""
@@ -73,7 +73,7 @@ class Handover:
     """Kept by the bulk source (polled at that `interval`), asked by the one that asks job by job."""
 
     def __init__(self, *, interval: float) -> None:
-        self.polled = Groundwork()
+        self.polled: Topic[None] = Topic("usage", None)
         self.left_out = 0
         """How many jobs the other source is not asked for, because there are more than it may ask for."""
         self._interval = interval
@@ -147,7 +147,7 @@ class Handover:
         self._count()
 
     def expired(self, part: str) -> None:
-        """A part is no longer on the page: its last good answer was kept long enough (polling.Sweep.expired)."""
+        """A part is no longer on the page: its last good answer was kept long enough (BulkCollector.expired)."""
         self._shown.pop(part, None)
         self._count()
 
@@ -173,7 +173,7 @@ class Handover:
             self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
             self._lost.intersection_update(running)
         self._count()
-        self.polled.done(good=True)
+        self.polled.publish(None)
 
     def _count(self) -> None:
         before, self._owned = self._owned, all_of([self._claimed, *self._shown.values()])

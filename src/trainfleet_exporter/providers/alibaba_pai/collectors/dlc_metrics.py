@@ -13,51 +13,48 @@ from collections.abc import Callable, Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job, UsageSource
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.usage.columns import Column, columns, kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
-from trainfleet_exporter.providers.usage.per_job import Cap, PerJob
+from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 
 SOURCE = "dlc_metrics"
 _CAPPED = "usage (GetMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
-class DlcMetrics:
-    """The collector of the jobs that `serves` says are this source's."""
+class DlcMetricsCollector(UsageByJobCollector):
+    """The jobs that `serves` says are this source's."""
 
     def __init__(
-        self, shared: Shared, feeds: Feeds, *, serves: Callable[[Job], bool], max_data_age: float, max_jobs: int
+        self, shared: PaiShared, interval: float, feeds: Feeds, *, serves: Callable[[Job], bool], max_jobs: int
     ) -> None:
-        self._shared = shared
+        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        self._client = shared.client
+        self._max_data_age = shared.max_data_age
         self._feeds = feeds
         self._serves = serves
-        self._max_data_age = max_data_age
-        self._cap = Cap(_CAPPED, max_jobs)
         self._entities: dict[str, Entities] = {}
-        shared.book.watch(self._forget)
+        shared.jobs.watch(self._forget)
 
-    def collector(self, *, interval: float, workers: int) -> Rolling:
-        """The collector."""
-        return PerJob(
-            name=SOURCE,
-            interval=interval,
-            workers=workers,
-            jobs=self._shared.polled_jobs,
-            serves=self._serves,
-            read=self._read,
-            calls=lambda job_id: len(self._feeds.known),
-            cap=self._cap,
-        ).collector()
+    def serves(self, job: Job) -> bool:
+        """Whether the job is this source's."""
+        return self._serves(job)
+
+    def calls(self, object_id: str) -> int:
+        """One for each metric."""
+        return len(self._feeds.known)
 
     def _forget(self) -> None:
-        for job_id in self._entities.keys() - self._shared.book.live().keys():
+        for job_id in self._entities.keys() - self._jobs.live().keys():
             del self._entities[job_id]
 
-    async def _read(self, part: Part, job: Job) -> None:
+    async def poll(self, part: Part) -> None:
+        """Read all metrics of one job."""
+        job = self._jobs.live()[part.key]
         now, age = time.time(), max_age(part, self._max_data_age)
         entities = self._entities.setdefault(part.key, Entities())
         entities.trim()
@@ -75,7 +72,7 @@ class DlcMetrics:
             )
             try:
                 await newest.take_all(
-                    self._shared.api.get_metrics(part.key, feed, start=now - age, end=now, deadline=part.deadline)
+                    self._client.get_metrics(part.key, feed, start=now - age, end=now, deadline=part.deadline)
                 )
             except NotFound as error:
                 await part.not_found(error)  # the next poll of jobs says what became of it

@@ -11,47 +11,44 @@ from collections.abc import Callable, Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import is_without_gpus
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, SOURCE, add
-from trainfleet_exporter.providers.usage.per_job import Cap, PerJob
+from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 _CAPPED = "usage (GetJobMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
-class JobMetrics:
-    """The collector of the jobs that `serves` says are this source's."""
+class JobMetricsCollector(UsageByJobCollector):
+    """The jobs that `serves` says are this source's."""
 
-    def __init__(self, shared: Shared, *, serves: Callable[[Job], bool], max_data_age: float, max_jobs: int) -> None:
-        self._shared = shared
+    def __init__(self, shared: PaiShared, interval: float, *, serves: Callable[[Job], bool], max_jobs: int) -> None:
+        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        self._client = shared.client
+        self._max_data_age = shared.max_data_age
         self._serves = serves
-        self._max_data_age = max_data_age
-        self._cap = Cap(_CAPPED, max_jobs)
 
-    def collector(self, *, interval: float, workers: int) -> Rolling:
-        """The collector."""
-        return PerJob(
-            name=SOURCE,
-            interval=interval,
-            workers=workers,
-            jobs=self._shared.polled_jobs,
-            serves=self._serves,
-            read=self._read,
-            calls=lambda job_id: len(METRIC_TYPES),
-            cap=self._cap,
-        ).collector()
+    def serves(self, job: Job) -> bool:
+        """Whether the job is this source's."""
+        return self._serves(job)
 
-    async def _read(self, part: Part, job: Job) -> None:
+    def calls(self, object_id: str) -> int:
+        """One for each metric."""
+        return len(METRIC_TYPES)
+
+    async def poll(self, part: Part) -> None:
+        """Read all metrics of one job."""
+        job = self._jobs.live()[part.key]
         now, age = time.time(), max_age(part, self._max_data_age)
         sheet = Sheet(part.key, now=now, max_age=age)
         for metric in METRIC_TYPES:
             if metric.needs_gpu and is_without_gpus(job):
                 continue
             try:
-                payload = await self._shared.api.get_job_metrics(
+                payload = await self._client.get_job_metrics(
                     part.key, metric.name, start=now - age, end=now, deadline=part.deadline
                 )
             except NotFound as error:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Job, UsageSource
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.alibaba_pai.asking import Asking
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
-from trainfleet_exporter.providers.turns import Turns
 from trainfleet_exporter.providers.usage.columns import Column, Shown, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
@@ -70,46 +69,42 @@ class _Space:
         return {name for name, feed in before.items() if after.get(name) != feed}
 
 
-class CloudMonitorUsage:
-    """The collector of the jobs that `serves` says are this source's, and of pools if `pools` are known at all."""
+class CloudMonitorCollector(BulkCollector):
+    """The jobs that `serves` says are this source's, and of pools if `pools` are known at all."""
 
     def __init__(
         self,
-        shared: Shared,
+        shared: PaiShared,
+        interval: float,
         monitor: CloudMonitor,
         jobs: Feeds,
         pools: Feeds | None,
         *,
         serves: Callable[[Job], bool],
-        max_data_age: float,
-        at_once: int,
     ) -> None:
+        super().__init__("usage", interval)
         self._shared = shared
         self._serves = serves
-        self._max_data_age = max_data_age
-        self._at_once = at_once
+        self._max_data_age = shared.max_data_age
+        self._at_once = shared.at_once
         self._spaces = [_Space(jobs, Asking(monitor, DLC, "jobId"))]
         if pools is not None:
             self._spaces.append(_Space(pools, Asking(monitor, QUOTA, "quotaId", self._quota_of)))
         self._quotas_by_name: dict[str, str] = {}
         self._read_at: dict[str, Sequence[Column]] = {}
         """By metric of jobs, what is shown: each column has the times of its readings."""
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._cut_off = False
         """Whether the last poll's time ended before all metrics were read."""
 
-    def collector(self, *, interval: float) -> Sweep:
-        """The collector."""
-        return Sweep(name="usage", interval=interval, run=self.poll, expired=self._expired)
-
     async def poll(self, poll: Poll) -> None:
-        """One poll (polling.Sweep)."""
+        """Read all metrics."""
         # The usage of pools can be had without knowing any job.
-        await self._shared.all_jobs_first(poll, needed=len(self._spaces) == 1)
+        await self._shared.jobs.wait(poll.deadline, needed=len(self._spaces) == 1, everywhere=True)
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.wanted = 0, None
-            known = self._shared.book.listed() if space.of_jobs else self._shared.quotas
+            known = self._shared.jobs.listed() if space.of_jobs else self._shared.pools.value
             space.entities.keep_if(known.__contains__)
             try:
                 space.wanted = await self._of_jobs() if space.of_jobs else await self._of_pools()
@@ -118,19 +113,15 @@ class CloudMonitorUsage:
         asked = {name: space for space in self._spaces if space.wanted is not None for name in space.feeds.known}
         # Metrics that are read together all come near their end when a poll is over, and then all fail.
         at_once = 1 if self._cut_off else self._at_once
-        self._turns.read(
-            await poll.read_each(
-                self._turns.order(asked), lambda part: self._read(part, asked[part.key]), at_once=at_once
-            )
-        )
+        await self._turns.read_each(poll, asked, lambda part: self._read(part, asked[part.key]), at_once=at_once)
         self._cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
         for space in self._spaces:
             await self._ask_again(poll, space)
         async with poll.part(_SOURCES) as part:
             await self._publish_sources(part)
 
-    def _expired(self, key: str) -> None:
-        """A metric's last good answer was kept long enough (polling.Sweep)."""
+    def expired(self, key: str) -> None:
+        """A metric's last good answer was kept long enough (polling.BulkCollector)."""
         self._read_at.pop(key, None)
 
     async def _learn(self, poll: Poll) -> None:
@@ -149,7 +140,7 @@ class CloudMonitorUsage:
 
     async def _of_jobs(self) -> _Wanted:
         jobs: list[Job] = []
-        for place, job in enumerate(list(self._shared.listed_jobs()), start=1):
+        for place, job in enumerate(list(self._shared.jobs.listed_jobs()), start=1):
             if not place % _TESTED:
                 await asyncio.sleep(0)
             if self._serves(job):
@@ -160,11 +151,11 @@ class CloudMonitorUsage:
 
     def _is_known(self, job_id: str) -> bool:
         """Whether it is a job that others serve, that uses nothing now, or that the config leaves out."""
-        book = self._shared.book
-        return job_id in book.listed() or book.owner(job_id) is not None
+        jobs = self._shared.jobs
+        return job_id in jobs.listed() or jobs.owner(job_id) is not None
 
     async def _of_pools(self) -> _Wanted:
-        quotas = await self._shared.listed_quotas()
+        quotas = await self._shared.pools.get()
         named = Counter(quota.name for quota in quotas.values())
         self._quotas_by_name = {quota.name: quota_id for quota_id, quota in quotas.items() if named[quota.name] == 1}
         return _Wanted(Scope(quotas.keys()), due=bool(quotas))
@@ -186,7 +177,7 @@ class CloudMonitorUsage:
         count(part, newest.dropped)
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            owners = self._shared.book.listed() if space.of_jobs else None
+            owners = self._shared.jobs.listed() if space.of_jobs else None
             fresh = await kept_of(shown.columns, since=since, owners=owners)
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
@@ -210,7 +201,7 @@ class CloudMonitorUsage:
         newest = await newest_by_owner([column for shown in self._read_at.values() for column in shown])
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            listed, sources, oldest = self._shared.book.listed(), list[UsageSource](), math.inf
+            listed, sources, oldest = self._shared.jobs.listed(), list[UsageSource](), math.inf
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:
                     await asyncio.sleep(0)

@@ -9,31 +9,31 @@ import time
 from collections.abc import Sequence
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.polling import Part, Sweep
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.pool_monitor import add_pool
-from trainfleet_exporter.providers.sweeps import each_sweep
 from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 _MINUTES = 5
 
 
-class PoolUsage:
-    """The collector, with a part for each pool."""
+class PoolUsageCollector(PartsCollector):
+    """A part for each pool."""
 
-    def __init__(self, shared: Shared, *, max_data_age: float) -> None:
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("pool_usage", interval, at_once=shared.at_once)
         self._shared = shared
-        self._max_data_age = max_data_age
+        self._max_data_age = shared.max_data_age
 
-    def collector(self, *, interval: float, at_once: int) -> Sweep:
-        """The collector."""
-        keys = self._shared.own_pools
-        return each_sweep("pool_usage", interval=interval, at_once=at_once, keys=keys, read=self._read)
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
 
-    async def _read(self, part: Part) -> None:
+    async def read(self, part: Part) -> None:
+        """Read the monitor of one pool."""
         try:
-            answer = await self._shared.api.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
+            answer = await self._shared.client.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
         except NotFound as error:
             await part.not_found(error)
             return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.polling import Part, Poll, Rolling
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.polling import Part, Poll
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_pod
 from trainfleet_exporter.providers.usage.arbitration import Handover
-from trainfleet_exporter.providers.usage.per_job import Cap, Jobs, PerJob
+from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.publishing import count
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
@@ -16,58 +18,63 @@ SOURCE = "task_metrics"
 _CAPPED = "task metrics of %d jobs are not polled: more running jobs need them than max_jobs (%d)"
 
 
-class TaskMetrics:
-    """The collector. Only running jobs: the last value of any other is from its end.
+class TaskMetricsCollector(UsageByJobCollector):
+    """The running jobs: the last value of any other is from its end.
 
     `handover` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
     polled as well.
     """
 
-    def __init__(self, shared: Shared, *, max_jobs: int, handover: Handover | None = None) -> None:
+    def __init__(
+        self, shared: ModelArtsShared, interval: float, *, max_jobs: int, handover: Handover | None = None
+    ) -> None:
+        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
         self._shared = shared
         self._handover = handover
-        self._cap = Cap(_CAPPED, max_jobs)
 
-    def collector(self, *, interval: float, workers: int) -> Rolling:
-        """The collector."""
-        shared, handover = self._shared, self._handover
-        return PerJob(
-            name=SOURCE,
-            interval=interval,
-            workers=workers,
-            jobs=Jobs(
-                first=self._begin,
-                listed=shared.live_jobs if handover is None else shared.listed_jobs,
-                known=shared.book.live if handover is None else shared.book.listed,
-                watchable=[shared.book.watch] if handover is None else [shared.book.watch, handover.watch],
-            ),
-            serves=self._serves,
-            read=self._read,
-            calls=lambda job_id: len(shared.tasks_of(job_id)),
-            cap=self._cap,
-            counted=self._left_out,
-        ).collector()
-
-    def _serves(self, job: Job) -> bool:
-        return job.status is Status.RUNNING and (self._handover is None or self._handover.left(job))
-
-    def _left_out(self, beyond: int) -> None:
+    async def begin(self, poll: Poll) -> None:
+        """Wait for the jobs, and for AOM."""
+        await self._jobs.wait(poll.deadline, everywhere=self._handover is not None)
         if self._handover is not None:
-            self._handover.left_out = beyond
-
-    async def _begin(self, poll: Poll) -> None:
-        if self._handover is None:
-            await self._shared.jobs_first(poll)
-        else:
-            await self._shared.all_jobs_first(poll)
             await self._handover.polled.wait()
 
-    async def _read(self, part: Part, _: Job) -> None:
+    def serves(self, job: Job) -> bool:
+        """Whether the job runs, and AOM does not serve it."""
+        return job.status is Status.RUNNING and (self._handover is None or self._handover.left(job))
+
+    def candidates(self) -> Collection[Job]:
+        """The live jobs, of other shards as well where AOM is asked."""
+        return self._jobs.live_jobs() if self._handover is None else self._jobs.listed_jobs()
+
+    def objects(self) -> Sequence[str]:
+        """The ids of the jobs to ask for."""
+        found = super().objects()
+        if self._handover is not None:
+            self._handover.left_out = self._cap.beyond
+        return found
+
+    def is_current(self, object_id: str) -> bool:
+        """Whether the job is still served."""
+        job = (self._jobs.live() if self._handover is None else self._jobs.listed()).get(object_id)
+        return job is not None and self.serves(job)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the jobs changed, or AOM took some over."""
+        super().watch(callback)
+        if self._handover is not None:
+            self._handover.watch(callback)
+
+    def calls(self, object_id: str) -> int:
+        """One for each task."""
+        return len(self._shared.tasks_of(object_id))
+
+    async def poll(self, part: Part) -> None:
+        """Read all tasks of one job."""
         sheet = Sheet(part.key)
         missing: NotFound | None = None
         for task in self._shared.tasks_of(part.key):
             try:
-                answer = await self._shared.api.task_metrics(part.key, task, deadline=part.deadline)
+                answer = await self._shared.client.task_metrics(part.key, task, deadline=part.deadline)
             except NotFound as error:
                 missing = error  # the task, or the whole job, went away meanwhile
                 continue

@@ -16,13 +16,12 @@ from typing import TypeAlias
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.aom import is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, Plan
-from trainfleet_exporter.providers.turns import Turns
 from trainfleet_exporter.providers.usage.arbitration import Handover, all_of
 from trainfleet_exporter.providers.usage.columns import kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
@@ -40,26 +39,26 @@ log = logging.getLogger(__name__)
 Answers: TypeAlias = dict[str, Collected | CloudError]
 
 
-class AomUsage:
-    """The collector. `alone`: there are no task metrics to turn to."""
+class AomCollector(BulkCollector):
+    """The running jobs of the project. `alone`: there are no task metrics to turn to."""
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ModelArtsShared,
+        interval: float,
         aom: AomSource,
         handover: Handover,
         *,
         alone: bool,
-        max_data_age: float,
-        at_once: int,
     ) -> None:
+        super().__init__("usage", interval)
         self._shared = shared
         self._aom = aom
         self._handover = handover
         self._alone = alone
-        self._max_data_age = max_data_age
-        self._at_once = at_once
-        self._turns = Turns()
+        self._max_data_age = shared.max_data_age
+        self._at_once = shared.at_once
+        self._turns = FairQueue()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
         self._entities = Entities()
@@ -72,12 +71,12 @@ class AomUsage:
         self._is_replaced = False
         """Whether the log says that task metrics have taken over."""
 
-    def collector(self, *, interval: float) -> Sweep:
-        """The collector."""
-        return Sweep(name="usage", interval=interval, run=self.poll, expired=self._handover.expired)
+    def expired(self, key: str) -> None:
+        """A part's last good answer was kept long enough (polling.BulkCollector)."""
+        self._handover.expired(key)
 
     async def poll(self, poll: Poll) -> None:
-        """One poll (polling.Sweep)."""
+        """Read all metrics."""
         was_closed = self._closed
         refused = await self._sweep(poll)
         if refused is None:
@@ -98,8 +97,8 @@ class AomUsage:
         held: Collection[str] = ()
         closed = False
         try:
-            await self._shared.all_jobs_first(poll)
-            running = {job.job_id: job for job in self._shared.listed_jobs() if job.status is Status.RUNNING}
+            await self._shared.jobs.wait(poll.deadline, everywhere=True)
+            running = {job.job_id: job for job in self._shared.jobs.listed_jobs() if job.status is Status.RUNNING}
             if not running or not self._aom.everything:
                 poll.keep_only(())
                 self._handover.keep_only(())
@@ -140,7 +139,7 @@ class AomUsage:
     async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
-        self._seen |= dict.fromkeys(self._shared.book.listed(), now)
+        self._seen |= dict.fromkeys(self._shared.jobs.listed(), now)
         self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
         window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
         slots = asyncio.Semaphore(self._at_once)
@@ -167,7 +166,7 @@ class AomUsage:
         async with asyncio.TaskGroup() as group:
             for plan in ordered[1:]:
                 group.create_task(read(plan))
-        self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
+        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
     def _sort_out(self, answers: Answers, running: Mapping[str, Job]) -> tuple[frozenset[str], frozenset[str]]:
@@ -223,7 +222,7 @@ class AomUsage:
         columns = await kept_of(answer.columns, owners=job_ids)
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            kept = await kept_of(columns, owners=self._shared.book.listed())
+            kept = await kept_of(columns, owners=self._shared.jobs.listed())
             return [column.readings for column in kept], None
 
         objects, _ = await still_listed(time.time())
@@ -231,7 +230,7 @@ class AomUsage:
 
     async def _publish_sources(self, part: Part, sources: Mapping[str, UsageSource]) -> None:
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            listed = self._shared.book.listed()
+            listed = self._shared.jobs.listed()
             return [source for job_id, source in sources.items() if job_id in listed], None
 
         objects, _ = await still_listed(time.time())

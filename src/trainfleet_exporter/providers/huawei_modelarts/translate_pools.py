@@ -19,7 +19,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
-from trainfleet_exporter.providers.states import POOL_STATUS
+from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 from trainfleet_exporter.providers.values import amount, quantity, whole
 from trainfleet_exporter.quantities import unusable
 

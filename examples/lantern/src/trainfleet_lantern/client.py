@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import ApiClient, Call
 from trainfleet_lantern import payloads
@@ -27,7 +27,7 @@ class _Page(Protocol[T_co]):
     def rows(self) -> Sequence[T_co | None] | None: ...
 
 
-class LanternApi:
+class LanternClient:
     """The calls that the collectors make."""
 
     def __init__(self, client: ApiClient) -> None:
@@ -73,17 +73,13 @@ class LanternApi:
         id_of: Callable[[T], str | None] = attrgetter("id"),
     ) -> Listing[T]:
         """All pages, or BadAnswer. A page may hold fewer rows than were asked for: the next begins behind them."""
-        offset = 0
 
-        async def read_page(number: int) -> Page[T]:
-            nonlocal offset
-            offset = 0 if number == 0 else offset
+        async def read_page(offset: int) -> Page[T]:
             query = {"offset": str(offset), "limit": str(PAGE_SIZE)}
             page = await self._get(operation, path, into, deadline, query)
-            offset += len(page.rows or ())
             return Page(whole(page.total), page.rows)
 
-        return await read_whole_list(read_page, id_of=id_of, operation=operation)
+        return await read_whole_list(read_page, id_of=id_of, operation=operation, by_offset=True)
 
     async def _get(
         self, operation: str, path: str, into: type[T], deadline: float, query: dict[str, str] | None = None

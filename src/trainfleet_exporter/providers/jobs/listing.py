@@ -1,9 +1,9 @@
-"""Reading a list page by page until it is whole: half a list is never taken for a whole one."""
+"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -38,16 +38,20 @@ class Listing(Generic[T]):
 
 
 async def read_whole_list(
-    read_page: Callable[[int], Awaitable[Page[T]]], *, id_of: Callable[[T], str | None], operation: str
+    read_page: Callable[[int], Awaitable[Page[T]]],
+    *,
+    id_of: Callable[[T], str | None],
+    operation: str,
+    by_offset: bool = False,
 ) -> Listing[T]:
-    """Every page, counted from 0, or BadAnswer.
+    """Every page, or BadAnswer. `read_page` takes the number of a page from 0 on, or `by_offset` that of its first row.
 
     Rows move between pages while they are read, so that ids repeat and others are passed over; each answer states the
     total again. The list is whole when at least as many rows came as the smallest total that was stated on the way. One
     that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
     shows: a caller that must not lose a row that was there before asks for it by its id.
     """
-    reading = _Reading(read_page, id_of, operation)
+    reading = _Reading(read_page, id_of, operation, by_offset)
     missing = await reading.all_pages()
     if missing:
         missing = await reading.all_pages()
@@ -57,17 +61,36 @@ async def read_whole_list(
     return Listing(reading.rows, reading.malformed)
 
 
+def with_unread(
+    found: Iterable[str], known: Iterable[str], *, malformed: int, named: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The ids of a list, plus the `known` ids that its malformed rows may be about.
+
+    A malformed row does not prove that anything is gone; what is really gone is refused when it is asked for. `named`
+    are ids that the list contained, `found` or left out on purpose. If more ids are missing than rows are malformed,
+    some are certainly gone. Then none of them is kept, because it is unknown which.
+    """
+    wanted = tuple(found)
+    unseen = [one for one in known if one not in wanted and one not in named]
+    return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
+
+
 class _Reading(Generic[T]):
     """The rows of a list, from one or more readings of its pages."""
 
     def __init__(
-        self, read_page: Callable[[int], Awaitable[Page[T]]], id_of: Callable[[T], str | None], operation: str
+        self,
+        read_page: Callable[[int], Awaitable[Page[T]]],
+        id_of: Callable[[T], str | None],
+        operation: str,
+        by_offset: bool,
     ) -> None:
         self.rows: dict[str, T] = {}
         self.malformed = 0
         self._read_page = read_page
         self._id_of = id_of
         self._operation = operation
+        self._by_offset = by_offset
 
     async def all_pages(self) -> int:
         """Read from the first page to the last; how many rows are missing."""
@@ -77,7 +100,7 @@ class _Reading(Generic[T]):
         for number in itertools.count():
             if number >= most:
                 raise BadAnswer(f"the list does not end after {number} pages", operation=self._operation)
-            page = await self._read_page(number)
+            page = await self._read_page(read if self._by_offset else number)
             items = [] if page.rows is None and page.total == 0 else page.rows
             if page.total is None or not isinstance(items, list):
                 raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)

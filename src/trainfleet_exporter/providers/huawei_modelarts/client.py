@@ -15,8 +15,8 @@ import msgspec
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
-from trainfleet_exporter.providers.huawei_modelarts.v1 import id_text
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.huawei_modelarts.translate_v1 import id_text
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority
@@ -33,14 +33,14 @@ Filter = tuple[str, str, Sequence[str]]
 T = TypeVar("T")
 
 
-class ModelArtsApi:
+class ModelArtsClient:
     """The calls that the collectors make. Every one raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(self, client: ApiClient, identity: Identity) -> None:
         self._client = client
         self._identity = identity
 
-    async def list_workspaces(self, *, deadline: float) -> Listing[payloads.Workspace]:
+    async def list_workspaces(self, deadline: float) -> Listing[payloads.Workspace]:
         """GET /v1/{project}/workspaces: those that the identity may enter."""
 
         async def read_page(number: int) -> Page[payloads.Workspace]:

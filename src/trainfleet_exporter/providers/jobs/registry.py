@@ -1,22 +1,27 @@
-"""What one provider knows of its jobs between polls: which live, which ended, and which endings were counted.
+"""The job registry: which jobs of a provider are live, which ended, and which endings were counted.
 
-A list of live jobs cannot tell how a job ended: it is simply no longer in it. So each poll hands over the live jobs
-and those that it learned to have ended since; the book says which are missing from both (to be looked up by id),
+A list of live jobs cannot tell how a job ended: the job is simply no longer in it. So each poll hands over the live
+jobs, and those that it knows to have ended since. The registry says which jobs are in neither (to be looked up by id),
 counts each ending once, and keeps ended jobs for their retention.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
+from trainfleet_exporter.polling import Topic
 
 # It is asked of every job of a poll, and members of an enum are slow to look up, and slow to hash.
 _SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
+_BRIEFLY = 0.25
+"""The part of a poll's time that it waits for jobs it can do without."""
 _LONGEST_GAP = 7 * 86400.0
-"""How far back endings are looked for at most, where the query for them failed all the time: their ids are kept."""
+"""Seconds. How far back endings are looked for at most if the query for them always failed."""
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class WorkspaceJobs:
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
     elsewhere: bool = False
-    """Whether another shard shows its jobs: they are known here for what is asked for the whole account."""
+    """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
         """Ids of jobs that lived at the last poll, or could not be looked up by it, and that this one has not found."""
@@ -116,7 +121,7 @@ class WorkspaceJobs:
         self._forget_counted(now)
 
     def enter(self, found: Mapping[str, Job]) -> None:
-        """Take over the live jobs of a workspace that is `elsewhere`; how they end is that one's to tell."""
+        """Take over the live jobs of a workspace that another shard shows, with how they end."""
         self.elsewhere, self.expired = True, False
         self.live, self.unresolved = dict(found), {}
 
@@ -175,14 +180,18 @@ def _is_over(status: Status) -> bool:
     return status is _SUCCEEDED or status is _FAILED or status is _STOPPED
 
 
-class JobBook:
-    """The jobs of one provider, workspace by workspace, as far as the configured filter lets them be shown.
+class JobRegistry:
+    """The jobs of one provider by workspace, and which of them have series: those that the configured filter lets pass.
 
-    Where several exporters share the work, `mine` tells of a job of a workspace that they share whether this one shows
-    it.
+    Where several exporters share the work, `mine` says of a job in a workspace that is divided among them whether this
+    one shows it.
     """
 
     def __init__(self, wanted: Callable[[Job], bool], *, mine: Callable[[Job], bool] | None = None) -> None:
+        self.here: Topic[frozenset[str]] = Topic("jobs", frozenset())
+        """Published by the collector of jobs: the workspaces whose jobs its latest poll could read."""
+        self.elsewhere: Topic[frozenset[str]] | None = None
+        """The same of the jobs that other shards show; None unless a collector lists them."""
         self._wanted = wanted
         self._mine = mine
         self._workspaces: dict[str, WorkspaceJobs] = {}
@@ -191,72 +200,109 @@ class JobBook:
         self._watchers: list[Callable[[], None]] = []
 
     def workspace(self, workspace_id: str) -> WorkspaceJobs:
-        """The page of one workspace."""
+        """The jobs of one workspace."""
         if workspace_id not in self._workspaces:
             self._workspaces[workspace_id] = WorkspaceJobs(workspace_id)
         return self._workspaces[workspace_id]
 
     def expire(self, workspace_id: str) -> None:
-        """Nothing is known of a workspace's jobs any more: its polls have failed for too long."""
+        """Forget a workspace's live jobs: its polls have failed for too long."""
         self.workspace(workspace_id).expired = True
         self.changed()
 
     def keep_only(self, workspace_ids: Iterable[str]) -> None:
-        """Forget the workspaces that are no more."""
+        """Forget all other workspaces."""
         kept = set(workspace_ids)
         if self._workspaces.keys() <= kept:
             return
-        self._workspaces = {key: page for key, page in self._workspaces.items() if key in kept}
+        self._workspaces = {key: jobs for key, jobs in self._workspaces.items() if key in kept}
         self.changed()
 
     def owner(self, job_id: str) -> str | None:
         """The workspace that lists a live job; a job is never shown twice."""
-        for key, page in self._workspaces.items():
-            if job_id in page.live and not page.expired:
+        for key, jobs in self._workspaces.items():
+            if job_id in jobs.live and not jobs.expired:
                 return key
         return None
 
     def taken(self, job_ids: Set[str], workspace_id: str) -> set[str]:
         """Which of these jobs another workspace lists."""
-        others = [page for key, page in self._workspaces.items() if key != workspace_id and not page.expired]
-        return {job_id for page in others for job_id in page.live.keys() & job_ids}
+        others = [jobs for key, jobs in self._workspaces.items() if key != workspace_id and not jobs.expired]
+        return {job_id for jobs in others for job_id in jobs.live.keys() & job_ids}
 
     def shown_somewhere(self, job: Job) -> bool:
         """Whether the configured filter lets a job be shown, here or by another shard."""
         return self._wanted(job)
 
     def wanted(self, job: Job) -> bool:
-        """Whether the configured filter lets a job have series of its own, and they are this exporter's to show."""
+        """Whether the configured filter lets a job have series of its own, and this exporter shows them."""
         return self._wanted(job) and (self._mine is None or self._mine(job))
 
     def live(self) -> Mapping[str, Job]:
-        """The live jobs that the filter lets through, by id; where exporters share the work, those of this one."""
+        """The live jobs that this exporter shows, by id."""
         return self._shown
 
     def listed(self) -> Mapping[str, Job]:
-        """The live jobs that the filter lets through, by id, whichever exporter shows them, as far as they are known.
+        """The live jobs that any shard shows, by id, as far as they are known here.
 
-        What is asked for the whole account is of these.
+        Sources that report on the whole account at once are read for these.
         """
         return self._listed
+
+    def live_jobs(self) -> Collection[Job]:
+        """The live jobs that this exporter shows. Raises NotReady if the latest poll of jobs read none."""
+        if not self.here.is_known:
+            raise self.here.not_ready()
+        return self._shown.values()
+
+    def listed_jobs(self) -> Collection[Job]:
+        """The live jobs that any shard shows. Raises NotReady if the latest polls of jobs, here and elsewhere, read
+        none. A single workspace that fails does not matter."""
+        if not self.is_known and not any(topic.is_known and topic.value for topic in self._topics()):
+            raise self.here.not_ready()
+        return self._listed.values()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the latest poll of jobs read those of some workspace (or there is none), here and elsewhere."""
+        return all(topic.is_known for topic in self._topics())
+
+    async def wait(self, deadline: float, *, needed: bool = True, everywhere: bool = False) -> None:
+        """Wait for the first poll of jobs, or for the one after a bad one (Topic.wait).
+
+        `everywhere`: for the jobs of other shards, too.
+        """
+        await self.here.wait(deadline, needed=needed)
+        if everywhere and self.elsewhere is not None:
+            await self.elsewhere.wait(deadline, needed=needed)
+
+    async def wait_briefly(self, deadline: float) -> None:
+        """Wait for the jobs of all shards if something can be shown without them: even for their first poll at most a
+        quarter of the time until `deadline` (loop time)."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_BRIEFLY * (deadline - asyncio.get_running_loop().time())):
+                await self.wait(deadline, needed=False, everywhere=True)
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the live jobs changed."""
         self._watchers.append(callback)
 
     def changed(self) -> None:
-        """Take note that pages changed, and tell the watchers."""
-        pages = [page for page in self._workspaces.values() if not page.expired]
+        """Take note that jobs of workspaces changed, and call the watchers."""
+        workspaces = [jobs for jobs in self._workspaces.values() if not jobs.expired]
         self._listed = self._shown = {
-            job_id: job for page in pages for job_id, job in page.live.items() if self._wanted(job)
+            job_id: job for jobs in workspaces for job_id, job in jobs.live.items() if self._wanted(job)
         }
-        if self._mine is not None or any(page.elsewhere for page in pages):
+        if self._mine is not None or any(jobs.elsewhere for jobs in workspaces):
             self._shown = {
                 job_id: job
-                for page in pages
-                if not page.elsewhere
-                for job_id, job in page.live.items()
+                for jobs in workspaces
+                if not jobs.elsewhere
+                for job_id, job in jobs.live.items()
                 if self.wanted(job)
             }
         for callback in self._watchers:
             callback()
+
+    def _topics(self) -> list[Topic[frozenset[str]]]:
+        return [self.here] if self.elsewhere is None else [self.here, self.elsewhere]

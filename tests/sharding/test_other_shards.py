@@ -1,4 +1,4 @@
-"""Shards that are not the home of a provider: how they know which workspaces there are."""
+"""Shards other than the primary: how they know which workspaces there are."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any, cast
 import pytest
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.errors import NotReady, ServerTrouble
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.knowledge import Knowledge
-from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import workspaces_sweep
-from trainfleet_exporter.sharding import Shard, Share
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.sharding import Shard, ShardAssignment
+from trainfleet_exporter.transport import Account, Limits
 
 INTERVAL = 60.0
 
@@ -33,19 +34,26 @@ class _Poll:
         self.lost += count
 
 
+def _context(share: ShardAssignment) -> BuildContext:
+    account = Account("p", Limits())
+    return BuildContext(settings=Global(), account=account, observe=lambda attempt: None, shard=share)
+
+
 class _Guest:
-    """A shard that has units of a provider, and is not its home."""
+    """A shard that polls units of a provider, and is not its primary shard."""
 
     def __init__(self, configured: Sequence[str] | None = None) -> None:
-        shares = (Share("p", Shard(n, 4), 16) for n in range(4))
-        share = next(share for share in shares if share.is_member and not share.is_home)
-        self.known = Knowledge(JobBook(lambda job: True), Division(share))
+        shares = (ShardAssignment("p", Shard(n, 4), 16) for n in range(4))
+        share = next(share for share in shares if share.is_member and not share.is_primary)
+        config = ProviderConfig(
+            name="p", platform="x", region="any-1", workspaces=tuple(configured) if configured else "all"
+        )
+        self.known = Shared(config, _context(share))
         self.listing: Listing[Any] | None = Listing({"a": {}, "b": {}})
         self.asked = 0
-        self.sweep = workspaces_sweep(
+        self.collector = WorkspacesCollector[Any](
             self.known,
-            configured=configured,
-            interval=INTERVAL,
+            INTERVAL,
             list_all=self._list,
             translate=lambda row: Workspace(str(row["id"]), ""),
         )
@@ -59,7 +67,7 @@ class _Guest:
 
     async def polls(self, count: int) -> None:
         for _ in range(count):
-            await self.sweep.run(cast("Poll", _Poll()))
+            await self.collector.poll(cast("Poll", _Poll()))
             await asyncio.sleep(INTERVAL)
 
 
@@ -68,11 +76,11 @@ def test_a_list_is_looked_at_every_fifteen_polls() -> None:
         guest = _Guest()
         await guest.polls(15)
         assert guest.asked == 1
-        assert guest.known.workspace_ids == ("a", "b")
+        assert guest.known.workspaces.value == ("a", "b")
         guest.listing = Listing({"b": {}, "c": {}})
         await guest.polls(1)
         assert guest.asked == 2
-        assert guest.known.workspace_ids == ("b", "c")
+        assert guest.known.workspaces.value == ("b", "c")
 
     run_stepped(main)
 
@@ -84,11 +92,11 @@ def test_a_look_that_failed_is_repeated_by_the_next_poll() -> None:
         with pytest.raises(ServerTrouble):
             await guest.polls(1)
         with pytest.raises(NotReady):
-            await guest.known.workspaces()
+            await guest.known.workspaces.get()
         guest.listing = Listing({"a": {}})
         await guest.polls(3)
         assert guest.asked == 2
-        assert await guest.known.workspaces() == ("a",)
+        assert await guest.known.workspaces.get() == ("a",)
 
     run_stepped(main)
 
@@ -108,6 +116,6 @@ def test_ids_of_the_config_need_no_look() -> None:
         guest = _Guest(configured=("x", "y"))
         await guest.polls(20)
         assert guest.asked == 0
-        assert await guest.known.workspaces() == ("x", "y")
+        assert await guest.known.workspaces.get() == ("x", "y")
 
     run_stepped(main)

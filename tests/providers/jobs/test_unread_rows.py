@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainfleet_exporter.providers.sweeps import with_unread
+from trainfleet_exporter.providers.jobs.listing import with_unread
 
 
 @pytest.mark.parametrize(

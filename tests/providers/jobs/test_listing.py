@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 
 SIZE = 3
 

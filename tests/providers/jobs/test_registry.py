@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import FINISHED, Job, Status
-from trainfleet_exporter.providers.book import JobBook, WorkspaceJobs
+from trainfleet_exporter.providers.jobs.registry import JobRegistry, WorkspaceJobs
 
 BEGAN = 1_000.0
 HOUR = 3600.0
@@ -96,7 +96,7 @@ def test_an_unknown_state_stays_live() -> None:
 
 
 def test_a_live_job_belongs_to_one_workspace() -> None:
-    book = JobBook(lambda job: True)
+    book = JobRegistry(lambda job: True)
     _settle(book.workspace("w"), RUNNING, now=2000)
     assert book.owner("a") == "w"
     assert book.owner("b") is None
@@ -105,7 +105,7 @@ def test_a_live_job_belongs_to_one_workspace() -> None:
 
 
 def test_watchers_see_the_filtered_live_jobs() -> None:
-    book = JobBook(lambda job: job.job_id != "a")
+    book = JobRegistry(lambda job: job.job_id != "a")
     seen: list[list[str]] = []
     book.watch(lambda: seen.append(sorted(book.live())))
     _settle(book.workspace("w"), RUNNING, replace(RUNNING, job_id="b"), now=2000)
@@ -114,7 +114,7 @@ def test_watchers_see_the_filtered_live_jobs() -> None:
 
 
 def test_watchers_are_told_of_workspaces_that_go_and_not_of_those_that_stay() -> None:
-    book = JobBook(lambda job: True)
+    book = JobRegistry(lambda job: True)
     _settle(book.workspace("w"), RUNNING, now=2000)
     _settle(book.workspace("x"), replace(RUNNING, job_id="b"), now=2000)
     book.changed()
@@ -244,7 +244,7 @@ def test_a_pending_job_is_shown_as_it_was_for_one_poll() -> None:
 
 
 def test_an_expired_job_is_not_shown_while_it_is_pending() -> None:
-    book = JobBook(lambda job: True)
+    book = JobRegistry(lambda job: True)
     page = book.workspace("w")
     _settle(page, RUNNING, now=2000)
     book.expire("w")

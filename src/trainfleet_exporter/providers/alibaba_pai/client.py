@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_batches
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.quantities import iso_time
@@ -46,7 +46,7 @@ class _OfJob(Protocol):
 J = TypeVar("J", bound=_OfJob)
 
 
-class PaiApi:
+class PaiClient:
     """The calls that the collectors make. Every one raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(self, *, dlc: ApiClient, paistudio: ApiClient, aiworkspace: ApiClient) -> None:
@@ -54,7 +54,7 @@ class PaiApi:
         self._paistudio = paistudio
         self._aiworkspace = aiworkspace
 
-    async def list_workspaces(self, *, deadline: float) -> Listing[payloads.Workspace]:
+    async def list_workspaces(self, deadline: float) -> Listing[payloads.Workspace]:
         """AIWorkSpace ListWorkspaces: those that the identity is a member of, which is not told apart from all."""
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
