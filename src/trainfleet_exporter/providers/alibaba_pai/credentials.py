@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer
+from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.providers.key_files import KeyFiles
 from trainfleet_exporter.providers.lease import Lease, Leased
 from trainfleet_exporter.quantities import iso_time, text, utc_time
-from trainfleet_exporter.sealed import Sealed
 
 T = TypeVar("T")
 
@@ -23,12 +23,15 @@ _KEY_CODES = (*_TOKEN_CODES, "SignatureDoesNotMatch")
 
 
 @dataclass(frozen=True, slots=True)
-class Keys(Sealed):
+class Keys(HoldsSecrets):
     """One consistent set of keys, to sign one attempt with."""
 
     access_key_id: str = field(repr=False)
     access_key_secret: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        remember(self.access_key_id, self.access_key_secret, self.security_token)
 
     def told(self) -> tuple[str, ...]:
         """What of them a request tells, and its refusal may quote."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.process.redaction import HoldsSecrets
 
 SESSION_NAME = "trainfleet-exporter"
 DURATION = 3600
@@ -85,7 +85,7 @@ class MachineRole:
 
 
 @dataclass(frozen=True, slots=True)
-class KeysUri(Sealed):
+class KeysUri(HoldsSecrets):
     """Keys that a service of the operator's gives at an address. Its path and query can hold secrets."""
 
     base_url: str

@@ -15,20 +15,23 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
 from trainfleet_exporter.providers.lease import Setback
 from trainfleet_exporter.quantities import mappings, text
-from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport import ApiClient, Call, Transport
 
 
 @dataclass(frozen=True, slots=True)
-class AccessKeys(Sealed):
+class AccessKeys(HoldsSecrets):
     """An access key, perhaps a temporary one with its token."""
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        remember(self.access_key, self.secret_key, self.security_token)
 
     def told(self) -> tuple[str, ...]:
         """What of them a request tells, and its refusal may quote."""
@@ -36,11 +39,14 @@ class AccessKeys(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class Token(Sealed):
+class Token(HoldsSecrets):
     """An IAM token, and the project that it is good for (empty where IAM did not say)."""
 
     text: str = field(repr=False)
     project_id: str = ""
+
+    def __post_init__(self) -> None:
+        remember(self.text)
 
     def told(self) -> tuple[str, ...]:
         """What of it a request tells, and its refusal may quote."""

@@ -14,8 +14,8 @@ from typing import NoReturn
 from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys
-from trainfleet_exporter.sealed import Sealed
 
 PROJECT_ID = re.compile("[A-Za-z0-9-]{1,64}")
 _MAX_BYTES = 65536  # a file of credentials is short; what is longer is the wrong file
@@ -24,7 +24,7 @@ _NO_SECTION = "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile(Sealed):
+class Profile(HoldsSecrets):
     """What a section says; `project_id` is empty where it names none."""
 
     keys: AccessKeys
