@@ -314,9 +314,9 @@ def test_a_new_month_is_not_slept_through(monkeypatch: pytest.MonkeyPatch) -> No
         await asyncio.sleep(2 * DAY)
         await schedule.stop()
         assert began[:2] == pytest.approx([0, DAY / 2], abs=31)  # a day of January for 40 calls
-        sthrottling = 28 * DAY / 50  # February has 28 for 1000
-        assert DAY <= began[2] <= DAY / 2 + sthrottling + 31
-        assert began[3] - began[2] == pytest.approx(sthrottling, rel=0.01)
+        stretched = 28 * DAY / 50  # February has 28 for 1000
+        assert DAY <= began[2] <= DAY / 2 + stretched + 31
+        assert began[3] - began[2] == pytest.approx(stretched, rel=0.01)
         assert len(began) == 4
 
     run_stepped(main, start=JANUARY.ends - DAY)
