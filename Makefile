@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long lint generate faults fuzz soak mutate bench cost image lock clean
+.PHONY: help demo test test-all test-long lint generate faults fuzz soak bench cost image lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,9 +42,6 @@ fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, te
 
 soak: $(VENV)/.dev ## let a week of churn, faults, reloads and scrapes pass, and see that nothing grows (DAYS=7)
 	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))
-
-mutate: $(VENV)/.dev ## make small mistakes in freshness, budgets, publishing and negotiation that tests have to notice
-	$(BIN)/python -m mutation
 
 bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks

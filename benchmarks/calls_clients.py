@@ -20,11 +20,11 @@ from urllib.parse import urlencode
 import aiohttp
 import httpx
 
-from trainfleet_exporter import memory
 from trainfleet_exporter.model import Job, JobCount, Status
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
+from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
@@ -297,5 +297,5 @@ async def _main(name: str, url: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "ours":
-        memory.settle()  # as the daemon does; the others run as Python and their packages have it
+        tune_memory()  # as the daemon does; the others run as Python and their packages have it
     asyncio.run(_main(*sys.argv[1:]))

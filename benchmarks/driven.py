@@ -17,10 +17,10 @@ from collections.abc import Collection
 from pathlib import Path
 from time import perf_counter, process_time
 
-from trainfleet_exporter import memory
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import PerObjectCollector
+from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.server import WebServer, listen
@@ -39,7 +39,7 @@ async def _main(config_path: Path) -> None:
         config_text=lambda: "",
     )
     server = WebServer(make_app(pages), listen("127.0.0.1:0"))
-    memory.settle()
+    tune_memory()
     await server.start()
     ready = asyncio.create_task(exporter.page_store.keep_built())
     print(json.dumps({"url": f"http://{server.addresses[0]}"}), flush=True)

@@ -19,9 +19,9 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.fleet import Fleet, Part, Provider
-from trainfleet_exporter import memory
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
+from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.guests import LIMIT
@@ -109,6 +109,6 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
 
 
 if __name__ == "__main__":
-    memory.settle()
+    tune_memory()
     connections = int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT
     asyncio.run(_main(Fleet(int(sys.argv[1])), connections, Path(sys.argv[3]) if len(sys.argv) > 3 else None))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from trainfleet_exporter.logs import LIBRARIES
+from trainfleet_exporter.process.logs import LIBRARIES
 
 # Examples are found, not timed: a busy machine must not fail a property.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])

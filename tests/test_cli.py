@@ -166,7 +166,7 @@ runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
     [
         ("trainfleet_exporter.arguments", ["--version"]),
         ("argparse", ["healthcheck"]),
-        ("trainfleet_exporter.healthcheck", ["healthcheck"]),
+        ("trainfleet_exporter.process.healthcheck", ["healthcheck"]),
         ("trainfleet_exporter.cli", ["demo"]),
         ("pydantic", ["--config.file=no.yaml"]),
         ("trainfleet_exporter.web.server", ["--config.file=no.yaml"]),

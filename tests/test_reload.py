@@ -14,6 +14,7 @@ from tests.support.clock import START, run_stepped
 from trainfleet_exporter import reload as reload_module
 from trainfleet_exporter.budgets import StateFile
 from trainfleet_exporter.config import Config
+from trainfleet_exporter.process.threads import THREAD_NAME
 
 A = "  - {name: a, platform: small, region: cn-x}\n"
 B = "  - {name: b, platform: small, region: cn-x}\n"
@@ -233,7 +234,7 @@ def test_a_file_that_takes_too_long_is_a_fault_and_what_it_said_is_not_put_to_us
             outcome = await here.reload(config(A, B, head="global: {state_file: state.json}\n"))
             assert outcome.text == "not reloaded:\nthe config could not be read within 0 s\n"
             read.set()
-            await asyncio.get_running_loop().run_in_executor(None, _wait_for_asides)
+            await asyncio.get_running_loop().run_in_executor(None, _wait_for_daemon_threads)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert [provider.name for provider in here.exporter.providers] == ["a"]
@@ -244,9 +245,9 @@ def test_a_file_that_takes_too_long_is_a_fault_and_what_it_said_is_not_put_to_us
     asyncio.run(main())
 
 
-def _wait_for_asides() -> None:
+def _wait_for_daemon_threads() -> None:
     for thread in threading.enumerate():
-        if thread.name == "aside":
+        if thread.name == THREAD_NAME:
             thread.join(10)
 
 

@@ -22,6 +22,7 @@ from trainfleet_exporter.budgets import Ledger, StateFile
 from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
+from trainfleet_exporter.process.threads import THREAD_NAME
 
 OTHER = KEPT.replace("state.json", "other.json")
 
@@ -209,11 +210,11 @@ def test_a_config_that_hangs_holds_one_thread_however_often_it_is_asked_for(
             monkeypatch.setattr(here.reloader, "_load", hung)
             try:
                 assert "could not be read within 0 s" in (await here.reloader.reload()).text
-                (thread,) = _asides()
+                (thread,) = _daemon_threads()
                 for _ in range(3):
                     text = (await here.reloader.reload()).text
                     assert text == "not reloaded:\nthe config is still being read for an earlier reload\n"
-                assert _asides() == [thread]
+                assert _daemon_threads() == [thread]
             finally:
                 free.set()
             thread.join(10)
@@ -224,8 +225,8 @@ def test_a_config_that_hangs_holds_one_thread_however_often_it_is_asked_for(
     asyncio.run(main())
 
 
-def _asides() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "aside"]
+def _daemon_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
 
 
 def test_back_to_a_state_file_whose_last_page_is_on_its_way_to_the_disk(

@@ -1,7 +1,8 @@
 """`python -m trainfleet_exporter`, and the command itself."""
 
-import signal
 import sys
+
+from trainfleet_exporter.process import signals
 
 _SHORT = ("once", "diagnose")
 """Commands that end when their terminal closes, like any other command-line tool."""
@@ -9,9 +10,7 @@ _SHORT = ("once", "diagnose")
 
 def main() -> int:
     """Run the command line; the exit code. The slow imports come after the signal handlers."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Until a command has handlers of its own, Ctrl-C ends the process at once and without a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signals.interrupt_quietly()
     from trainfleet_exporter import arguments  # noqa: PLC0415 - see above
 
     given = arguments.split(sys.argv[1:])
@@ -19,22 +18,21 @@ def main() -> int:
         print(arguments.version())  # noqa: T201 - what the flag asks for
         return 0
     if given.command == "healthcheck":  # runs often, and needs none of the other imports
-        from trainfleet_exporter import healthcheck  # noqa: PLC0415 - see above
+        from trainfleet_exporter.process import healthcheck  # noqa: PLC0415 - see above
 
         return healthcheck.main([*given.more, *given.flags])
-    hangup = signal.getsignal(signal.SIGHUP)
-    if hangup is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from trainfleet_exporter import aside, cli  # noqa: PLC0415 - see above
+    restore_hangups = signals.ignore_hangups()
+    from trainfleet_exporter import cli  # noqa: PLC0415 - see above
+    from trainfleet_exporter.process.threads import exit_if_calls_hang  # noqa: PLC0415
 
     if given.command in _SHORT:
-        signal.signal(signal.SIGHUP, hangup)
+        restore_hangups()
     try:
         code = cli.main()
     except SystemExit as end:  # of a parser of flags, or of a reload that failed half-way
-        aside.leave(end.code if isinstance(end.code, int) else 1)
+        exit_if_calls_hang(end.code if isinstance(end.code, int) else 1)
         raise
-    aside.leave(code)
+    exit_if_calls_hang(code)
     return code
 
 

@@ -18,15 +18,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from trainfleet_exporter import memory
 from trainfleet_exporter.arguments import Parser, file_name, found, one_of, split, version, whole_number
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
-from trainfleet_exporter.descriptors import affordable, check_descriptors
-from trainfleet_exporter.ending import Ending
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
-from trainfleet_exporter.hangup import Hangup
-from trainfleet_exporter.logs import FORMATS, LEVELS, set_up_logs
+from trainfleet_exporter.process.logs import FORMATS, LEVELS, set_up_logs
+from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
+from trainfleet_exporter.process.signals import Signals
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, apportioned, ordinal_of
 from trainfleet_exporter.web.guests import LIMIT
@@ -67,10 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up_logs(options.log_level, options.log_format)
     try:
         check_descriptors()
-        with Ending() as ending:
-            code = run(options, ending)
+        with Signals() as signals:
+            code = run(options, signals)
         if sys.stdout is not None:
-            sys.stdout.flush()  # so that what goes wrong there is told as anything else
+            sys.stdout.flush()  # errors of the flush are reported below
         return code
     except ConfigError as error:
         for fault in error.faults:
@@ -95,35 +93,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run_daemon(options: argparse.Namespace, ending: Ending) -> int:
+def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
     if options.config_check:
         config, gate = _load_both(options)
         print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
         if gate is not None:
             print(f"{options.web_config_file}: the web config is good")
         return 0
-    hangup = Hangup()
+    signals.accept_hangups()
     config, gate = _load_both(options)
     web = WebSettings(
         addresses=_addresses(options),
         telemetry_path=options.web_telemetry_path,
         enable_lifecycle=options.web_enable_lifecycle,
-        max_connections=affordable(options.web_max_connections),
+        max_connections=affordable_connections(options.web_max_connections),
         gate=gate,
         notice=_notice(options.shard),
     )
 
     async def run(stopped: asyncio.Event) -> None:
         daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=options.shard)
-        memory.settle()
+        tune_memory()
         try:
             await daemon.start()
-            hangup.listen(daemon.request_reload)
+            signals.on_hangup(daemon.request_reload)
             await stopped.wait()
         finally:
             await daemon.stop()
 
-    return ending.serve(run, after=hangup.ignore)
+    return signals.serve(run)
 
 
 def _notice(shard: Shard) -> str:
@@ -133,7 +131,7 @@ def _notice(shard: Shard) -> str:
     return f"This is shard {shard.ordinal} of {shard.total} (counted from 0): it shows its part of the fleet."
 
 
-def _run_once(options: argparse.Namespace, ending: Ending) -> int:
+def _run_once(options: argparse.Namespace, signals: Signals) -> int:
     config = _load(options)
 
     async def run() -> bool:
@@ -148,16 +146,16 @@ def _run_once(options: argparse.Namespace, ending: Ending) -> int:
             await exporter.aclose()
         return succeeded
 
-    return 0 if ending.finish(run()) else 1
+    return 0 if signals.finish(run()) else 1
 
 
-def _run_diagnose(options: argparse.Namespace, ending: Ending) -> int:
+def _run_diagnose(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
     def tell(text: str) -> None:
         print(f"diagnose: {text}", file=sys.stderr, flush=True)
 
-    reports = ending.finish(examine(_load(options), installed_platforms(), tell=tell, shard=options.shard))
+    reports = signals.finish(examine(_load(options), installed_platforms(), tell=tell, shard=options.shard))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -165,7 +163,7 @@ def _run_diagnose(options: argparse.Namespace, ending: Ending) -> int:
     return 0 if all(report.success for report in reports) else 1
 
 
-def _run_backfill(options: argparse.Namespace, ending: Ending) -> int:
+def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.backfill.command import Wish, backfill, fault_in  # noqa: PLC0415 - likewise
     from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
 
@@ -183,33 +181,33 @@ def _run_backfill(options: argparse.Namespace, ending: Ending) -> int:
     def tell(text: str) -> None:
         print(f"backfill: {text}", file=sys.stderr, flush=True)
 
-    outcome, words = ending.finish(backfill(wish, config, platforms, tell=tell, stream=sys.stderr))
+    outcome, words = signals.finish(backfill(wish, config, platforms, tell=tell, stream=sys.stderr))
     print(words, file=sys.stderr if outcome.missing else sys.stdout)
     return 1 if outcome.missing else 0
 
 
-def _run_demo(options: argparse.Namespace, ending: Ending) -> int:
+def _run_demo(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
-    return _run_without_file(ending, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
+    return _run_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
 
 
-def _run_simulate(options: argparse.Namespace, ending: Ending) -> int:
+def _run_simulate(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.demo import run_simulator  # noqa: PLC0415 - likewise
 
-    return _run_without_file(ending, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
+    return _run_without_file(signals, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
 
 
-def _run_without_file(ending: Ending, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+def _run_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Run what has no config file of its own until a signal ends it."""
-    hangup = Hangup()
+    signals.accept_hangups()
 
     async def listening(stopped: asyncio.Event) -> None:
-        hangup.listen(partial(log.warning, "SIGHUP: there is no config file here that could be read again"))
+        signals.on_hangup(partial(log.warning, "SIGHUP: there is no config file here that could be read again"))
         await run(stopped)
 
-    return ending.serve(listening, after=hangup.ignore)
+    return signals.serve(listening)
 
 
 def _load(options: argparse.Namespace) -> Config:
@@ -488,7 +486,7 @@ def _add_seed(parser: Parser) -> None:
     )
 
 
-_COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace, Ending], int]]] = {
+_COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace, Signals], int]]] = {
     "": (_daemon_parser, _run_daemon),
     "backfill": (_backfill_parser, _run_backfill),
     "demo": (_demo_parser, _run_demo),

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 import trainfleet_exporter
 from trainfleet_exporter.config import Config, redacted
 from trainfleet_exporter.exporter import Exporter
-from trainfleet_exporter.notify import ServiceManager
 from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.reload import Reloader
 from trainfleet_exporter.sharding import WHOLE, Shard

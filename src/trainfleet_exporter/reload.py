@@ -16,13 +16,13 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.budgets import Spent, StateFile, read_state
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.plan import Basis, Plan, bases
 from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Reloader:
     async def _draft(self) -> _Draft:
         if self._reading is not None and not self._reading.done():  # a thread waits for it, which none can end
             raise StartError("the config is still being read for an earlier reload")
-        reading = self._reading = asyncio.get_running_loop().run_in_executor(Aside(), self._read)
+        reading = self._reading = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._read)
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 return await asyncio.shield(reading)

@@ -15,9 +15,10 @@ from deploy.generator import docs_metrics
 
 from tests.docs.commands import commands
 from tests.docs.pages import DOCUMENTS, ROOT, name_of, prose, spans
-from trainfleet_exporter import cli, healthcheck
+from trainfleet_exporter import cli
 from trainfleet_exporter.config.schema import Config, Section, is_secret
 from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.process import healthcheck
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _RULES = [

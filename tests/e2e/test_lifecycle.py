@@ -410,8 +410,8 @@ def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None
 
 def test_a_call_that_lets_no_python_code_run_does_not_hold_up_the_end() -> None:
     busy = (
-        "import hashlib\nfrom trainfleet_exporter.ending import Ending\n"
-        "with Ending():\n    print('busy', flush=True)\n    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)\n"
+        "import hashlib\nfrom trainfleet_exporter.process.signals import Signals\n"
+        "with Signals():\n    print('busy', flush=True)\n    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)\n"
     )
     with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) as process:
         try:

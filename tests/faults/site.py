@@ -27,7 +27,7 @@ from tests.faults.row import Row
 from tests.page.reading import parse_openmetrics
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.logs import set_up_logs
+from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator
 from trainfleet_exporter.transport import BodyLimits

@@ -27,6 +27,7 @@ PASSWORD = catalog.PASSWORD  # the simulated IAM knows one user
 PLANTED.add("password", PASSWORD)
 PROXY_PASSWORD = PLANTED.plant("proxy password", special=False)
 ROLE_ARN = Sts.role_arn(ROLE)
+KIND_SECRETS = (KEY_ID, KEY_SECRET, EXTERNAL_ID, ID_TOKEN, URI_SECRET, PASSWORD)
 
 
 @dataclass(frozen=True)

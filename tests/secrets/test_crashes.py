@@ -1,4 +1,4 @@
-"""What goes wrong unexpectedly is told by type and place; no exception, warning or library's record tells a secret."""
+"""Unexpected errors are logged with Python's traceback; no exception, warning or library's record shows a secret."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from pydantic import BaseModel
 
 from tests.support.planted import Planted
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.logs import set_up_logs
-from trainfleet_exporter.traces import describe, format_trace
+from trainfleet_exporter.process.logs import describe, format_traceback, set_up_logs
+from trainfleet_exporter.process.redaction import remember
 
 PLANTED = Planted()
 SECRET = PLANTED.plant("what went wrong", special=False)
 HARD = PLANTED.plant("what went wrong, with special characters")
 log = logging.getLogger("trainfleet_exporter.test")
+remember(SECRET, HARD)  # as whatever reads, receives or uses a secret does
 
 
 class _Model(BaseModel):
@@ -109,7 +110,7 @@ def _clean(stream: io.StringIO, *, lines: int = 1) -> str:
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_a_crash_is_logged_without_its_words(kind: str, stream: io.StringIO) -> None:
+def test_crash_is_logged_without_secrets(kind: str, stream: io.StringIO) -> None:
     try:
         CRASHES[kind]()
     except Exception as error:
@@ -122,58 +123,53 @@ def test_a_crash_is_logged_without_its_words(kind: str, stream: io.StringIO) -> 
     assert "CRASHES[kind]()" in text  # the line of the source
 
 
-def test_the_chain_is_told_in_pythons_order_with_its_places() -> None:
+def test_traceback_is_pythons_own() -> None:
     try:
         _cause()
     except KeyError as error:
-        trace = format_trace(error)
+        trace = format_traceback(error)
     lines = trace.splitlines()
     told = [line for line in lines if not line.startswith(" ")]
     assert told == [
         "Traceback (most recent call last):",
-        "ValueError",
-        "which was the direct cause of:",
+        "ValueError: invalid literal for int() with base 10: '<secret>'",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
         "Traceback (most recent call last):",
-        "KeyError",
+        "KeyError: '<secret>'",
     ]
     assert any(re.search(r'test_crashes.py", line \d+, in _cause$', line) for line in lines)
     assert "    int(SECRET)" in lines
 
 
-def test_files_are_named_from_their_package_on() -> None:
-    try:
-        json.loads("{")
-    except ValueError as error:
-        trace = format_trace(error)
-    assert '  File "json/decoder.py", line' in trace
-    try:
-        httpx.URL("http://host:port")
-    except httpx.InvalidURL as error:
-        trace = format_trace(error)
-    assert '  File "httpx/_urls.py", line' in trace
+def test_endless_recursion_is_logged_briefly_and_to_its_end() -> None:
+    def ping(number: int) -> None:
+        pong(number + 1)
 
+    def pong(number: int) -> None:
+        ping(number + 1)
 
-def test_an_endless_recursion_is_told_shortly() -> None:
     try:
-        _deep()
-    except ValueError as error:
-        trace = format_trace(error)
-    assert "frames more ..." in trace
-    assert len(trace.splitlines()) < 70
+        ping(0)
+    except RecursionError as error:
+        trace = format_traceback(error)
+    assert trace.splitlines()[-1].startswith("RecursionError: ")
+    assert len(trace) < 64 * 1024
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "shown"),
     [
-        (AccessDenied("no permission"), "trainfleet_exporter.errors.AccessDenied: no permission"),
-        (FileNotFoundError(2, SECRET, SECRET), "FileNotFoundError: No such file or directory"),
-        (OSError(SECRET), "OSError"),
-        (ValueError(SECRET), "ValueError"),
-        (httpx.ReadError(SECRET), "httpx.ReadError"),
+        (AccessDenied("no permission"), "no permission"),
+        (FileNotFoundError(2, "No such file", SECRET), "FileNotFoundError: [Errno 2] No such file: '<secret>'"),
+        (OSError(SECRET), "OSError: <secret>"),
+        (ValueError(f"odd {SECRET} here"), "ValueError: odd <secret> here"),
+        (httpx.ReadError(SECRET), "httpx.ReadError: <secret>"),
     ],
 )
-def test_what_one_line_tells_of_an_error(error: Exception, told: str) -> None:
-    assert describe(error) == told
+def test_error_in_one_line(error: Exception, shown: str) -> None:
+    assert describe(error) == shown
 
 
 def test_an_exception_among_the_arguments_or_fields_is_described(stream: io.StringIO) -> None:
@@ -197,28 +193,30 @@ def test_a_record_that_cannot_be_written_is_told_without_its_arguments(stream: i
     root.handlers[:] = [handler for handler in root.handlers if getattr(handler, "stream", None) is stream]
     log.warning("one %s", _Unprintable())
     log.warning("%d", SECRET)
-    logging.getLogger("asyncio").warning("%d", SECRET)  # its arguments are not even looked at
+    logging.getLogger("asyncio").warning("%d", SECRET)
     text = _clean(stream, lines=3)
-    assert text.count("a log record could not be written") == 2
+    assert text.count("a log record could not be written") == 3
 
 
 @pytest.mark.parametrize(
     ("logger", "message", "arguments", "shown"),
     [
         ("asyncio", "Task exception was never retrieved", (), "Task exception was never retrieved"),
-        ("asyncio", f"Exception in callback print('{SECRET}')\nhandle: <Handle>", (), "Exception in callback print…"),
-        ("asyncio", "Executing %s took %.3f seconds", (SECRET, 0.2), "Executing … took … seconds"),
-        ("aiohttp.client", "Can not load response cookies: %s", (SECRET,), "Can not load response cookies: …"),
-        ("apscheduler.executors.default", 'Job "%s" raised an exception', (SECRET,), 'Job "…" raised an exception'),
+        ("asyncio", f"Exception in print('{SECRET}')\nhandle: <H>", (), "Exception in print('<secret>')\nhandle: <H>"),
+        ("asyncio", "Executing %s took %.3f seconds", (SECRET, 0.2), "Executing <secret> took 0.200 seconds"),
+        ("aiohttp.client", "Can not load cookies: %s", (f"a={SECRET}; b=c",), "Can not load cookies: a=<secret>; b=c"),
+        ("apscheduler.executors.default", 'Job "%s" raised an exception', ("x",), 'Job "x" raised an exception'),
         ("uvicorn.error", "Invalid HTTP request received.", (), "Invalid HTTP request received."),
-        ("of.somebody", SECRET, (), "…"),
-        ("of.somebody", f"token {SECRET}", (), "token…"),
-        ("of.somebody", f"{HARD} %s", (HARD,), "…"),
+        ("of.somebody", f"token {SECRET}", (), "token <secret>"),
+        ("of.somebody", "%s %r", (HARD, HARD), "<secret> '<secret>'"),
+        ("of.somebody", "https://me:unknown-1@host/", (), "https://<secret>@host/"),
+        ("of.somebody", "{'Authorization': 'Basic dXNlcjpwYXNzd29yZA=='}", (), "{'Authorization': 'Basic <secret>'}"),
+        ("of.somebody", "user: $2b$12$abcdefghijklmnopqrstuv0123456789abcdefghijklmnopqrstu", (), "user: <secret>"),
+        ("of.somebody", "GET /?Signature=c2lnbmF0dXJlLW9mLW9uZQ%3D&x=1", (), "GET /?Signature=<secret>&x=1"),
+        ("of.somebody", "-----BEGIN PRIVATE KEY-----\nMIIE\n", (), "<secret>"),
     ],
 )
-def test_a_library_is_quoted_up_to_what_it_filled_in(
-    logger: str, message: str, arguments: tuple[Any, ...], shown: str
-) -> None:
+def test_libraries_records_are_redacted(logger: str, message: str, arguments: tuple[Any, ...], shown: str) -> None:
     written = io.StringIO()
     set_up_logs("debug", "json", written)
     logging.getLogger(logger).error(message, *arguments)
@@ -262,7 +260,7 @@ _PROCESS = """
 import asyncio, io, json, logging, sys, threading, warnings
 sys.path.insert(0, {root!r})
 from tests.secrets.test_crashes import HARD, SECRET, CRASHES
-from trainfleet_exporter.logs import set_up_logs
+from trainfleet_exporter.process.logs import set_up_logs
 set_up_logs("debug", {form!r})
 
 class Broken:
@@ -290,7 +288,7 @@ _CODE = {
             "asyncio.run(main(), debug=True)"
         ),
         0,
-        "Executing … took … seconds",
+        "Executing",
     ),
 }
 
@@ -303,4 +301,4 @@ def test_what_nobody_catches_ends_in_the_log(kind: str, request: pytest.FixtureR
     assert PLANTED.hits({"stdout": ended.stdout, "stderr": ended.stderr}) == []
     assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
     records = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert told in [record["msg"] for record in records]
+    assert any(record["msg"].startswith(told) for record in records)

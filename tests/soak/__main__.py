@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.soak.report import failures, growing, table
 from tests.soak.week import Setting, Week, run
-from trainfleet_exporter import logs, memory
+from trainfleet_exporter.process import logs
+from trainfleet_exporter.process.resources import tune_memory
 
 
 def main() -> int:
@@ -36,7 +37,7 @@ def main() -> int:
         logs.set_up_logs("info", "logfmt", nowhere)  # what is logged is formatted, as ever
         if not asked.untraced:
             tracemalloc.start()
-        memory.settle()  # as the daemon does
+        tune_memory()  # as the daemon does
         week = run(given, Path(folder), lambda line: print(line, file=sys.stderr, flush=True))
     print(_report(given, week))
     return int(bool(_verdict(week)))

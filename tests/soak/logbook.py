@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trainfleet_exporter.logs import LIBRARIES
+from trainfleet_exporter.process.logs import LIBRARIES
 
 _EXPECTED_ERRORS = frozenset({"not reloaded, the config before stays in use: %s"})
 """A broken config file is an operator's error, and is told as one."""

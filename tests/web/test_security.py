@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from tests.support.certificates import Authority
 from tests.support.clock import START, run_stepped
 from tests.web.secured import ANNA, BERT, Answer, Served, basic, serving, trusting
-from trainfleet_exporter.aside import Aside
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.web import security
 from trainfleet_exporter.web.connection import PARTING_SECONDS
 from trainfleet_exporter.web.security import Bucket
@@ -170,9 +170,9 @@ def test_a_file_that_is_emptied_opens_no_door(path: Path) -> None:
 
 def test_between_two_looks_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    real = Aside.submit
+    real = DaemonThreadExecutor.submit
 
-    def submit(self: Aside, *args: object) -> object:
+    def submit(self: DaemonThreadExecutor, *args: object) -> object:
         looks.append(1)
         return real(self, *args)  # type: ignore[arg-type]  # whatever it was called with
 
@@ -186,7 +186,7 @@ def test_between_two_looks_nothing_is_read(path: Path, monkeypatch: pytest.Monke
         assert len(looks) == 2
 
     _write(path, "{}\n")
-    monkeypatch.setattr(Aside, "submit", submit)
+    monkeypatch.setattr(DaemonThreadExecutor, "submit", submit)
     _visit(path, visit)
 
 
@@ -291,7 +291,7 @@ def test_without_a_thread_what_the_file_said_last_stays_in_use(path: Path, monke
         assert (await served.get()).status == 200
 
     _write(path, "{}\n")
-    monkeypatch.setattr(Aside, "submit", fail)
+    monkeypatch.setattr(DaemonThreadExecutor, "submit", fail)
     _visit(path, visit)
 
 

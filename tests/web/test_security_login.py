@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.clock import SteppedLoop, run_stepped
-from trainfleet_exporter.aside import Aside
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.web.login import Logins, Verdict, credentials
 
 USERS: Mapping[bytes, bytes] = {
@@ -325,5 +325,5 @@ def test_without_a_thread_nobody_new_comes_in(monkeypatch: pytest.MonkeyPatch) -
     def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(Aside, "submit", fail)
+    monkeypatch.setattr(DaemonThreadExecutor, "submit", fail)
     assert judge(Logins(), b"anna", b"annas-secret") is Verdict.BUSY

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.redaction import MASK, remember
 
-MASK = "<secret>"
 # From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
 _USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
@@ -48,6 +48,7 @@ class Secret:
         self._path: Path | None = None
         self._stamp: tuple[int, int, int] | None = None
         self.source = source
+        remember(text)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -66,6 +67,7 @@ class Secret:
         """The text itself. `AccessDenied` names the file that has become unreadable, empty or unfit."""
         if self._path is not None:
             self._follow(self._path)
+        remember(self._text)
         return self._text
 
     def now(self) -> Secret:

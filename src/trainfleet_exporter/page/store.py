@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.families import FAMILIES, Family
 from trainfleet_exporter.page import deflate
 from trainfleet_exporter.page.blocks import Block, Page
 from trainfleet_exporter.page.formats import Format, head
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class PageStore:
             gathered = await self._gather()
             number, standings = self._changes, self._standings()
             # A thread of its own: the loop's may all be waiting for a name server that is gone.
-            work = asyncio.get_running_loop().run_in_executor(Aside(), _compress, gathered)
+            work = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), _compress, gathered)
             del gathered
             built, seconds = await work
             if number > self._page.number:  # else a scrape has built it, or a newer one

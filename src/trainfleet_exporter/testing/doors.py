@@ -13,7 +13,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.model": "the vocabulary of all clouds",
     "trainfleet_exporter.errors": "what may be raised",
     "trainfleet_exporter.quantities": "tolerant reading of fields",
-    "trainfleet_exporter.sealed": "a base of dataclasses that hold secrets",
+    "trainfleet_exporter.process.redaction": "a base of dataclasses that hold secrets",
     "trainfleet_exporter.config": "what configs of providers derive from",
     "trainfleet_exporter.config.kinds": "types of fields",
     "trainfleet_exporter.config.secrets": "secrets that cannot print themselves",

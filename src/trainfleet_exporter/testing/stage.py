@@ -24,7 +24,7 @@ import yaml
 
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.logs import LIBRARIES, set_up_logs
+from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.simulator.doors import Door
 from trainfleet_exporter.testing.cloud import PretendCloud

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from trainfleet_exporter.errors import AccessDenied, CloudError
-from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.process.redaction import HoldsSecrets
 
 
 class _NotJson(Enum):
@@ -88,7 +88,7 @@ HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Sealed):
+class Call(HoldsSecrets):
     """One API call, before it is signed. Queries and bodies can hold secrets, so they stay out of the repr."""
 
     operation: str
@@ -120,7 +120,7 @@ class Call(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class SignedRequest(Sealed):
+class SignedRequest(HoldsSecrets):
     """One attempt as it goes on the wire. Only the method shows: a signature can sit in the query as in a header."""
 
     method: str
@@ -136,7 +136,7 @@ class SignedRequest(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer(Sealed):
+class HttpAnswer(HoldsSecrets):
     """A complete HTTP answer, by which a dialect judges. `headers` are looked up in any case."""
 
     status: int
@@ -211,7 +211,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings(Sealed):
+class HttpSettings(HoldsSecrets):
     """How hosts are reached. Timeouts in seconds; `proxy_url` can hold a password."""
 
     proxy_url: str | None = field(default=None, repr=False)

@@ -23,7 +23,7 @@ from enum import Enum
 
 import bcrypt
 
-from trainfleet_exporter.aside import Aside
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 _LONGEST = 72
 """Bytes of a password that bcrypt looks at; with a longer one nobody logs in."""
@@ -139,7 +139,7 @@ class Logins:
             await asyncio.sleep(self._next_check - loop.time())
             against = hashed or self._stand_in(users, user)
             try:
-                fits, used = await loop.run_in_executor(Aside(), _fits, password, against)
+                fits, used = await loop.run_in_executor(DaemonThreadExecutor(), _fits, password, against)
             except RuntimeError:  # the system has no thread left
                 return Verdict.BUSY
             is_right = hashed is not None and fits

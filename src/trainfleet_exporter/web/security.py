@@ -27,9 +27,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trainfleet_exporter.aside import Aside
 from trainfleet_exporter.errors import ConfigError, Fault
-from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.process.redaction import HoldsSecrets
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.web.guests import key_of
 from trainfleet_exporter.web.headers import guarded
 from trainfleet_exporter.web.login import Logins, Verdict
@@ -54,7 +54,7 @@ _Stamp: TypeAlias = tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class _State(Sealed):
+class _State(HoldsSecrets):
     """What the files said last."""
 
     config: WebConfig
@@ -105,7 +105,7 @@ class Gate:
         loop = asyncio.get_running_loop()
         if self._looking is None and loop.time() >= self._next_look:
             try:
-                self._looking = loop.run_in_executor(Aside(), self._look, self._state)
+                self._looking = loop.run_in_executor(DaemonThreadExecutor(), self._look, self._state)
             except RuntimeError:  # no thread is to be had
                 self._next_look = loop.time() + _LOOK_SECONDS
             else:

@@ -26,7 +26,7 @@ from trainfleet_exporter.config.scalars import Surroundings, show, text_of
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.translate import Problem
 from trainfleet_exporter.config.wording import Rule
-from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.process.redaction import HoldsSecrets
 
 _AT = "tls_server_config"
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -156,7 +156,7 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Sealed):
+class Source(HoldsSecrets):
     """Where a text in PEM is to be had: under which key it is given, as a path or as it is."""
 
     key: str
@@ -181,7 +181,7 @@ class Source(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSettings(Sealed):
+class TlsSettings(HoldsSecrets):
     """What a section without faults says."""
 
     cert: Source
@@ -202,7 +202,7 @@ class TlsSettings(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair(Sealed):
+class Pair(HoldsSecrets):
     """The server's certificate, with its chain, and its key, which fit each other."""
 
     cert: bytes = field(repr=False)

@@ -25,7 +25,7 @@ from trainfleet_exporter.config.translate import Problem, validate
 from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import Fault
-from trainfleet_exporter.sealed import Sealed
+from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.web.tls import TlsServer, TlsSettings, tls_problems, tls_settings
 
 _HEADERS: Mapping[str, tuple[str, ...]] = {
@@ -115,7 +115,7 @@ class WebFile(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class WebConfig(Sealed):
+class WebConfig(HoldsSecrets):
     """What a sound file says."""
 
     tls: TlsSettings | None = None

@@ -9,8 +9,8 @@ from typing import Generic, Protocol, TypeVar
 
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied, BadAnswer
+from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.quantities import iso_time, utc_time
-from trainfleet_exporter.sealed import Sealed
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -62,12 +62,15 @@ class FixedCredential(Credential[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Keys(Sealed):
+class Keys(HoldsSecrets):
     """An access key, and the security token that goes with a temporary one."""
 
     access_key_id: str = field(repr=False)
     access_key_secret: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        remember(self.access_key_id, self.access_key_secret, self.security_token)
 
     def quotable(self) -> tuple[str, ...]:
         """The parts that a request carries, and that its refusal may quote."""
@@ -75,7 +78,7 @@ class Keys(Sealed):
 
 
 @dataclass(frozen=True, slots=True)
-class Issued(Sealed, Generic[T_co]):
+class Issued(HoldsSecrets, Generic[T_co]):
     """A temporary credential and when it expires (Unix seconds)."""
 
     value: T_co = field(repr=False)

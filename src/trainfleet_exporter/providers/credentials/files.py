@@ -23,8 +23,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Keys
-from trainfleet_exporter.sealed import Sealed
 
 SETTLE = 2.0
 """Seconds without a change after which a rotation is over."""
@@ -60,7 +60,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading(Sealed, Generic[T]):
+class _Reading(HoldsSecrets, Generic[T]):
     look: _Look
     parts: tuple[T, ...] = field(repr=False)
 

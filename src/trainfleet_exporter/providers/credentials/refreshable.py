@@ -31,9 +31,9 @@ from trainfleet_exporter.errors import (
     NotFound,
     RequestRefused,
 )
+from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Issued
 from trainfleet_exporter.quantities import iso_time
-from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport.retry import wait_hint
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ _NOT_ASKED = (CircuitOpen, BudgetSpent)
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure(Sealed):
+class _Failure(HoldsSecrets):
     basis: object = field(repr=False)
     error: CloudError
     began: float

@@ -32,6 +32,7 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
+from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.providers.credentials import BackOff, Credential, Keys, SignedDialect
 from trainfleet_exporter.providers.credentials.canonical import (
     Query,
@@ -43,7 +44,6 @@ from trainfleet_exporter.providers.credentials.canonical import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.payloads import ProjectsAnswer
 from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text
-from trainfleet_exporter.sealed import Sealed
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 
 ALGORITHM = "SDK-HMAC-SHA256"
@@ -109,11 +109,14 @@ def sign(
 
 
 @dataclass(frozen=True, slots=True)
-class Token(Sealed):
+class Token(HoldsSecrets):
     """An IAM token, and the project that it is for (empty where IAM did not say)."""
 
     text: str = field(repr=False)
     project_id: str = ""
+
+    def __post_init__(self) -> None:
+        remember(self.text)
 
 
 class Identity:

@@ -1,9 +1,9 @@
-"""`trainfleet-exporter healthcheck`: asks a running daemon whether it lives, for images that have no curl.
+"""`trainfleet-exporter healthcheck`: checks that a running daemon answers, for images without curl.
 
-It runs every few seconds on busy machines, so it needs little: a socket, the first line of an answer, and of this
+It runs every few seconds on busy machines, so it imports little: a socket, the first line of an answer, and of this
 package only the module that reads the command line. It ignores the environment's proxies.
 
-Exit codes: 0 it lives, 1 it does not, 2 bad flags.
+Exit codes: 0 healthy, 1 not healthy, 2 bad flags.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainfleet_exporter.arguments import Parser, found, split
 
 DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
-"""How long the daemon has to answer, all in all."""
+"""Seconds that connecting and answering may take together."""
 _LONGEST_LINE = 1000
 
 
@@ -29,7 +29,7 @@ class _NotHealthyError(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask once, and say in a line what came of it; the exit code."""
+    """Send one request, print one line about the result, return the exit code."""
     parser = Parser(
         "healthcheck",
         "Asks a running daemon whether it lives. Exit code 0 if it does: it answers 200, or 401 or 429 where its\n"
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _say(words: str, *, error: bool = False) -> None:
-    """Print a line if there is somebody who takes it: the exit code is the answer, whoever closed the output."""
+    """Print a line. A closed output is no error: the exit code is the result."""
     stream = sys.stderr if error else sys.stdout
     if stream is None:
         return
@@ -72,28 +72,28 @@ def _say(words: str, *, error: bool = False) -> None:
 
 
 def _judge(options: argparse.Namespace) -> tuple[bool, str]:
-    """Whether it lives, and in words why."""
+    """Whether the daemon is healthy, and why, in words."""
     try:
         status = _ask(options.url, options)
     except _NotHealthyError as error:
         return False, f"healthy: {error}"
     except TimeoutError:
         return False, f"healthy: no answer within {SECONDS:.0f} s"
-    except OSError as error:  # those of ssl, too
+    except OSError as error:  # also of ssl
         return False, f"healthy: {error.strerror or error}"
     match status:
         case 200:
             return True, "healthy"
-        case 401:  # a daemon whose web config names users asks everybody for a password, on every page
+        case 401:  # the web config has users, so every page needs a password
             return True, "healthy: it lives and asks for a password (HTTP 401)"
-        case 429:  # its web config has a rate_limit, which is for everybody
+        case 429:  # the web config has a rate_limit
             return True, "healthy: it lives and is asked too often (HTTP 429)"
         case _:
             return False, f"healthy: HTTP {status}"
 
 
 def _url(text: str) -> SplitResult:
-    """An address that can be asked."""
+    """Parse an http or https URL without a user."""
     culprit = "found a text that is not shown, for it may hold a password" if "@" in text else found(text)
     allowed = f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}"
     if not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
@@ -111,7 +111,7 @@ def _url(text: str) -> SplitResult:
 
 
 def _ask(url: SplitResult, options: argparse.Namespace) -> int:
-    """The status of the answer. TimeoutError, OSError or _NotHealthyError where there is none."""
+    """The status of the answer. TimeoutError, OSError or _NotHealthyError if there is none."""
     end = time.monotonic() + SECONDS
     assert url.hostname is not None
     port = url.port or (443 if url.scheme == "https" else 80)
@@ -141,7 +141,7 @@ def _ask(url: SplitResult, options: argparse.Namespace) -> int:
 
 
 def _in_tls(sock: socket.socket, host: str, options: argparse.Namespace) -> socket.socket:
-    import ssl  # noqa: PLC0415 - most daemons are asked without it
+    import ssl  # noqa: PLC0415 - few daemons need it
 
     context = ssl.create_default_context(cafile=options.ca_file)
     # From Python 3.13 on it refuses what Prometheus takes: authorities made by `openssl req -x509`.

@@ -1,4 +1,4 @@
-"""A thread for what may never end, such as reading a file of a server that is gone: the process ends without it."""
+"""Daemon threads for calls that may never return, such as reading a file of a server that is gone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
-_NAME = "aside"
+THREAD_NAME = "daemon-thread-executor"
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Aside(Executor):
-    """Runs each call in a thread of its own, which nobody joins: the loop's own executor is waited for at the end."""
+class DaemonThreadExecutor(Executor):
+    """Runs each call in a daemon thread of its own. asyncio's default executor would join its threads at exit."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Begin a call now."""
+        """Start a call now."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -29,22 +29,22 @@ class Aside(Executor):
                 return
             try:
                 result = fn(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+            except Exception as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
             else:
                 future.set_result(result)
 
-        threading.Thread(target=run, name=_NAME, daemon=True).start()
+        threading.Thread(target=run, name=THREAD_NAME, daemon=True).start()
         return future
 
 
-def leave(code: int) -> None:
-    """End the process with this exit code if a call is still under way; else do nothing. All else is over by now.
+def exit_if_calls_hang(code: int) -> None:
+    """End the process with this exit code if a call is still running; else do nothing. Everything else is closed.
 
-    The interpreter's own end would unwind the call's thread out of whatever it is in. Compiled code that is not C
-    (pydantic's, bcrypt's) answers that by aborting the process, which then ends as if it had crashed.
+    At its own end the interpreter would unwind the call's thread. Compiled code that is not C (pydantic, bcrypt) then
+    aborts the process, which would look like a crash.
     """
-    if not any(thread.name == _NAME for thread in threading.enumerate()):
+    if not any(thread.name == THREAD_NAME for thread in threading.enumerate()):
         return
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

@@ -1,9 +1,9 @@
-"""Telling the service manager (systemd) how the daemon is, by the datagrams of sd_notify(3); silent without one.
+"""State notifications to the service manager (systemd), as sd_notify(3) datagrams; nothing without one.
 
     serving ──► READY=1          a reload ──► RELOADING=1 … READY=1          the end begins ──► STOPPING=1
 
-While it serves, a task of the daemon's own loop tells in words what is polled, and where the unit has `WatchdogSec`
-that the loop still turns: one that hangs says nothing more, and systemd starts the daemon anew.
+A task of the daemon's event loop sends a status line, and the watchdog's keep-alive if the unit has `WatchdogSec`. If
+the loop hangs, the keep-alive stops and systemd restarts the daemon.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable, Mapping
 
 log = logging.getLogger(__name__)
 
-_TELL_SECONDS = 15.0
-"""How often the words are told anew, where no watchdog wants to hear sooner."""
+_STATUS_SECONDS = 15.0
+"""Seconds between two status lines, if the watchdog does not need them sooner."""
 _SEND_SECONDS = 0.5
-"""How long a service manager that does not read may hold up the loop, once: from then on it is not waited for."""
+"""Seconds that a service manager which does not read may block the loop. After one timeout, sends do not wait."""
 
 
 class ServiceManager:
-    """Whoever started the daemon, if it wants to be told. `status` says in one line what is polled.
+    """The service manager, if there is one. `status` returns one line about what is polled.
 
-    That something cannot be told is logged when that begins, and never an error: a daemon that works goes on working.
+    A failed send is logged once, until one succeeds. It never raises: the daemon itself works.
     """
 
     def __init__(self, status: Callable[[], str], environ: Mapping[str, str] = os.environ) -> None:
@@ -34,7 +34,7 @@ class ServiceManager:
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self._watchdog = _watchdog_seconds(environ)
         self._beat: asyncio.Task[None] | None = None
-        self._told = ""
+        self._last_status = ""
         self._failed = False
         self._reloads: set[asyncio.Task[object]] = set()
         self._stopping = False
@@ -42,11 +42,11 @@ class ServiceManager:
     def ready(self) -> None:
         """The daemon serves from now on."""
         if self._address:
-            self._send("READY=1", self._words())
-            self._beat = asyncio.create_task(self._keep_telling())
+            self._send("READY=1", self._status_line())
+            self._beat = asyncio.create_task(self._keep_sending())
 
     def reloading(self, reload: asyncio.Task[object]) -> None:
-        """The config is read anew until this task ends, well or badly: either way the daemon goes on serving."""
+        """Report a reload until this task ends, whether it succeeds or not."""
         if not self._address or reload in self._reloads:
             return
         if not self._reloads:
@@ -56,13 +56,13 @@ class ServiceManager:
         reload.add_done_callback(self._reloaded)
 
     def stopping(self) -> None:
-        """The end has begun. The watchdog is still told of it, for as long as the loop turns."""
+        """The daemon has begun to stop. The watchdog gets its keep-alive as long as the loop runs."""
         if not self._stopping:
             self._stopping = True
             self._send("STOPPING=1", "STATUS=stopping")
 
     async def aclose(self) -> None:
-        """Tell nothing more."""
+        """Send nothing more."""
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.wait([self._beat])
@@ -70,23 +70,23 @@ class ServiceManager:
     def _reloaded(self, reload: asyncio.Task[object]) -> None:
         self._reloads.discard(reload)
         if not self._reloads and not self._stopping:
-            self._send("READY=1", self._words())
+            self._send("READY=1", self._status_line())
 
-    async def _keep_telling(self) -> None:
+    async def _keep_sending(self) -> None:
         # Half of the time that the watchdog gives, as its manual asks for.
-        interval = _TELL_SECONDS if self._watchdog is None else min(_TELL_SECONDS, self._watchdog / 2)
+        interval = _STATUS_SECONDS if self._watchdog is None else min(_STATUS_SECONDS, self._watchdog / 2)
         while True:
             lines = [] if self._watchdog is None else ["WATCHDOG=1"]
-            before = self._told
-            if not self._stopping and not self._reloads and self._words() != before:
-                lines.append(self._told)
+            before = self._last_status
+            if not self._stopping and not self._reloads and self._status_line() != before:
+                lines.append(self._last_status)
             if lines:
                 self._send(*lines)
             await asyncio.sleep(interval)
 
-    def _words(self) -> str:
-        self._told = f"STATUS={self._status()}"
-        return self._told
+    def _status_line(self) -> str:
+        self._last_status = f"STATUS={self._status()}"
+        return self._last_status
 
     def _send(self, *lines: str) -> None:
         if not self._address:
@@ -103,7 +103,7 @@ class ServiceManager:
 
 
 def _address(text: str) -> str:
-    """The socket's address; empty where there is none, or none that can be served."""
+    """The socket's address; empty if there is none or it is invalid."""
     if not text or text.startswith("/"):
         return text
     if text.startswith("@"):  # of the abstract kind, which is no file
@@ -113,7 +113,7 @@ def _address(text: str) -> str:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
-    """After how many seconds of silence this process is restarted; None if never."""
+    """Seconds without keep-alive after which systemd restarts this process; None if never."""
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):  # meant for another process
         return None
     text = environ.get("WATCHDOG_USEC", "")

@@ -1,4 +1,4 @@
-"""What runs aside when the process ends: it is neither waited for, nor does it spoil the end."""
+"""A call in a daemon thread does not delay the end of the process, nor change its output or exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys, threading, time
 from pydantic import BaseModel, field_validator
 from trainfleet_exporter import cli
 from trainfleet_exporter.__main__ import main
-from trainfleet_exporter.aside import Aside
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 begun = threading.Event()
 runs = {runs}
@@ -35,7 +35,7 @@ class Lingers:
 lingers = Lingers()
 
 def run():
-    Aside().submit(Section.model_validate, {{"key": 1}})
+    DaemonThreadExecutor().submit(Section.model_validate, {{"key": 1}})
     begun.wait()
     while not runs and threading.active_count() > 1:
         time.sleep(0.001)
@@ -49,7 +49,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize("runs", [True, False])
 @pytest.mark.parametrize(("end", "code"), [("return 0", 0), ("return 3", 3), ("sys.exit(4)", 4)])
-def test_a_call_that_is_under_way_changes_neither_output_nor_exit_code(runs: bool, end: str, code: int) -> None:
+def test_running_call_changes_neither_output_nor_exit_code(runs: bool, end: str, code: int) -> None:
     script = _SCRIPT.format(runs=runs, end=end)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "out\n", "")

@@ -1,0 +1,1 @@
+"""The process and its system: signals, logs, redaction, systemd, the health check, threads, resource limits."""

@@ -1,0 +1,66 @@
+"""Limits of connections by file descriptors, and memory settings (in a process of their own)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from trainfleet_exporter.process.resources import affordable_connections
+
+_SCRIPT = """
+import gc, json, re
+from trainfleet_exporter.process.resources import tune_memory
+
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+
+tune_memory()
+before = resident()
+kept = []
+for _ in range(5):
+    pieces = [bytes(2**20 - 100) for _ in range(100)]
+    pieces = [b"x".join([piece[:500_000]] * 2) for piece in pieces]  # what is freed in between is what matters
+    kept.append(bytes(1000))
+    peak = resident()
+    del pieces
+print(json.dumps([gc.get_freeze_count(), gc.get_threshold()[0], resident() - before, peak - before]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_old_objects_are_frozen_and_freed_memory_is_returned() -> None:
+    ran = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
+    frozen, young, left, peak = json.loads(ran.stdout)
+    assert frozen > 5_000
+    assert young == 10_000
+    assert peak > 90
+    assert left < 5
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "allowed"),
+    [
+        (1024, 512, 512),
+        (640, 512, 512),
+        (639, 512, 511),
+        (256, 512, 128),
+        (64, 512, 2),
+        (1024, 65535, 896),
+        (resource.RLIM_INFINITY, 65535, 65535),
+    ],
+)
+def test_connections_leave_descriptors_for_others(
+    limit: int, wanted: int, allowed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    with caplog.at_level(logging.WARNING):
+        assert affordable_connections(wanted) == allowed
+    logged = (
+        f"{allowed} connections at a time instead of {wanted}: only {limit} file descriptors may be open (ulimit -n)"
+    )
+    assert [record.getMessage() for record in caplog.records] == ([logged] if allowed < wanted else [])

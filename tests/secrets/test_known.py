@@ -1,0 +1,89 @@
+"""The process knows every secret that it has read, received or used, so that it can redact it anywhere."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.secrets.kinds import KIND_SECRETS, KINDS, PLANTED, build, simulated
+from tests.support.clock import run_stepped
+from trainfleet_exporter.config import Secret
+from trainfleet_exporter.process.redaction import KNOWN, KnownSecrets, redact
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KNOWN, "_texts", {})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_secrets_of_a_poll_are_redacted_in_any_text(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    files = [text for file, text in kind.files.items() if file.startswith(".") or f'"{file}"' in kind.given]
+    given = json.dumps([kind.given, dict(kind.environ), files], ensure_ascii=False)
+    used = {text for text in KIND_SECRETS if json.dumps(text, ensure_ascii=False)[1:-1] in given.replace("\\\\", "\\")}
+
+    async def main() -> None:
+        simulator = simulated()
+        async with simulator.serve() as url:
+            exporter = build(tmp_path, kind, url)
+            try:
+                await exporter.runners[0].tick()
+                assert exporter.runners[0].state.success
+            finally:
+                await exporter.aclose()
+        for keys in simulator.sts.issued:
+            used.update(text for text in (keys.access_key_id, keys.access_key_secret, keys.security_token) if text)
+        for theirs in simulator.agency.issued:
+            used.update((theirs.access_key, theirs.secret_key, theirs.security_token))
+
+    run_stepped(main)
+    assert used
+    for secret in used:
+        for text in (secret, repr({"key": secret}), json.dumps(secret), f"ValueError: '{secret[:20]}...' is wrong"):
+            assert PLANTED.hits({"text": redact(text)}) == []
+            assert secret[:16] not in redact(text)
+
+
+def test_secret_is_known_from_its_creation_and_after_each_use() -> None:
+    secret = Secret("planted-secret-1")
+    assert redact("found planted-secret-1") == "found <secret>"
+    KNOWN.remember(*(f"another-secret-{number:04}" for number in range(600)))
+    assert redact("found planted-secret-1") == "found planted-secret-1"
+    secret.reveal()
+    assert redact("found planted-secret-1") == "found <secret>"
+
+
+def test_rotated_file_is_known_in_both_its_forms(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("planted-before")
+    secret = Secret.from_file(path)
+    path.write_text("planted-afterwards")
+    secret.reveal()
+    assert redact("planted-before planted-afterwards") == "<secret> <secret>"
+
+
+def test_oldest_secret_is_forgotten_first() -> None:
+    known = KnownSecrets()
+    known.remember("planted-first", "planted-second", None, "", "short")
+    known.remember(*(f"another-secret-{number:04}" for number in range(510)), "planted-second", "planted-third")
+    assert known.redact("planted-first planted-second short") == "planted-first <secret> short"
+
+
+def test_secrets_are_remembered_by_many_threads() -> None:
+    known = KnownSecrets()
+
+    def run(name: str) -> None:
+        for number in range(300):
+            known.remember(f"{name}-secret-{number}")
+            known.redact("text")
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("first", "second")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert known.redact("first-secret-299 second-secret-299") == "<secret> <secret>"
