@@ -131,9 +131,16 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
     class Watched(PageStore):
         puts = 0
 
-        def put(self, part: object, lines: Mapping[str, Sequence[bytes]]) -> None:
+        def put(
+            self,
+            part: object,
+            lines: Mapping[str, Sequence[bytes]],
+            *,
+            provider: str = "",
+            objects: Sequence[object] = (),
+        ) -> None:
             self.puts += bool(lines)
-            super().put(part, lines)
+            super().put(part, lines, provider=provider, objects=objects)
 
     async def main() -> None:
         page_store = Watched()

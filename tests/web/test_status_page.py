@@ -10,7 +10,7 @@ import yaml
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.web.status_page.fleet import IDLE_RATIO
+from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
