@@ -23,7 +23,8 @@ from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Rolling
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.app import Pages, make_app
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 _FIRST = ("workspaces", "jobs")
 

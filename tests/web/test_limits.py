@@ -24,7 +24,8 @@ from trainfleet_exporter.web.connection import (
     REQUEST_BYTES,
     TARGET_BYTES,
 )
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 HI = b"HTTP/1.1 200 OK"

@@ -16,7 +16,8 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.web.server import WebServer, listen, listen_on_each
+from trainfleet_exporter.web.listeners import listen, listen_on_each
+from trainfleet_exporter.web.server import WebServer
 
 
 def _close(sockets: list[socket.socket]) -> None:

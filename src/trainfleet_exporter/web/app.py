@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.web.headers import guarded
+from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
 
@@ -98,7 +98,7 @@ def make_app(pages: Pages) -> ASGIApp:
         ]
     )
     starlette.router.redirect_slashes = False  # else `/metrics/` redirects to the host that the request names
-    return guarded(starlette)
+    return with_security_headers(starlette)
 
 
 def _comes_from_elsewhere(request: Request) -> bool:
