@@ -169,11 +169,11 @@ class AccessControl:
         if config is None:
             refusal: Response | None = PlainTextResponse("The web config file is not usable; the log says why.\n", 500)
         else:
-            refusal = await self._judge(config, scope)
+            refusal = await self._refusal(config, scope)
             send = _with_headers(config.headers, send)
         await (with_security_headers(refusal) if refusal is not None else self._app)(scope, receive, send)
 
-    async def _judge(self, config: WebConfig, scope: Scope) -> Response | None:
+    async def _refusal(self, config: WebConfig, scope: Scope) -> Response | None:
         if not self._bucket.is_for(config.seconds_each, config.burst):
             self._bucket = Bucket(config.seconds_each, config.burst)
         if not self._bucket.take(asyncio.get_running_loop().time()):
@@ -182,7 +182,7 @@ class AccessControl:
             return None
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         client = scope.get("client")
-        match await self._logins.judge(config.users, given, client_of(client[0] if client else "")):
+        match await self._logins.check(config.users, given, client_of(client[0] if client else "")):
             case Verdict.ADMITTED:
                 return None
             case Verdict.BUSY:
@@ -248,7 +248,7 @@ def _announce(what: str, path: Path, config: WebConfig) -> None:
     fields = {
         "file": str(path),
         "tls": "yes" if config.tls else "no",
-        "clients": config.tls.client_auth if config.tls else "NoClientCert",
+        "clients": config.tls.client_auth_type if config.tls else "NoClientCert",
         "users": len(config.users),
     }
     log.info(what, extra={"fields": fields})
