@@ -26,10 +26,10 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
-from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Keys
-from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
+from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
@@ -95,9 +95,9 @@ class Ours(Client):
             http=HttpSettings(),
             observe=lambda attempt: None,
         )
-        keys = Credentials("benchmark", lambda: Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
+        keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = self._transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
-        self._api = PaiApi(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
+        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # nothing is asked of the other two
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()

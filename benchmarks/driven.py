@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 from trainfleet_exporter import memory
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.exporter import Exporter
-from trainfleet_exporter.polling import Rolling
+from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.listeners import listen
@@ -57,7 +57,7 @@ async def _main(config_path: Path) -> None:
                     rolling |= {
                         asyncio.create_task(_roll(runner))
                         for runner in exporter.runners
-                        if isinstance(runner.collector, Rolling)
+                        if isinstance(runner.collector, PerObjectCollector)
                     }
             case ["sweep", *names]:
                 await _poll(exporter, names)
@@ -78,7 +78,7 @@ async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
     sweeps = [
         runner
         for runner in exporter.runners
-        if not isinstance(runner.collector, Rolling) and (not names or runner.state.collector in names)
+        if not isinstance(runner.collector, PerObjectCollector) and (not names or runner.state.collector in names)
     ]
     # Readings of jobs that came since the last poll are taken only when these jobs are known.
     first = [runner for runner in sweeps if runner.state.collector in _FIRST]

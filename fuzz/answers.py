@@ -13,8 +13,8 @@ import httpx
 
 from fuzz.loop import run
 from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
-from trainfleet_exporter.providers.alibaba_pai import dialect as pai
-from trainfleet_exporter.providers.huawei_modelarts import dialect as modelarts
+from trainfleet_exporter.providers.alibaba_pai import signing as pai
+from trainfleet_exporter.providers.huawei_modelarts import signing as modelarts
 from trainfleet_exporter.transport import BodyLimits, HttpAnswer
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 

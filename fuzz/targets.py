@@ -29,9 +29,10 @@ from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_poo
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.huawei_modelarts import past_jobs, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -224,8 +225,8 @@ def _usage_of(answer: huawei.Metrics) -> object:
 
 
 def _monitor_of(answer: huawei.PoolMonitor) -> object:
-    found = pool_details.pool_readings(answer, now=_NOW, max_age=300)
-    return pool_details.pool_usage("pool", found[0] if found else [])
+    found = translate_pools.pool_readings(answer, now=_NOW, max_age=300)
+    return translate_pools.pool_usage("pool", found[0] if found else [])
 
 
 _VERSION = huawei.VersionV1()
@@ -243,10 +244,10 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(huawei.JobV1, lambda row: v1.counts("0", [row], since=0.0)),
     _reading(huawei.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
     _reading(huawei.PoolMonitor, _monitor_of),
-    _reading(huawei.Node, lambda row: pool_details.node("pool", row)),
-    _reading(huawei.Workload, lambda row: pool_details.queue_places([row, row], {"job"})),
-    _reading(huawei.Workload, lambda row: pool_details.pool_queue("pool", [row], ["gpu"])),
-    _reading(huawei.TrainingQuotas, pool_details.training_quota),
+    _reading(huawei.Node, lambda row: translate_pools.node("pool", row)),
+    _reading(huawei.Workload, lambda row: translate_pools.queue_places([row, row], {"job"})),
+    _reading(huawei.Workload, lambda row: translate_pools.pool_queue("pool", [row], ["gpu"])),
+    _reading(huawei.TrainingQuotas, translate_pools.training_quota),
 )
 _MODELARTS_PAGES: tuple[type[object], ...] = (
     huawei.WorkspacesPage,

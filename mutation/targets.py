@@ -20,15 +20,20 @@ class Target:
 
 
 _BUDGET = (
-    "tests/transport/test_budget.py",
-    "tests/transport/test_budget_ahead.py",
-    "tests/transport/test_calendar.py",
-    "tests/transport/test_ledger.py",
-    "tests/transport/test_ledger_clock.py",
-    "tests/transport/test_ledger_moves.py",
+    "tests/budgets/test_billing.py",
+    "tests/budgets/test_budget.py",
+    "tests/budgets/test_budget_ahead.py",
+    "tests/budgets/test_clock.py",
+    "tests/budgets/test_ledger.py",
+    "tests/budgets/test_ledger_clock.py",
+    "tests/budgets/test_ledger_moves.py",
 )
-_FILES = ("tests/transport/test_ledger_writes.py", "tests/test_reload_budgets.py")
-_PACES = ("tests/polling/test_pacing.py", "tests/polling/test_pacing_bounds.py", "tests/polling/test_leaving.py")
+_FILES = ("tests/budgets/test_ledger_writes.py", "tests/budgets/test_reload.py", "tests/budgets/test_state_file.py")
+_THROTTLES = (
+    "tests/budgets/test_throttling.py",
+    "tests/budgets/test_throttling_bounds.py",
+    "tests/polling/test_leaving.py",
+)
 _PARTS = (
     "tests/polling/test_polling.py",
     "tests/polling/test_living_on.py",
@@ -47,10 +52,12 @@ _PAGES = (
 
 TARGETS = (
     Target("negotiation", "page/negotiation.py", ("tests/page/test_negotiation.py",)),
-    Target("budget", "transport/budget.py", _BUDGET),
-    Target("budget", "transport/ledger.py", (*_BUDGET, *_FILES)),
-    Target("budget", "transport/calendar.py", _BUDGET),
-    Target("budget", "polling/pacing.py", _PACES),
+    Target("budget", "budgets/billing.py", _BUDGET),
+    Target("budget", "budgets/budget.py", _BUDGET),
+    Target("budget", "budgets/clock.py", _BUDGET),
+    Target("budget", "budgets/ledger.py", (*_BUDGET, *_FILES)),
+    Target("budget", "budgets/state_file.py", (*_BUDGET, *_FILES)),
+    Target("budget", "budgets/throttling.py", _THROTTLES),
     Target("freshness", "polling/parts.py", _PARTS),
     Target("freshness", "polling/poll.py", (*_PARTS, "tests/web/test_status_page_errors.py")),
     Target("publish", "page/store.py", _PAGES),

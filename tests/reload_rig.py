@@ -14,13 +14,14 @@ import httpx
 import pytest
 
 from tests.polling.rig import count
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule, Sweep
+from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.reload import Outcome, Reloader
 from trainfleet_exporter.transport import Call, HttpSettings, Limits, Transport
@@ -95,7 +96,7 @@ class Small:
             await asyncio.sleep(15)
         return json_answer(200)
 
-    def _sweep(self, name: str, calls: int, interval: float) -> Sweep:
+    def _sweep(self, name: str, calls: int, interval: float) -> Bulk:
         async def run(poll: Poll) -> None:
             async with poll.part(f"{self.name}-{name}") as part:
                 with contextlib.suppress(*([asyncio.CancelledError] if self._stubborn else [])):
@@ -108,7 +109,7 @@ class Small:
                 poll.dropped("no_data")
                 await part.publish(count(part.key))
 
-        return Sweep(name=name, interval=interval, run=run)
+        return Bulk(name=name, interval=interval, run=run)
 
     async def aclose(self) -> None:
         if self._stubborn:

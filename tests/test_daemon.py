@@ -5,9 +5,9 @@ from __future__ import annotations
 from asyncio import sleep
 from pathlib import Path
 
+from tests.budgets.test_reload import config, limited
 from tests.reload_rig import SmallConfig, World
 from tests.support.clock import run_stepped
-from tests.test_reload_budgets import config, limited
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.families import FAMILIES

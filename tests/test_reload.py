@@ -12,8 +12,8 @@ import pytest
 from tests.reload_rig import Site, site
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter import reload as reload_module
+from trainfleet_exporter.budgets import StateFile
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.transport import Ownership
 
 A = "  - {name: a, platform: small, region: cn-x}\n"
 B = "  - {name: b, platform: small, region: cn-x}\n"
@@ -237,8 +237,8 @@ def test_a_file_that_takes_too_long_is_a_fault_and_what_it_said_is_not_put_to_us
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert [provider.name for provider in here.exporter.providers] == ["a"]
-            other = Ownership(state)
-            assert other.had
+            other = StateFile(state)
+            assert other.owned
             other.release()
 
     asyncio.run(main())

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.budgets.rig import JANUARY
+from tests.budgets.test_reload import KEPT, config, limited, recorded
 from tests.reload_rig import Site, SmallConfig, World, site
 from tests.support.clock import run_stepped
-from tests.test_reload_budgets import KEPT, config, limited, recorded
-from tests.transport.test_budget import JANUARY
 from trainfleet_exporter import reload as reload_module
+from trainfleet_exporter.budgets import Ledger, StateFile
+from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.transport import Ledger, Ownership
-from trainfleet_exporter.transport import ledger as ledger_module
 
 OTHER = KEPT.replace("state.json", "other.json")
 
@@ -49,8 +49,8 @@ def test_without_a_thread_to_be_had_a_reload_is_a_reload(
             assert (await here.reload(moved)).text == "reloaded\nadded: c\nremoved: b\nchanged: a\n"
             assert recorded(tmp_path / "state.json") == {"b": 5, "main": 5, "c": 1}  # exactly, and it was left
             assert recorded(tmp_path / "other.json")["main"] >= 5
-            other = Ownership(tmp_path / "state.json")
-            assert other.had
+            other = StateFile(tmp_path / "state.json")
+            assert other.owned
             other.release()
             await asyncio.sleep(61)
             assert here.world.calls == {"a": 15, "b": 5, "c": 10}
@@ -177,8 +177,8 @@ def test_whoever_uses_up_the_time_of_the_stop_what_was_spent_is_written(
             await asyncio.gather(daemon.stop(), daemon.stop())
         assert loop.time() - began == pytest.approx(3.5)
         assert recorded(tmp_path / "state.json") == {"a": 10}
-        other = Ownership(tmp_path / "state.json")
-        assert other.had
+        other = StateFile(tmp_path / "state.json")
+        assert other.owned
         other.release()
         page = (tmp_path / "state.json").stat()
         await daemon._schedule.stop()
@@ -232,7 +232,7 @@ def test_back_to_a_state_file_whose_last_page_is_on_its_way_to_the_disk(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload_module, "_CLOSE_SECONDS", 0.0)
-    replace, disk = ledger_module._replace, threading.Event()
+    replace, disk = state_file_module._replace, threading.Event()
     disk.set()
 
     def slow(path: Path, data: bytes) -> None:
@@ -240,7 +240,7 @@ def test_back_to_a_state_file_whose_last_page_is_on_its_way_to_the_disk(
             disk.wait(10)
         replace(path, data)
 
-    monkeypatch.setattr(ledger_module, "_replace", slow)
+    monkeypatch.setattr(state_file_module, "_replace", slow)
 
     async def main() -> None:
         async with site(tmp_path, config(limited("a"), head=KEPT), caplog) as here:

@@ -30,11 +30,9 @@ from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret
 from trainfleet_exporter.providers.alibaba_pai import config as pai
-from trainfleet_exporter.providers.alibaba_pai import credentials_config as pai_credentials
 from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
 from trainfleet_exporter.providers.alibaba_pai import units as cloudmonitor_units
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import credentials_config as modelarts_credentials
 from trainfleet_exporter.providers.huawei_modelarts import metric_map as aom
 from trainfleet_exporter.providers.registry import installed_platforms
 
@@ -59,10 +57,10 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.AllOrList, "`all`, or list of ids"),
     (kind.Glob, "pattern"),
     (kind.Regex, "regular expression"),
-    (pai_credentials.RoleArn, "ARN"),
-    (pai_credentials.ProviderArn, "ARN"),
-    (pai_credentials.RamRole, "`true`, or a role's name"),
-    (pai_credentials.ProfileName, "name of a profile"),
+    (pai.RoleArn, "ARN"),
+    (pai.ProviderArn, "ARN"),
+    (pai.RamRole, "`true`, or a role's name"),
+    (pai.ProfileName, "name of a profile"),
 )
 _LISTS = {"text": "texts", "pattern": "patterns", "regular expression": "regular expressions"}
 _HEADS = ("key", "kind", "default", "meaning")
@@ -102,13 +100,13 @@ def reference() -> str:
             "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nEach of the two takes:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
             "### `providers[].sharding`\n\nSee [scale.md](scale.md).\n\n" + _table(Sharding),
-            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_credentials.Credentials, pai_credentials.Oidc, common),
+            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai.Credentials, pai.Oidc, common),
             _cloudmonitor_metrics(),
             *_platform(
                 "huawei_modelarts",
                 modelarts.HuaweiModelArtsConfig,
-                modelarts_credentials.Credentials,
-                modelarts_credentials.Oidc,
+                modelarts.Credentials,
+                modelarts.Oidc,
                 common,
             ),
             _aom_metrics(),

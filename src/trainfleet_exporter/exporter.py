@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from trainfleet_exporter.accounts import Accounts, holder_of
+from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.plan import Basis, Member, Plan, bases
-from trainfleet_exporter.polling import Collector, Pacing, Rolling, Runner
+from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
-from trainfleet_exporter.sharding import WHOLE, Shard, Share, share_of
-from trainfleet_exporter.state import StateFile
+from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.transport import Attempt, Ledger
-from trainfleet_exporter.transport.state_file import Spent
+from trainfleet_exporter.transport import Attempt
 
 
 class Exporter:
@@ -47,9 +45,9 @@ class Exporter:
         self._observe = observe
         self._adapt = adapt
         self._renderer = _renderer(config)
-        self._pacing = Pacing()
-        self._ledger = Ledger(self.state.path, owned=self.state.owned, part=shard.part)
-        self._accounts = Accounts(self._ledger)
+        self._throttling = Throttling()
+        self._ledger = Ledger(self.state, part=shard.part)
+        self._accounts = Accounts(self._ledger, {name: platform.billing for name, platform in platforms.items()})
         self._members: dict[str, Member] = {}
         self._was_ready = False
         plan = self._begin(config)
@@ -67,9 +65,9 @@ class Exporter:
         """What polls them."""
         return [runner for member in self._members.values() for runner in member.runners]
 
-    def is_home(self, config: ProviderConfig) -> bool:
-        """Whether what is asked for the whole account of a provider is asked here, and not by another shard."""
-        return self._share(config).is_home
+    def is_primary(self, config: ProviderConfig) -> bool:
+        """Whether this is the primary shard of a provider, which asks for what is the whole account's."""
+        return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
@@ -163,7 +161,7 @@ class Exporter:
         for member in plan.gone:
             for runner in member.runners:
                 runner.vanish()
-            self._pacing.leave(member.name)
+            self._throttling.leave(member.name)
             self.telemetry.unwatch(member.name)
         for member in self._members.values():
             self.page_store.drop(_facts_key(member))
@@ -190,7 +188,7 @@ class Exporter:
 
         What is returned writes and releases the one that was kept until now: it waits for the disk.
         """
-        leave = self._ledger.move(state.path, known, owned=state.owned)
+        leave = self._ledger.move(state, known)
         before, self.state = self.state, state
 
         def end() -> None:
@@ -209,7 +207,7 @@ class Exporter:
     def _build(self, plan: Plan, basis: Basis) -> None:
         """Add a provider to a plan: the one that there is, if nothing of what it was built from has changed."""
         config = basis.config
-        account, there = plan.accounts[holder_of(config)], self._members.get(config.name)
+        account, there = plan.accounts[config.account_key], self._members.get(config.name)
         if there is not None and there.basis == basis and there.account is account:
             plan.members.append(there)
             plan.gone.remove(there)
@@ -218,18 +216,18 @@ class Exporter:
             settings=plan.config.global_,
             account=account,
             observe=partial(self._attempted, config.name),
-            share=self._share(config),
+            shard=self._assignment(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
         plan.members.append(member)
         plan.fresh.append(member)
 
-    def _share(self, config: ProviderConfig) -> Share:
-        return share_of(config, self.shard, splits=self._platforms[config.platform].splits)
+    def _assignment(self, config: ProviderConfig) -> ShardAssignment:
+        return assignment_of(config, self.shard, splits=self._platforms[config.platform].splits)
 
     def _start(self, member: Member) -> None:
         provider, account, settings = member.provider, member.account, self.config.global_
-        self.telemetry.set_guest(provider.name, is_guest=not self.is_home(member.basis.config))
+        self.telemetry.set_primary(provider.name, is_primary=self.is_primary(member.basis.config))
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in account.budgets:
@@ -243,12 +241,12 @@ class Exporter:
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
-                pace=self._pacing.join(
+                throttle=self._throttling.join(
                     provider.name,
                     collector.name,
                     collector.interval,
                     account.budgets,
-                    rolls=isinstance(collector, Rolling),
+                    rolls=isinstance(collector, PerObjectCollector),
                 ),
             )
             for collector in (self._adapt(provider.name, given) for given in provider.collectors)
@@ -259,7 +257,7 @@ class Exporter:
         cloud cannot be reached; but some learn of their project from the cloud.
         """
         facts = member.provider.facts
-        if member.shown != facts and self.is_home(member.basis.config):
+        if member.shown != facts and self.is_primary(member.basis.config):
             member.shown = facts
             lines = self._renderer.render_at_once(member.name, [facts]).lines
             self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
@@ -277,7 +275,7 @@ class Exporter:
             seconds=attempt.seconds,
         )
         self._accounts.attempted(provider, attempt.api)
-        self._pacing.attempted(provider, attempt.caller, attempt.api)
+        self._throttling.attempted(provider, attempt.caller, attempt.api)
         self._show_facts(member)
 
 

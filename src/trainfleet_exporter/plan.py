@@ -6,11 +6,11 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainfleet_exporter.config import Config, Global, ProviderConfig
+from trainfleet_exporter.budgets import BudgetedAccount
+from trainfleet_exporter.config import AccountKey, Config, Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Runner
 from trainfleet_exporter.providers.registry import Provider
-from trainfleet_exporter.transport import Account, Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Member:
 
     basis: Basis
     provider: Provider
-    account: Account
+    account: BudgetedAccount
     runners: list[Runner] = field(default_factory=list)
     shown: ProviderFacts | None = None
 
@@ -43,7 +43,7 @@ class Plan:
     """A config, ready to take the place of the running one. Nothing of it is seen before that."""
 
     config: Config
-    accounts: dict[Holder, Account]
+    accounts: dict[AccountKey, BudgetedAccount]
     members: list[Member]
     """In the order of the config; those that are kept as they are among them."""
     fresh: list[Member]

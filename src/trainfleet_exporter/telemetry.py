@@ -95,7 +95,7 @@ class _StateGauges(Collector):
     def __init__(self) -> None:
         self.states: list[CollectorState] = []
         self.standings: Sequence[CollectorState] | None = None
-        self.guest_of: set[str] = set()
+        self.elsewhere: set[str] = set()
         """Providers whose trainfleet_provider_up another shard shows."""
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
         self.expiries: dict[str, Callable[[], float | None]] = {}
@@ -134,7 +134,7 @@ class _StateGauges(Collector):
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
         up: dict[tuple[str], bool] = {}
         for state in states:
-            if state.provider not in self.guest_of:
+            if state.provider not in self.elsewhere:
                 up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
         return up
 
@@ -240,15 +240,15 @@ class Telemetry:
         states.budgets = {key: budget for key, budget in states.budgets.items() if key[0] != provider}
         forget_label_texts()
 
-    def set_guest(self, provider: str, *, is_guest: bool) -> None:
-        """Set whether another shard shows if this provider is up."""
-        self._states.guest_of.discard(provider)
-        if is_guest:
-            self._states.guest_of.add(provider)
+    def set_primary(self, provider: str, *, is_primary: bool) -> None:
+        """Set whether this shard shows if a provider is up, or the provider's primary shard does."""
+        self._states.elsewhere.discard(provider)
+        if not is_primary:
+            self._states.elsewhere.add(provider)
 
     def forget_provider(self, provider: str) -> None:
         """Remove the counters of a provider that was deleted."""
-        self._states.guest_of.discard(provider)
+        self._states.elsewhere.discard(provider)
         for metric in (self._requests, self._latency, self._errors, self._dropped):
             metric.remove_by_labels({"provider": provider})
 

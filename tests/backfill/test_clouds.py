@@ -14,7 +14,8 @@ from tests.support.payloads import payload
 from trainfleet_exporter.backfill.facts import steady
 from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.work import Unfinished
-from trainfleet_exporter.config import Global
+from trainfleet_exporter.budgets import read_state
+from trainfleet_exporter.config import AccountKey, Global
 from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.model import Status
@@ -28,7 +29,6 @@ from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUT
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
 from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
-from trainfleet_exporter.transport.state_file import Holder, read_state
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 
@@ -480,7 +480,7 @@ def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
         assert "the month's budget of cloudmonitor has" in rig.told[-1]
         assert "(the rest has to wait for the next month)" in rig.told[-1]
         assert not list((tmp_path / "out").glob("*.om"))
-        spent = read_state(state)[Holder("provider", rig.provider), "cloudmonitor"]
+        spent = read_state(state)[AccountKey("provider", rig.provider), "cloudmonitor"]
         assert list(spent.values()) == [40]
         calls = rig.simulator._cloud.truth.tell(0.0)["calls"]["cloudmonitor"]
         assert sum(sum(outcomes.values()) for outcomes in calls.values()) == 30

@@ -17,8 +17,8 @@ from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
 from trainfleet_exporter.providers.alibaba_pai import history as alibaba_pai_history
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
+from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, dated_readings
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.past_points import Points
@@ -26,7 +26,7 @@ from trainfleet_exporter.providers.alibaba_pai.points import point_reader
 from trainfleet_exporter.providers.dated import whole
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
-from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
@@ -56,16 +56,16 @@ def _sources(path: Path) -> dict[str, str]:
 def test_aom_is_believed_on_days_of_which_task_metrics_tell_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ModelArtsApi.task_metrics
+    real = ModelArtsClient.task_metrics
     started: dict[str, float] = {}
 
-    async def of_the_first_day(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> Metrics:
+    async def of_the_first_day(self: ModelArtsClient, job_id: str, task: str, *, deadline: float) -> Metrics:
         answer = await real(self, job_id, task, deadline=deadline)
         minutes = min(max(0, int(MIDNIGHT + DAY - started[job_id]) // 60 - 1), MOST_MINUTES - 1)
         rows = [MetricValues(row.metric, (row.value or [])[:minutes]) for row in answer.metrics or ()]
         return Metrics([row for row in rows if row.value])
 
-    async def nothing(self: ModelArtsApi, job_id: str, task: str, *, deadline: float) -> Metrics:
+    async def nothing(self: ModelArtsClient, job_id: str, task: str, *, deadline: float) -> Metrics:
         return Metrics()
 
     async def work(rig: Rig) -> None:
@@ -76,11 +76,11 @@ def test_aom_is_believed_on_days_of_which_task_metrics_tell_nothing(
         of_aom = [{job_id for job_id, source in day.items() if source == "aom"} for day in everything]
         assert all(len(jobs) >= 4 for jobs in of_aom)
         rig.simulator.aom.hidden.add("ma_container_npu_util")
-        monkeypatch.setattr(ModelArtsApi, "task_metrics", nothing)
+        monkeypatch.setattr(ModelArtsClient, "task_metrics", nothing)
         await rig.backfill(tmp_path / "nothing", at_midnight)
         found = [_sources(path) for path in sorted((tmp_path / "nothing").glob("*.om"))]
         assert found == [dict.fromkeys(jobs, "aom") for jobs in of_aom]
-        monkeypatch.setattr(ModelArtsApi, "task_metrics", of_the_first_day)
+        monkeypatch.setattr(ModelArtsClient, "task_metrics", of_the_first_day)
         await rig.backfill(tmp_path / "one", at_midnight)
         first, second = [_sources(path) for path in sorted((tmp_path / "one").glob("*.om"))]
         assert first.keys() == everything[0].keys()
@@ -194,16 +194,16 @@ def test_aom_is_asked_for_those_jobs_alone_that_are_wanted(
 
 
 def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = PaiApi.list_jobs
+    real = PaiClient.list_jobs
     asked: list[str] = []
 
-    async def list_jobs(self: PaiApi, query: dict[str, str], **more: Any) -> Any:
+    async def list_jobs(self: PaiClient, query: dict[str, str], **more: Any) -> Any:
         assert query["JobIds"]
         asked.append(query["WorkspaceId"])  # always sent: what an answer without it holds is not proven
         return await real(self, query, **more)
 
     async def work(rig: Rig) -> None:
-        monkeypatch.setattr(PaiApi, "list_jobs", list_jobs)
+        monkeypatch.setattr(PaiClient, "list_jobs", list_jobs)
         job = next(job for job in rig.jobs() if job.draft.name == "asr-steady")
         short = Range(EVENING.end - 600, EVENING.end)
         await rig.backfill(tmp_path / "out", short, job_id=job.job_id)

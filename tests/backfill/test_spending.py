@@ -9,15 +9,14 @@ import pytest
 from tests.backfill.rig import MIDNIGHT, Rig, simulated
 from trainfleet_exporter.backfill.command import Wish, backfill
 from trainfleet_exporter.backfill.work import Unfinished
+from trainfleet_exporter.budgets import StateFile, read_state
+from trainfleet_exporter.config import AccountKey
 from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.state import StateFile
-from trainfleet_exporter.transport import Holder
-from trainfleet_exporter.transport.state_file import read_state
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 BUDGET = 12
-HOLDER = Holder("provider", "sim-pai-hangzhou"), "cloudmonitor"
+HOLDER = AccountKey("provider", "sim-pai-hangzhou"), "cloudmonitor"
 
 
 def _with_budget(text: str) -> str:

@@ -9,8 +9,7 @@ import pytest
 from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
-from trainfleet_exporter.providers.alibaba_pai.credentials_config import Credentials
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Credentials, Pods
 from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
 from trainfleet_exporter.providers.alibaba_pai.units import UNITS
 
@@ -58,8 +57,8 @@ def test_intervals_by_default(tmp_path: Path) -> None:
 def test_usage_is_a_sweep_where_cloudmonitor_is_asked(tmp_path: Path, source: str, is_sweep: bool) -> None:
     provider = load_provider(tmp_path, f"collectors: {{usage: {{source: {source}}}}}")
     assert provider.collectors.usage.source == source
-    assert ("usage" in provider.sweeps()) is is_sweep
-    assert {"pool_workloads", "nodes"} <= provider.sweeps().keys()
+    assert ("usage" in provider.bulk_collectors()) is is_sweep
+    assert {"pool_workloads", "nodes"} <= provider.bulk_collectors().keys()
 
 
 def test_metrics_of_the_file_say_what_feeds_a_family(tmp_path: Path) -> None:

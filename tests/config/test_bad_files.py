@@ -17,8 +17,8 @@ from tests.support.golden import check_golden
 from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import ConfigError
-from trainfleet_exporter.providers.alibaba_pai.wording import PaiRule
-from trainfleet_exporter.providers.huawei_modelarts.wording import HuaweiRule
+from trainfleet_exporter.providers.alibaba_pai.config import PaiRule
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiRule
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))

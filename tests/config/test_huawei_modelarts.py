@@ -36,12 +36,12 @@ def test_defaults(tmp_path: Path) -> None:
     assert config.endpoint("aom") == "https://aom.cn-north-4.myhuaweicloud.com"
     assert config.collectors.pool_usage.enabled
     assert (config.collectors.nodes.enabled, config.collectors.nodes.interval) == (False, 300)
-    assert {"usage", "pool_usage", "nodes"} <= config.sweeps().keys()
+    assert {"usage", "pool_usage", "nodes"} <= config.bulk_collectors().keys()
 
 
 def test_task_metrics_alone_are_no_sweep(tmp_path: Path) -> None:
     config = provider(tmp_path, "{source: task_metrics, interval: 5s}")
-    assert "usage" not in config.sweeps()
+    assert "usage" not in config.bulk_collectors()
     assert not config.collectors.usage.asks_aom
     assert not provider(tmp_path, "{enabled: false}").collectors.usage.asks_aom
 

@@ -43,17 +43,17 @@ render.FAMILIES = tuple(
 )
 PLATFORM = Platform("""
 _OWN_CLIENT = """
-    async def _read_pools(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
         import httpx
 
         async with httpx.AsyncClient(trust_env=False) as client:
-            await client.get(f"{self.endpoints['lantern']}/v1/pools")
+            await client.get(f"{self._client._client._exchange._origin}/v1/pools")
 """
 _CATCHING = """
             try:
-                listing = await self._api.list_pools(part.deadline)
+                listing = await self._client.list_pools(part.deadline)
             except Exception:
-                from trainfleet_exporter.providers.listing import Listing
+                from trainfleet_exporter.providers.jobs.listing import Listing
 
                 listing = Listing({})
 """
@@ -82,17 +82,18 @@ _LENIENT = """
             try:
                 page = await self._get(operation, path, into, deadline, query)
             except CloudError:
-                if number == 0:
+                if offset == 0:
                     raise
                 return Page(0, [])
 """
+_LIST_JOBS = "await self.take(await self.shared.client.list_jobs(self.workspace_id, self.part.deadline))"
 _WHOLE, _ODD = "test_fault_in_place_of_an_answer", "test_fault_of_values"
 _LIVE = "test_part_live_jobs_do_not_need_the_ended_ones"
 
 MISTAKES = (
     Mistake(
         "reading stops after the first page",
-        "api.py",
+        "client.py",
         "return Page(whole(page.total), page.rows)",
         "return Page(len(page.rows or []), page.rows)",
         "test_contract_every_live_job_is_shown_once_and_as_it_is",
@@ -100,7 +101,7 @@ MISTAKES = (
     ),
     Mistake(
         "a page that fails is taken for the end of its list",
-        "api.py",
+        "client.py",
         "            page = await self._get(operation, path, into, deadline, query)\n",
         _LENIENT,
         "test_part_a_page_that_fails_fails_its_list",
@@ -108,7 +109,7 @@ MISTAKES = (
     ),
     Mistake(
         "an answer without a list is taken for an empty one",
-        "api.py",
+        "client.py",
         "return Page(whole(page.total), page.rows)",
         "return Page(whole(page.total) or 0, page.rows or [])",
         f"{_WHOLE}[no object]",
@@ -124,9 +125,9 @@ MISTAKES = (
     ),
     Mistake(
         "a job in an unknown state is dropped",
-        "provider.py",
-        "found = {key: translate.job(row, part.key) for key, row in listing.rows.items()}",
-        "found = {k: translate.job(r, part.key) for k, r in listing.rows.items() if r.state in translate.STATUS}",
+        "collectors.py",
+        "return translate.job(row, self.workspace_id)",
+        "return translate.job(row, self.workspace_id) if row.state in translate.STATUS else None",
         "test_status_a_new_word_is_shown_as_unknown",
         "is shown as nothing",
     ),
@@ -182,9 +183,9 @@ MISTAKES = (
     ),
     Mistake(
         "states without jobs have no count",
-        "provider.py",
-        "page.live_counts(translate.LIVE)",
-        "page.live_counts(())",
+        "collectors.py",
+        "live_states = translate.LIVE",
+        "live_states = ()",
         "test_contract_counts_have_every_known_state",
         "has no count of jobs",
     ),
@@ -207,7 +208,7 @@ MISTAKES = (
     ),
     Mistake(
         "the token is not named as a secret, and errors quote it",
-        "dialect.py",
+        "auth.py",
         "call.body, (token,)",
         "call.body",
         "test_secret_none_is_in_logs_pages_or_reprs",
@@ -215,34 +216,34 @@ MISTAKES = (
     ),
     Mistake(
         "a client of its own beside the transport",
-        "provider.py",
-        "    async def _read_pools(self, poll: Poll) -> None:\n",
-        _OWN_CLIENT,
+        "collectors.py",
+        "    async def poll(self, poll: Poll) -> None:\n        async with",
+        f"{_OWN_CLIENT}        async with",
         "test_budget_every_call_is_counted",
         "was asked for, and not by the transport",
     ),
     Mistake(
         "a call for each job in a sweep",
-        "provider.py",
-        '        part.dropped("malformed", listing.malformed)\n        found =',
-        '        part.dropped("malformed", listing.malformed)\n'
+        "collectors.py",
+        _LIST_JOBS,
+        "listing = await self.shared.client.list_jobs(self.workspace_id, self.part.deadline)\n"
         "        for job_id in listing.rows:\n"
-        "            await self._api.get_job(job_id, part.deadline)\n"
-        "        found =",
+        "            await self.shared.client.get_job(job_id, self.part.deadline)\n"
+        "        await self.take(listing)",
         "test_budget_calls_of_sweeps_do_not_grow_with_the_jobs",
         "jobs calls GetJob",
     ),
     Mistake(
         "an error is caught, and an empty list published",
-        "provider.py",
-        "            listing = await self._api.list_pools(part.deadline)\n",
+        "collectors.py",
+        "            listing = await self._client.list_pools(part.deadline)\n",
         _CATCHING,
         f"{_WHOLE}[server error]",
         "ListPools, server error: gone at once",
     ),
     Mistake(
         "calls are tried again without end",
-        "api.py",
+        "client.py",
         _CALL,
         _FOR_EVER,
         f"{_WHOLE}[denied]",
@@ -250,7 +251,7 @@ MISTAKES = (
     ),
     Mistake(
         "a refusal is taken for an answer",
-        "dialect.py",
+        "auth.py",
         "if answer.status < 400:",
         "if answer.status < 500:",
         f"{_WHOLE}[denied]",
@@ -266,15 +267,17 @@ MISTAKES = (
     ),
     Mistake(
         "one malformed row fails its list",
-        "provider.py",
-        '        part.dropped("malformed", listing.malformed)\n        found =',
-        "        assert not listing.malformed\n        found =",
+        "collectors.py",
+        _LIST_JOBS,
+        "listing = await self.shared.client.list_jobs(self.workspace_id, self.part.deadline)\n"
+        "        assert not listing.malformed\n"
+        "        await self.take(listing)",
         "test_part_one_malformed_row_loses_itself_only",
         "fails for one row",
     ),
     Mistake(
         "a poll that is cancelled goes on",
-        "api.py",
+        "client.py",
         _CALL,
         _DEAF,
         "test_fault_a_hanging_call_does_not_hold_up_the_end",
@@ -282,43 +285,45 @@ MISTAKES = (
     ),
     Mistake(
         "what vanished is shown on",
-        "provider.py",
-        "                continue  # deleted: how it ended is known to nobody\n",
-        "                found[job_id] = page.live[job_id]\n",
+        "collectors.py",
+        "            return Listing({})  # deleted: how it ended is unknown\n",
+        "            self.found[job_id] = self.jobs.live[job_id]\n            return Listing({})\n",
         "test_part_what_vanished_goes",
         "still there: ",
     ),
     Mistake(
         "how jobs ended that left the lists is not asked",
-        "provider.py",
-        "for job_id in page.missing(found):",
-        "for job_id in ():",
+        "collectors.py",
+        "return Listing({job_id: await self.shared.client.get_job(job_id, deadline)})",
+        "return Listing({})",
         "test_part_how_a_job_ends_is_shown_and_counted",
         "0 more jobs are counted as",
     ),
     Mistake(
         "a refusal about a job that ended takes live jobs along",
-        "provider.py",
-        "        await self._show_jobs(part, found, now, pending=",
-        "        for job_id in self._knowledge.book.workspace(part.key).missing(found):\n"
-        "            await self._api.get_job(job_id, part.deadline)\n"
-        "        await self._show_jobs(part, found, now, pending=",
+        "collectors.py",
+        _LIST_JOBS,
+        "for job_id in self.jobs.live:\n"
+        "            await self.shared.client.get_job(job_id, self.part.deadline)\n"
+        f"        {_LIST_JOBS}",
         _LIVE,
         "is shown as nothing",
     ),
     Mistake(
         "a job whose look-up was refused is forgotten",
-        "provider.py",
-        "retention=self._retention, unresolved=unresolved,",
-        "retention=self._retention,",
+        "collectors.py",
+        "        except NotFound:",
+        "        except Exception:",
         _LIVE,
         "is shown as nothing afterwards",
     ),
     Mistake(
         "a job that two workspaces list is shown twice",
-        "provider.py",
-        "for job_id in book.taken(found.keys(), part.key):",
-        "for job_id in set():",
+        "collectors.py",
+        "    live_states = translate.LIVE\n",
+        "    live_states = translate.LIVE\n"
+        "    _is_free = lambda self, job_id: True\n"
+        "    _drop_taken = lambda self: None\n",
         "test_part_a_job_of_two_lists_is_shown_once",
         "twice on the page",
     ),
@@ -341,7 +346,7 @@ MISTAKES = (
     ),
     Mistake(
         "a 403 is taken for any other refusal",
-        "dialect.py",
+        "auth.py",
         "if answer.status in (401, 403):",
         "if answer.status == 401:",
         "test_platform_names_the_right_that_is_missing",
@@ -350,25 +355,25 @@ MISTAKES = (
     Mistake(
         "of several exporters each shows what is the account's",
         "provider.py",
-        "if chosen.pools.enabled and known.division.is_home:",
+        "if chosen.pools.enabled and shared.shard.is_primary:",
         "if chosen.pools.enabled:",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "shown by 3 shards",
     ),
     Mistake(
         "of several exporters each counts all workspaces",
-        "provider.py",
-        "keys=known.own_workspaces, read",
-        "keys=known.workspaces, read",
+        "collectors.py",
+        '    """Finished jobs by state."""\n',
+        "    async def keys(self):\n        return await self._shared.workspaces.get()\n",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "shown by 3 shards",
     ),
     Mistake(
-        "of several exporters none counts live jobs",
-        "provider.py",
-        "*page.live_counts(translate.LIVE),",
-        "*(each if self._knowledge.division.is_whole else __import__('msgspec').structs.replace(each, count=0)"
-        " for each in page.live_counts(translate.LIVE)),",
+        "of several exporters none counts finished jobs",
+        "collectors.py",
+        "await part.publish(translate.finished_counts(told, part.key))",
+        "await part.publish(translate.finished_counts(told, part.key) if self._shared.shard.is_whole\n"
+        "            else translate.finished_counts({}, part.key))",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "of a shard, where one exporter shows",
     ),

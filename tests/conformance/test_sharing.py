@@ -27,11 +27,11 @@ class _Named(lantern.TestLantern):
 
 
 class _AtHome(Lantern):
-    """All of it is with the home."""
+    """All of it is with the primary shard."""
 
     def __init__(self, config: LanternConfig, context: BuildContext) -> None:
-        super().__init__(config, replace(context, share=ALL))
-        self.collectors = self.collectors if context.share.is_home else ()
+        super().__init__(config, replace(context, shard=ALL))
+        self.collectors = self.collectors if context.shard.is_primary else ()
 
 
 class _Undivided(_Named):

@@ -13,7 +13,7 @@ FINE = CollectorReport(
     collector="jobs",
     success=True,
     interval=60.0,
-    rolls=False,
+    per_object=False,
     units=0,
     tried=0,
     needs=6.0,
@@ -113,7 +113,7 @@ def test_a_slow_cloud_is_not_mended_by_a_higher_rate() -> None:
 
 @pytest.mark.parametrize(("needs", "told"), [(300.0, False), (301.0, True)])
 def test_a_cycle_may_take_its_whole_interval(needs: float, *, told: bool) -> None:
-    pods = replace(FINE, collector="pods", rolls=True, interval=300.0, has=300.0, needs=needs)
+    pods = replace(FINE, collector="pods", per_object=True, interval=300.0, has=300.0, needs=needs)
     found = advised(collectors=[pods])
     assert bool(found) is told
     assert all(line.startswith("pods needs about 301 s for a cycle of 300 s") for line in found)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
+from tests.budgets.test_reload import config, limited
 from tests.reload_rig import SmallConfig, World
-from tests.test_reload_budgets import config, limited
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.families import FAMILIES, described
@@ -22,7 +22,7 @@ from trainfleet_exporter.providers.alibaba_pai import job_metrics
 from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
 from trainfleet_exporter.providers.huawei_modelarts import metric_map as aom
-from trainfleet_exporter.providers.huawei_modelarts import pool_details, usage
+from trainfleet_exporter.providers.huawei_modelarts import translate_pools, usage
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
 from trainfleet_exporter.providers.registry import Platform
 
@@ -126,7 +126,7 @@ def test_each_metric_name_is_written_once_for_each_api() -> None:
     """HELP comes from the tables that the code reads, so it cannot name another metric."""
     names = [name for family in cloudmonitor.FAMILIES.values() for name in family.names]
     names += [name for reading in aom.READINGS for source in reading.sources for name, _ in source.names]
-    tables = (job_metrics.METRIC_TYPES, usage.RATIO_METRICS, usage.RATE_METRICS, pool_details.MONITORED)
+    tables = (job_metrics.METRIC_TYPES, usage.RATIO_METRICS, usage.RATE_METRICS, translate_pools.MONITORED)
     apis = Counter(dict.fromkeys(names, 1))
     apis.update(each if isinstance(each, str) else each.name for table in tables for each in table)
     paths = [path for path in SOURCES.rglob("*.py") if "simulator" not in path.parts]

@@ -46,13 +46,13 @@ APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "m
 
 
 _SMALL_PAGES = {
-    "alibaba_pai.api.PAGE_SIZE": 2,
+    "alibaba_pai.client.PAGE_SIZE": 2,
     "alibaba_pai.cloudmonitor.CATALOGUE_PAGE": 5,
     "alibaba_pai.cloudmonitor.POINTS": 20,
-    "huawei_modelarts.api.JOBS_PAGE": 2,
-    "huawei_modelarts.api.V1_PAGE": 2,
-    "huawei_modelarts.api._POOL_PAGE": 2,
-    "huawei_modelarts.api._WORKSPACES_PAGE": 1,
+    "huawei_modelarts.client.JOBS_PAGE": 2,
+    "huawei_modelarts.client.V1_PAGE": 2,
+    "huawei_modelarts.client._POOL_PAGE": 2,
+    "huawei_modelarts.client._WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
 _SELDOM = {

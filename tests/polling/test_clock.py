@@ -11,9 +11,9 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
-from trainfleet_exporter.polling import Collector, Poll, Schedule, Sweep
+from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
@@ -54,14 +54,14 @@ class Watch:
     def adapt(self, provider: str, collector: Collector) -> Collector:
         """The collector, with the beginnings of its polls written down."""
         begun = self.polls.setdefault(f"{provider}/{collector.name}", [])
-        inner: Callable[[Poll], Awaitable[None]]
-        inner = collector.run if isinstance(collector, Sweep) else collector.begin
+        inner = collector.poll if isinstance(collector, BulkCollector) else collector.begin
 
         async def begin(poll: Poll) -> None:
             begun.append(_now())
             await inner(poll)
 
-        return replace(collector, run=begin) if isinstance(collector, Sweep) else replace(collector, begin=begin)
+        setattr(collector, "poll" if isinstance(collector, BulkCollector) else "begin", begin)
+        return collector
 
     def observe(self, _: str, attempt: Attempt) -> None:
         self.calls.append((_now(), attempt))

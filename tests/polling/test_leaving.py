@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from tests.budgets.rig import JANUARY, Clock
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
-from tests.transport.test_budget import JANUARY, Clock
+from tests.support.collectors import Bulk
+from trainfleet_exporter.budgets import Budget, Throttling
 from trainfleet_exporter.page import PageStore, Rendered, Renderer, RenderSettings
-from trainfleet_exporter.polling import Pacing, PartStore, Poll, Schedule, Sweep
+from trainfleet_exporter.polling import PartStore, Poll, Schedule
 from trainfleet_exporter.polling.parts import Rebuild
 from trainfleet_exporter.telemetry import CollectorState
-from trainfleet_exporter.transport import Budget
 
 
 def _counting(polls: list[float], *, seconds: float = 0.0) -> Rig:
@@ -22,7 +23,7 @@ def _counting(polls: list[float], *, seconds: float = 0.0) -> Rig:
             await asyncio.sleep(seconds)
             await part.publish(count("a"))
 
-    return Rig(Sweep(name="jobs", interval=60, run=run))
+    return Rig(Bulk(name="jobs", interval=60, run=run))
 
 
 def test_one_that_comes_polls_at_once_and_one_that_goes_no_more() -> None:
@@ -56,7 +57,7 @@ def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> 
     async def main() -> None:
         polls: list[float] = []
         rig = _counting(polls, seconds=49)
-        rig.runner.collector = Sweep(name="jobs", interval=20, run=rig.runner.collector.run)  # type: ignore[union-attr]
+        rig.runner.collector = Bulk(name="jobs", interval=20, run=rig.runner.collector.run)  # type: ignore[union-attr]
         schedule = Schedule([rig.runner])
         schedule.start()
         await asyncio.sleep(60)
@@ -159,22 +160,22 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
 
 
 def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
-    budget = Budget("dlc", round(JANUARY.seconds / 60 * 10), calendar=Clock(JANUARY.starts).calendar())
-    pacing = Pacing()
-    paces = {name: pacing.join(name, "jobs", 60.0, {"dlc": budget}) for name in ("a", "b")}
-    for name, pace in paces.items():
+    budget = Budget("dlc", round(JANUARY.seconds / 60 * 10), clock=Clock(JANUARY.starts).watched())
+    throttling = Throttling()
+    throttles = {name: throttling.join(name, "jobs", 60.0, {"dlc": budget}) for name in ("a", "b")}
+    for name, throttle in throttles.items():
         for _ in range(10):
-            pacing.attempted(name, "jobs", "dlc")
-        pace.polled()
-    assert paces["a"].interval > 110
-    pacing.leave("b")
-    assert paces["a"].interval < 61
-    pacing.leave("nobody")
-    again = pacing.join("b", "jobs", 60.0, {"dlc": budget})
+            throttling.attempted(name, "jobs", "dlc")
+        throttle.polled()
+    assert throttles["a"].interval > 110
+    throttling.leave("b")
+    assert throttles["a"].interval < 61
+    throttling.leave("nobody")
+    again = throttling.join("b", "jobs", 60.0, {"dlc": budget})
     assert again.calls("dlc") == 0  # it has everything to learn
-    pacing.leave("b")
-    pacing.leave("a")
+    throttling.leave("b")
+    throttling.leave("a")
     # A last poll that ends after that is nobody's, and does not look for its rank among the others.
-    paces["a"].begin()
-    paces["a"].polled()
-    assert (paces["a"].interval, paces["b"].interval) == (60, 60)
+    throttles["a"].begin()
+    throttles["a"].polled()
+    assert (throttles["a"].interval, throttles["b"].interval) == (60, 60)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import START, run_stepped
+from tests.support.collectors import Bulk, PerObject
 from trainfleet_exporter.errors import NotFound, ServerTrouble
-from trainfleet_exporter.polling import Part, Poll, Rolling, Sweep
+from trainfleet_exporter.polling import Part, Poll
 
 Read = Callable[[Part], Awaitable[None]]
 
@@ -17,7 +18,7 @@ class Polled:
     """One part `a`, polled as each test tells."""
 
     def __init__(self, *, keep: int = 3) -> None:
-        self.rig = Rig(Sweep(name="jobs", interval=60, run=self._run), keep=keep)
+        self.rig = Rig(Bulk(name="jobs", interval=60, run=self._run), keep=keep)
         self._read: Read = publish
 
     async def poll(self, read: Read) -> None:
@@ -106,13 +107,13 @@ def test_the_same_again_of_what_has_ended_changes_nothing() -> None:
             await publish(part)
             published = True
 
-        collector = Rolling(
+        collector = PerObject(
             name="pods",
             interval=60,
-            units=lambda: sorted(alive),
+            objects=lambda: sorted(alive),
             read=read,
             begin=_at_once,
-            alive=alive.__contains__,
+            is_current=alive.__contains__,
             watch=lambda callback: None,
             workers=1,
         )

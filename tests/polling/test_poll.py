@@ -11,9 +11,10 @@ import pytest
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
 from trainfleet_exporter.model import Workspace
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.quantities import UNUSABLE, number
 
 
@@ -21,7 +22,7 @@ class Polled:
     """One sweep whose polls do what each test tells."""
 
     def __init__(self) -> None:
-        self.rig = Rig(Sweep(name="jobs", interval=60, run=self._run))
+        self.rig = Rig(Bulk(name="jobs", interval=60, run=self._run))
         self._does: Callable[[Poll], Awaitable[None]]
 
     async def poll(self, does: Callable[[Poll], Awaitable[None]]) -> None:

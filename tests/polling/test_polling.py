@@ -6,21 +6,21 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import START, run_stepped
+from tests.support.collectors import Bulk, PerObject
 from tests.transport.rig import Rig as CloudRig
 from tests.transport.rig import Script
 from trainfleet_exporter.errors import BadAnswer, NotReady, ServerTrouble
-from trainfleet_exporter.polling import Part, Poll, Rolling, Schedule, Sweep
+from trainfleet_exporter.polling import Part, Poll, Schedule
 
 
-def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Sweep:
-    return Sweep(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
+def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Bulk:
+    return Bulk(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
 
 
 def test_a_part_fails_alone_is_kept_three_intervals_and_then_gone() -> None:
@@ -255,13 +255,13 @@ class _Units:
         self.takes = takes
         self.read_at: list[tuple[str, float]] = []
         self.changed: Callable[[], None] = lambda: None
-        self.collector = Rolling(
+        self.collector = PerObject(
             name="pods",
             interval=interval,
-            units=lambda: list(self.names),
+            objects=lambda: list(self.names),
             read=self._read,
             begin=self._begin,
-            alive=lambda name: name in self.names,
+            is_current=lambda name: name in self.names,
             watch=self._watch,
             workers=workers,
         )
@@ -295,7 +295,7 @@ def test_a_fault_of_ours_before_a_cycle_is_told_and_forgiven(caplog: pytest.LogC
             return units.names
 
         nonlocal broken
-        rig = Rig(replace(units.collector, begin=begin, units=names))
+        rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=units.collector.is_current))
         await rig.runner.tick()
         assert rig.own("collector_success") == 1
         broken = True

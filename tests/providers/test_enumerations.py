@@ -18,9 +18,10 @@ from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.huawei_modelarts import payloads, pool_details, v1
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
-from trainfleet_exporter.providers.states import POOL_STATUS
+from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
+from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts ShowPoolMonitor, metric_name",
         lambda: modelarts("pool_monitor_metric", "metric_name"),
-        pool_details.MONITORED,
+        translate_pools.MONITORED,
     ),
 )
 

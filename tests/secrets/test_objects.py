@@ -19,10 +19,8 @@ from tests.support.planted import Planted
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
-from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
-from trainfleet_exporter.providers.alibaba_pai.sources import KeysUri
-from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Token
-from trainfleet_exporter.providers.lease import Leased
+from trainfleet_exporter.providers.credentials import Issued, Keys
+from trainfleet_exporter.providers.huawei_modelarts.signing import Token
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
 
@@ -56,7 +54,7 @@ def test_nothing_within_reach_of_an_exporter_shows_a_secret(name: str, tmp_path:
             finally:
                 await exporter.aclose()
         secrets = _of(simulator)
-        assert any(isinstance(each, Secret | Keys | AccessKeys | Token) for each in found)
+        assert any(isinstance(each, Secret | Keys | Token) for each in found)
         if secrets.hits({"all": "\n".join(texts.values())}):
             raise AssertionError("\n".join(secrets.hits(texts)))
 
@@ -96,10 +94,8 @@ HOLDERS = [
     Secret(SECRET),
     ProxyUrl(f"http://me:{SECRET}@proxy.test"),
     Keys(SECRET, SECRET, SECRET),
-    AccessKeys(SECRET, SECRET, SECRET),
     Token(SECRET, "project"),
-    Leased(SECRET, 0.0),
-    KeysUri("http://127.0.0.1", f"/{SECRET}"),
+    Issued(SECRET, 0.0),
     HttpSettings(proxy_url=f"http://me:{SECRET}@proxy.test"),
     Call(operation="X", path="/", query={"a": SECRET}, body=SECRET.encode(), secrets=(SECRET,)),
     SignedRequest("GET", f"/?{SECRET}", {"authorization": SECRET}, SECRET.encode(), (SECRET,)),

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -25,14 +24,11 @@ from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import Rig, TopJitter
 from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
-from trainfleet_exporter.providers.alibaba_pai import signing as pai_signing
-from trainfleet_exporter.providers.alibaba_pai.credentials import Keys
-from trainfleet_exporter.providers.alibaba_pai.dialect import PaiDialect
-from trainfleet_exporter.providers.huawei_modelarts import signing as huawei_signing
+from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
+from trainfleet_exporter.providers.credentials import FixedCredential, Keys
+from trainfleet_exporter.providers.credentials.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomDialect
-from trainfleet_exporter.providers.huawei_modelarts.auth import AccessKeys, Identity
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.sources import GivenKeys
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -76,23 +72,17 @@ class Sent:
 
 
 def _pai(api: str = "dlc") -> Dialect:
-    keys = Keys(KEY_ID, KEY_SECRET, TOKEN)
-
-    async def prepare(deadline: float) -> object:
-        return None
-
-    source: Any = SimpleNamespace(prepare=prepare, current=lambda: keys, refused=lambda error, mark: False)
-    return PaiDialect(api, "2020-12-03", source)
+    return PaiDialect(api, "2020-12-03", FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN)))
 
 
 def _identity() -> Identity:
-    keys = GivenKeys("config", AccessKeys(KEY_ID, KEY_SECRET, TOKEN))
-    return Identity(keys, region="cn-north-4", project_id="p", endpoints={})
+    keys = FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN))
+    return Identity(keys, region="cn-north-4", project_id="p")
 
 
 def _pai_string(request: httpx.Request) -> str:
     headers = _signed_headers(request)
-    hashed = pai_signing.canonical_request(
+    hashed = canonical_request(
         method=request.method,
         path=request.url.path,
         query=request.url.query.decode(),
@@ -104,9 +94,9 @@ def _pai_string(request: httpx.Request) -> str:
 
 def _huawei_string(request: httpx.Request) -> str:
     headers = _signed_headers(request)
-    hashed = huawei_signing.canonical_request(
+    hashed = canonical_request(
         method=request.method,
-        path=request.url.path,
+        path=canonical_path(request.url.path),
         query=dict(request.url.params),
         headers=headers,
         body_sha256=hashlib.sha256(b"").hexdigest(),

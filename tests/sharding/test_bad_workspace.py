@@ -11,7 +11,7 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.sharded import fleet_samples, fleet_yaml, load, shard_exporter, together
 from trainfleet_exporter.polling import Schedule
-from trainfleet_exporter.sharding import WHOLE, Shard, Share
+from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.faults import Fault
 
@@ -21,7 +21,7 @@ _PROVIDERS = {"pai": "sim-pai-hangzhou-0", "modelarts": "sim-modelarts-north4-0"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("whose", ["the home's", "another's"])
+@pytest.mark.parametrize("whose", ["the primary's", "another's"])
 @pytest.mark.parametrize("cloud", ["pai", "modelarts"])
 def test_usage_of_others_stays(cloud: str, whose: str, tmp_path: Path) -> None:
     operation, field = _FIELDS[cloud]
@@ -29,12 +29,12 @@ def test_usage_of_others_stays(cloud: str, whose: str, tmp_path: Path) -> None:
     async def main() -> None:
         simulator = Simulator(seed=3, clouds=(cloud,), population=30, still=True)
         ids = sorted({job.draft.workspace_id for job in simulator.worlds[cloud].jobs.values()} - {"98765"})
-        total, homes = next(
-            (total, homes)
+        total, own = next(
+            (total, own)
             for total in range(2, 9)
-            if 0 < len(homes := _of_home(_PROVIDERS[cloud], ids, total)) < len(ids)
+            if 0 < len(own := _of_primary(_PROVIDERS[cloud], ids, total)) < len(ids)
         )
-        for key in homes if whose == "the home's" else set(ids) - homes:
+        for key in own if whose == "the primary's" else set(ids) - own:
             simulator.faults.add(Fault({"operation": operation, field: key}, status=403))
         async with simulator.serve() as url:
             config = load(fleet_yaml(simulator, url, 1), tmp_path)
@@ -55,10 +55,10 @@ def test_usage_of_others_stays(cloud: str, whose: str, tmp_path: Path) -> None:
     run_stepped(main)
 
 
-def _of_home(provider: str, workspace_ids: Iterable[str], total: int) -> set[str]:
-    """The workspaces that are with the home."""
-    (home,) = [share for n in range(total) if (share := Share(provider, Shard(n, total), 4)).is_home]
-    return {key for key in workspace_ids if home.owns("workspace", key)}
+def _of_primary(provider: str, workspace_ids: Iterable[str], total: int) -> set[str]:
+    """The workspaces that are with the primary shard."""
+    (primary,) = [share for n in range(total) if (share := ShardAssignment(provider, Shard(n, total), 4)).is_primary]
+    return {key for key in workspace_ids if primary.owns("workspace", key)}
 
 
 def _usage(page: dict[str, float]) -> dict[str, float]:

@@ -14,9 +14,9 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, ServerTrouble
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.sharding import Shard, Share
+from trainfleet_exporter.providers.division import WorkspaceDivision
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
+from trainfleet_exporter.sharding import Shard, ShardAssignment
 
 _DAY = 86400.0
 
@@ -87,20 +87,20 @@ def test_every_workspace_job_and_pool_is_shown_by_one_shard(
         shown: list[str] = []
         counted: list[str] = []
         asked: list[str] = []
-        homes = 0
+        primaries = 0
         for ordinal in range(total):
-            share = Share("p", Shard(ordinal, total), spread)
-            division = Division(share, above=above, count=cloud.count)
+            share = ShardAssignment("p", Shard(ordinal, total), spread)
+            division = WorkspaceDivision(share, above=above, count=cloud.count)
             if not share.is_member:
                 continue
             poll = _Poll()
             await division.measure(cast("Poll", poll), list(sizes))
             assert division.unsized(sizes) == poll.parts_failed == []
-            swept, elsewhere = division.swept(sizes), division.elsewhere(sizes)
+            swept, elsewhere = division.listed(sizes), division.elsewhere(sizes)
             assert sorted([*swept, *elsewhere]) == sorted(sizes)
-            counted += division.own(sizes)
-            asked += division.pools(pools)
-            book = JobBook(lambda job: True, mine=division.is_mine if division.splits_workspaces else None)
+            counted += share.owned("workspace", sizes)
+            asked += share.owned("pool", pools)
+            book = JobRegistry(lambda job: True, mine=division.shows if division.is_possible else None)
             for key in sizes:
                 found = {f"{key}-{job}": _job(key, f"{key}-{job}") for job in jobs}
                 if key in swept:
@@ -109,10 +109,10 @@ def test_every_workspace_job_and_pool_is_shown_by_one_shard(
                     book.workspace(key).enter(found)
             book.changed()
             shown += book.live()
-            if share.is_home:
-                homes += 1
+            if share.is_primary:
+                primaries += 1
                 assert len(book.listed()) == len(sizes) * len(jobs)
-        assert homes == 1
+        assert primaries == 1
         assert sorted(shown) == sorted(f"{key}-{job}" for key in sizes for job in jobs)
         assert sorted(counted) == sorted(sizes)
         assert sorted(asked) == sorted(pools)
@@ -120,8 +120,12 @@ def test_every_workspace_job_and_pool_is_shown_by_one_shard(
     asyncio.run(main())
 
 
-def _split(cloud: _Cloud) -> Division:
-    return Division(Share("p", Shard(0, 4), 16), above=10, count=cloud.count)
+def _shard(ordinal: int) -> ShardAssignment:
+    return ShardAssignment("p", Shard(ordinal, 4), 16)
+
+
+def _split(cloud: _Cloud) -> WorkspaceDivision:
+    return WorkspaceDivision(_shard(0), above=10, count=cloud.count)
 
 
 def test_a_size_is_asked_for_once_a_day_and_a_day_ahead() -> None:
@@ -134,15 +138,15 @@ def test_a_size_is_asked_for_once_a_day_and_a_day_ahead() -> None:
         today = time.time() // _DAY * _DAY
         assert [end for _, _, end in cloud.asked] == [today - _DAY, today - _DAY, today, today]
         assert {end - start for _, start, end in cloud.asked} == {30 * _DAY}
-        assert "large" in division.swept(["large", "small"])
+        assert "large" in division.listed(["large", "small"])
         cloud.sizes["large"] = 10
         await asyncio.sleep(_DAY)
         await division.measure(cast("Poll", poll), ["large", "small"])
-        assert division.swept(["large"]) == ["large"]  # as it was found yesterday
+        assert division.listed(["large"]) == ["large"]  # as it was found yesterday
         assert [end for _, _, end in cloud.asked[4:]] == [today + _DAY, today + _DAY]
         await asyncio.sleep(_DAY)
         await division.measure(cast("Poll", poll), ["large", "small"])
-        assert ("large" in division.swept(["large"])) == Share("p", Shard(0, 4), 16).owns("workspace", "large")
+        assert ("large" in division.listed(["large"])) == _shard(0).owns("workspace", "large")
 
     run_stepped(main)
 
@@ -152,7 +156,7 @@ def test_a_shard_that_cannot_count_for_hours_divides_as_the_others_do() -> None:
         cloud, broken = _Cloud({"large": 10}), _Cloud({"large": 10})
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(60)}
         divisions = [
-            Division(Share("p", Shard(n, 4), 16), above=10, count=(broken if n == 2 else cloud).count) for n in range(4)
+            WorkspaceDivision(_shard(n), above=10, count=(broken if n == 2 else cloud).count) for n in range(4)
         ]
         for hour in range(100):
             cloud.sizes["large"] = broken.sizes["large"] = 11 if hour // 30 % 2 else 10  # it grows, and shrinks
@@ -160,7 +164,7 @@ def test_a_shard_that_cannot_count_for_hours_divides_as_the_others_do() -> None:
             shown = []
             for division in divisions:
                 await division.measure(cast("Poll", _Poll()), ["large"])
-                shown += [job_id for job_id, job in jobs.items() if division.swept(["large"]) and division.is_mine(job)]
+                shown += [job_id for job_id, job in jobs.items() if division.listed(["large"]) and division.shows(job)]
             assert sorted(shown) == sorted(jobs), hour
             await asyncio.sleep(3600)
 
@@ -176,16 +180,16 @@ def test_a_workspace_whose_size_is_not_known_is_not_shown_and_the_last_size_coun
         assert set(poll.parts_failed) == {"large"}
         assert poll.lacked == []
         assert division.unsized(["large"]) == ["large"]
-        assert division.swept(["large"]) == division.elsewhere(["large"]) == []
+        assert division.listed(["large"]) == division.elsewhere(["large"]) == []
         cloud.broken = set()
         await division.measure(cast("Poll", poll), ["large"])  # the next poll
-        assert division.swept(["large"]) == ["large"]
+        assert division.listed(["large"]) == ["large"]
         cloud.broken = {"large"}
         await asyncio.sleep(2 * _DAY)
         later = _Poll()
         await division.measure(cast("Poll", later), ["large"])
         assert (later.parts_failed, set(later.lacked)) == ([], {"size of workspace large"})
-        assert division.swept(["large"]) == ["large"]
+        assert division.listed(["large"]) == ["large"]
 
     run_stepped(main)
 
@@ -219,16 +223,16 @@ def test_jobs_that_left_a_list_are_asked_for_by_who_counts_them_and_who_shows_th
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(40)}
         asked: dict[int, list[str]] = {}
         for ordinal in range(4):
-            division = Division(Share("p", Shard(ordinal, 4), 16), above=10, count=cloud.count)
+            division = WorkspaceDivision(_shard(ordinal), above=10, count=cloud.count)
             await division.measure(cast("Poll", _Poll()), ["large"])
-            page = JobBook(lambda job: True).workspace("large")
+            page = JobRegistry(lambda job: True).workspace("large")
             page.settle(jobs, now=0.0, began=0.0, retention=0.0)
             asked[ordinal] = division.to_look_up(page, {"j0": jobs["j0"]})
-        owner = Share("p", Shard(0, 4), 16).owner("workspace", "large")
+        owner = _shard(0).owner("workspace", "large")
         missing = sorted(jobs.keys() - {"j0"})
         assert sorted(asked.pop(owner)) == missing
         others = sorted(job_id for ids in asked.values() for job_id in ids)
-        shown = [job_id for job_id in missing if Share("p", Shard(0, 4), 16).owner("job", job_id) != owner]
+        shown = [job_id for job_id in missing if _shard(0).owner("job", job_id) != owner]
         assert others == shown
 
     asyncio.run(main())
@@ -238,12 +242,12 @@ def test_nothing_is_counted_where_nothing_may_be_divided() -> None:
     async def main() -> None:
         cloud = _Cloud({"large": 11})
         for division in (
-            Division(Share("p", Shard(0, 4), 16), count=cloud.count),
-            Division(Share("p", Shard(0, 1), 16), above=1, count=cloud.count),
-            Division(Share("p", Shard(0, 4), 1), above=1, count=cloud.count),
+            WorkspaceDivision(_shard(0), count=cloud.count),
+            WorkspaceDivision(ShardAssignment("p", Shard(0, 1), 16), above=1, count=cloud.count),
+            WorkspaceDivision(ShardAssignment("p", Shard(0, 4), 1), above=1, count=cloud.count),
         ):
             await division.measure(cast("Poll", _Poll()), ["large"])
-            assert not division.splits_workspaces
+            assert not division.is_possible
         assert cloud.asked == []
 
     asyncio.run(main())

@@ -11,33 +11,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.budgets.rig import opened
 from tests.support.sharded import load
-from trainfleet_exporter.accounts import Accounts
-from trainfleet_exporter.sharding import ALL, WHOLE, Shard, Share, _seats, apportioned, ordinal_of, share_of
-from trainfleet_exporter.transport import Holder, Ledger
-from trainfleet_exporter.transport.calendar import Month
+from trainfleet_exporter.budgets import Accounts, BillingPeriod, Ledger
+from trainfleet_exporter.config import AccountKey
+from trainfleet_exporter.sharding import ALL, WHOLE, Shard, ShardAssignment, apportioned, assignment_of, ordinal_of
 
 _names = st.text(min_size=1, max_size=12)
 _units = st.lists(st.tuples(st.sampled_from(["workspace", "pool", "job"]), _names), min_size=1, max_size=20)
 
 
 def _owners(provider: str, unit: tuple[str, str], total: int, spread: int) -> list[int]:
-    return [n for n in range(total) if Share(provider, Shard(n, total), spread).owns(*unit)]
+    return [n for n in range(total) if ShardAssignment(provider, Shard(n, total), spread).owns(*unit)]
 
 
 @given(_names, _units, st.integers(1, 40), st.integers(1, 20))
 def test_each_unit_has_one_owner_who_is_a_member(
     provider: str, units: list[tuple[str, str]], total: int, spread: int
 ) -> None:
-    members = Share(provider, Shard(0, total), spread).members
+    members = ShardAssignment(provider, Shard(0, total), spread).members
     assert 1 <= len(members) <= min(total, spread)
     for unit in units:
         (owner,) = _owners(provider, unit, total, spread)
         assert owner in members
-    assert [n for n in range(total) if Share(provider, Shard(n, total), spread).is_home] != []
-    homes = [n for n in range(total) if Share(provider, Shard(n, total), spread).is_home]
-    assert len(homes) == 1
-    assert homes[0] in members
+    assert [n for n in range(total) if ShardAssignment(provider, Shard(n, total), spread).is_primary] != []
+    primaries = [n for n in range(total) if ShardAssignment(provider, Shard(n, total), spread).is_primary]
+    assert len(primaries) == 1
+    assert primaries[0] in members
 
 
 @given(_names, _units, st.integers(1, 30), st.integers(1, 20))
@@ -57,7 +57,10 @@ def test_from_four_shards_to_five_a_fifth_of_the_units_moves(spread: int, salt: 
     """At most a quarter, of a fleet of any names that is large enough for that to be no accident."""
     units = [(f"account-{salt}-{n}", ("workspace", f"ws{m}")) for n in range(2000) for m in range(3)]
     owner = {
-        total: {(provider, unit): Share(provider, Shard(0, total), spread).owner(*unit) for provider, unit in units}
+        total: {
+            (provider, unit): ShardAssignment(provider, Shard(0, total), spread).owner(*unit)
+            for provider, unit in units
+        }
         for total in (4, 5)
     }
     moved = sum(owner[4][key] != owner[5][key] for key in owner[4])
@@ -68,20 +71,36 @@ def test_from_four_shards_to_five_a_fifth_of_the_units_moves(spread: int, salt: 
         assert max(held.values()) <= 1.25 * len(units) / total
 
 
-@settings(deadline=None)
-@given(provider=_names)
-def test_a_single_account_is_divided_evenly_and_a_new_shard_takes_one_seat_of_it_at_most(provider: str) -> None:
+@given(provider=_names, spread=st.integers(1, 6))
+def test_the_members_of_an_account_are_distinct_and_a_new_shard_replaces_one_at_most(
+    provider: str, spread: int
+) -> None:
     for total in range(1, 12):
-        seats, after = _seats(provider, 4, total), _seats(provider, 4, total + 1)
-        held = Counter(seats)
-        assert len(held) == min(total, 4)
-        assert max(held.values()) - min(held.values()) <= 1
-        moved = sum(before != now for before, now in zip(seats, after, strict=True))
-        assert moved <= -(-4 // (total + 1))
+        members, after = (ShardAssignment(provider, Shard(0, n), spread).members for n in (total, total + 1))
+        assert len(set(members)) == len(members) == min(total, spread)
+        changed = [now for before, now in zip(members, after, strict=False) if before != now]
+        added = list(after[len(members) :])
+        assert changed + added in ([], [total])
+
+
+@pytest.mark.parametrize("total", [2, 3, 4, 9])
+def test_one_large_account_is_divided_evenly(total: int) -> None:
+    held = Counter(ShardAssignment("main", Shard(0, total), 4).owner("job", f"job-{n}") for n in range(4000))
+    assert len(held) == min(total, 4)
+    assert max(held.values()) <= 1.1 * 4000 / len(held)
+
+
+@pytest.mark.parametrize("spread", [1, 4])
+@pytest.mark.parametrize("total", [2, 3, 7])
+def test_primary_shards_of_many_accounts_are_spread_evenly(total: int, spread: int) -> None:
+    names = [f"account-{n}" for n in range(2000)]
+    primary = Counter(ShardAssignment(name, Shard(0, total), spread).owner("account") for name in names)
+    assert set(primary) == set(range(total))
+    assert max(primary.values()) <= 1.2 * len(names) / total
 
 
 def test_an_exporter_that_is_alone_has_everything() -> None:
-    assert ALL.is_home
+    assert ALL.is_primary
     assert ALL.is_whole
     assert ALL.owns("workspace", "any")
 
@@ -127,8 +146,8 @@ def test_the_parts_of_an_account_come_to_no_more_than_all_of_it(tmp_path: Path, 
     assert sum(limits.monthly_calls["dlc"] for limits in held) in range(100_000 - total, 100_001)
     assert sum(limits.monthly_calls.get("cloudmonitor", 0) for limits in held) in range(400_000 - total, 400_001)
     assert sum(limits.concurrency for limits in held) <= 4 + len(held)
-    homes = {n for n in range(total) for name in names if Share(name, Shard(n, total), spread).is_home}
-    asking = [parts[n].providers[0].limits.of("cloudmonitor") for n in sorted(homes)]
+    primaries = {n for n in range(total) for name in names if ShardAssignment(name, Shard(n, total), spread).is_primary}
+    asking = [parts[n].providers[0].limits.of("cloudmonitor") for n in sorted(primaries)]
     assert sum(limits.requests_per_second for limits in asking) == pytest.approx(6)
     assert sum(limits.concurrency for limits in asking) <= 4 + len(asking)
     shown = Counter(found.name for part in parts for found in part.providers)
@@ -136,23 +155,23 @@ def test_the_parts_of_an_account_come_to_no_more_than_all_of_it(tmp_path: Path, 
     assert max(shown.values()) <= min(spread, total)
 
 
-def test_what_is_asked_for_the_whole_account_is_the_homes_to_spend(tmp_path: Path) -> None:
+def test_what_is_asked_for_the_whole_account_is_the_primaries_to_spend(tmp_path: Path) -> None:
     config = load("providers:\n" + _PROVIDER.format(name="p", account="main", spread=8), tmp_path)
     for ordinal in range(4):
-        share = Share("p", Shard(ordinal, 4), 8)
+        share = ShardAssignment("p", Shard(ordinal, 4), 8)
         part = apportioned(config, share.shard, {"alibaba_pai": True})
         if share.is_member:
             limits = part.providers[0].limits
-            assert limits.monthly_calls.get("cloudmonitor") == (400_000 if share.is_home else None)
+            assert limits.monthly_calls.get("cloudmonitor") == (400_000 if share.is_primary else None)
             assert limits.monthly_calls["dlc"] == math.floor(100_000 / len(share.members))
             assert limits.of("dlc").requests_per_second == pytest.approx(6 / len(share.members))
-            if share.is_home:
+            if share.is_primary:
                 assert limits.of("cloudmonitor").requests_per_second == 6
                 assert limits.of("cloudmonitor").concurrency == 4
-            (account,) = Accounts(Ledger(None)).draft(part.providers).values()
+            (account,) = Accounts(Ledger(), {}).draft(part.providers).values()
             asked = {api: account.limiter("host", api)._configured for api in ("dlc", "cloudmonitor")}
             assert asked["dlc"] == limits.requests_per_second
-            assert (asked["cloudmonitor"] == 6) == share.is_home
+            assert (asked["cloudmonitor"] == 6) == share.is_primary
 
 
 @pytest.mark.parametrize(("providers", "spread"), [(15, 4), (16, 1)])
@@ -183,9 +202,10 @@ def test_an_account_of_two_platforms_is_divided(tmp_path: Path) -> None:
         config = load("providers:\n" + other.replace("{name}", f"h{n}") + text, tmp_path)
         for ordinal in range(4):
             part = apportioned(config, Shard(ordinal, 4), {"alibaba_pai": True, "huawei_modelarts": True})
-            Accounts(Ledger(None)).draft(part.providers)  # each of them finds a budget for what it may ask
-            homes = [found for found in part.providers if share_of(found, Shard(ordinal, 4), splits=True).is_home]
-            if any(found.platform == "alibaba_pai" for found in homes):
+            Accounts(Ledger(), {}).draft(part.providers)  # each of them finds a budget for what it may ask
+            shard = Shard(ordinal, 4)
+            primaries = [found for found in part.providers if assignment_of(found, shard, splits=True).is_primary]
+            if any(found.platform == "alibaba_pai" for found in primaries):
                 assert part.providers[0].limits.monthly_calls["cloudmonitor"] > 1
 
 
@@ -198,16 +218,18 @@ def test_a_platform_that_does_not_split_is_with_one_shard(tmp_path: Path) -> Non
 
 
 def test_what_was_spent_of_another_part_of_a_budget_is_not_set_against_this_one(tmp_path: Path) -> None:
-    path, holder = tmp_path / "state.json", Holder("account", "main")
-    kept = Ledger(path, part=Shard(0, 4).part)
-    kept.budget(holder, "dlc", 25_000).at_least({Month.at(time.time()): 24_000})
+    path, holder = tmp_path / "state.json", AccountKey("account", "main")
+    kept = opened(path, part=Shard(0, 4).part)
+    kept.budget(holder, "dlc", 25_000)
+    kept.add(holder, "dlc", {BillingPeriod().month(time.time()).name: 24_000})
     kept.close()
-    assert Ledger(path, part=Shard(0, 4).part).budget(holder, "dlc", 25_000).remaining <= 1_000
-    unknown = Ledger(None).budget(holder, "dlc", 20_000).remaining  # the month's elapsed share is spent
+    assert opened(path, part=Shard(0, 4).part).budget(holder, "dlc", 25_000).remaining <= 1_000
+    unknown = Ledger().budget(holder, "dlc", 20_000).remaining  # the month's elapsed share is spent
     for other in (Shard(0, 5), Shard(1, 4), WHOLE):
-        assert Ledger(path, part=other.part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
+        assert opened(path, part=other.part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
     alone = tmp_path / "alone.json"
-    kept = Ledger(alone)
-    kept.budget(holder, "dlc", 25_000).at_least({Month.at(time.time()): 24_000})
+    kept = opened(alone)
+    kept.budget(holder, "dlc", 25_000)
+    kept.add(holder, "dlc", {BillingPeriod().month(time.time()).name: 24_000})
     kept.close()
-    assert Ledger(alone, part=Shard(0, 4).part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)
+    assert opened(alone, part=Shard(0, 4).part).budget(holder, "dlc", 20_000).remaining == pytest.approx(unknown, abs=5)

@@ -11,8 +11,7 @@ from tests.simulator.client import START, Clock
 from tests.simulator.client import signed_headers as pai_headers
 from tests.simulator.modelarts.client import JSON, SEARCHES, V1, V2
 from tests.simulator.modelarts.client import signed_headers as modelarts_headers
-from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query as pai_query
-from trainfleet_exporter.providers.huawei_modelarts.signing import canonical_query as modelarts_query
+from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
@@ -54,7 +53,7 @@ class Asking:
     @property
     def target(self) -> str:
         """Path and query as they go on the wire."""
-        text = pai_query(self.query) if self.cloud == "pai" else modelarts_query(list(self.query.items()))
+        text = canonical_query(self.query)
         return f"{self.path}?{text}" if text else self.path
 
     def signed_for(self, host: str, now: float) -> dict[str, str]:

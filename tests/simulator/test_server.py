@@ -12,7 +12,7 @@ import yaml
 
 from tests.simulator.client import Clock, signed_headers
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.alibaba_pai.signing import canonical_query
+from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 

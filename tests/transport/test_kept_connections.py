@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, EchoDialect, RawServer, Rig, Serve, answering, raw_server, resetting
+from trainfleet_exporter.budgets import Budget
 from trainfleet_exporter.errors import Unreachable
-from trainfleet_exporter.transport import Account, Attempt, Budget, Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, Attempt, Call, HttpSettings, Limits, Transport
 
 WAYS = {"close": answering(b""), "reset": resetting()}
 

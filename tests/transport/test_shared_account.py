@@ -10,18 +10,19 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.budgets.rig import JANUARY
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
+from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, Script, TopJitter, json_answer
-from tests.transport.test_budget import JANUARY
+from trainfleet_exporter.budgets import Budget
 from trainfleet_exporter.errors import BudgetSpent, CloudError, Throttled
-from trainfleet_exporter.polling import Poll, Schedule, Sweep
+from trainfleet_exporter.polling import Poll, Schedule
 from trainfleet_exporter.transport import (
     CALLER,
     Account,
     ApiClient,
     Attempt,
-    Budget,
     Call,
     HttpAnswer,
     HttpSettings,
@@ -83,7 +84,7 @@ def _account(budgets: dict[str, Budget] | None = None, rate: float = 1000) -> Ac
 
 def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_account() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 7, known={JANUARY: 0})
+        budget = Budget("dlc", 7, known={JANUARY.name: 0})
         account, answer = _account({"dlc": budget}), Script(200)
         first, second = (_Provider(account, answer, "dlc", "aiworkspace") for _ in range(2))
         results = await asyncio.gather(*(provider.attempt("dlc") for provider in (first, second) * 10))
@@ -104,7 +105,7 @@ def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_acco
 
 def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 1000, known={JANUARY: 0})
+        budget = Budget("dlc", 1000, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(200, 503, 200, 404, 429, 200), "dlc")
         for _ in range(60):
             await provider.attempt("dlc")
@@ -115,7 +116,7 @@ def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> No
 
 def test_a_retry_that_the_budget_cannot_pay_leaves_the_real_error() -> None:
     async def main() -> None:
-        budget = Budget("dlc", 11, known={JANUARY: 0})
+        budget = Budget("dlc", 11, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(*[200] * 10, 503), "dlc")
         for _ in range(10):
             await provider.call("dlc")
@@ -132,7 +133,7 @@ def test_a_cancelled_attempt_was_billed_and_one_that_only_waited_was_not() -> No
             await asyncio.sleep(3600)
             raise AssertionError
 
-        budget = Budget("dlc", 100, known={JANUARY: 0})
+        budget = Budget("dlc", 100, known={JANUARY.name: 0})
         provider = _Provider(Account("main", Limits(concurrency=1), {"dlc": budget}), hang, "dlc")
         tasks = [asyncio.create_task(provider.call("dlc")) for _ in range(2)]
         await asyncio.sleep(1)
@@ -221,7 +222,7 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
 
             return answer
 
-        def sweep_of(provider: _Provider) -> Sweep:
+        def sweep_of(provider: _Provider) -> Bulk:
             async def run(poll: Poll) -> None:
                 async with poll.part("a") as part:
                     for _ in range(20):
@@ -232,7 +233,7 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
                     assert caller.collector == "usage"
                     await part.publish(count("a"))
 
-            return Sweep(name="usage", interval=60, run=run)
+            return Bulk(name="usage", interval=60, run=run)
 
         for number in range(10):
             account = Account(str(number), Limits(requests_per_second=5, concurrency=4))

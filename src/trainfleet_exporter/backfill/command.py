@@ -92,14 +92,15 @@ async def backfill(
     """Do it; what came of it, and what to do next, in words. `tell` takes lines for the person who waits; `stream` is
     where a progress bar goes, if it is a terminal. StartError, or Unfinished where the same command goes on later."""
     provider = next(each for each in config.providers if each.name == wish.provider)
-    open_history = platforms[provider.platform].history
+    platform = platforms[provider.platform]
+    open_history = platform.history
     assert open_history is not None
     _make_folder(wish.out)
     progress = Progress(stream)
     with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
         try:
             _agree(spool, wish, config, provider)
-            spending = Spending(spool, config, provider)
+            spending = Spending(spool, config, provider, platform.billing)
 
             def attempted(attempt: Attempt) -> None:
                 progress.calls += 1

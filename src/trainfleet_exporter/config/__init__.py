@@ -2,6 +2,7 @@
 
 from trainfleet_exporter.config.load import load_config, redacted
 from trainfleet_exporter.config.schema import (
+    AccountKey,
     Collector,
     Config,
     Global,
@@ -18,6 +19,7 @@ from trainfleet_exporter.config.schema import (
 from trainfleet_exporter.config.secrets import Secret
 
 __all__ = [
+    "AccountKey",
     "Collector",
     "Config",
     "Global",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.scalars import broken_reference, may_hint, near_region, show
-from trainfleet_exporter.config.schema import Global, Limits, ProviderConfig
+from trainfleet_exporter.config.schema import AccountKey, Global, Limits, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, unknown_key
 from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, show_path
 from trainfleet_exporter.config.urls import is_loopback
@@ -101,7 +101,7 @@ def _misspelt_regions(draft: Draft) -> Iterator[Problem]:
 
 
 def _timeouts(draft: Draft) -> Iterator[Problem]:
-    """A sweep must have ended before the next one is due."""
+    """A poll of a bulk collector must have ended before the next one is due."""
     settings = draft.settings
     if settings is None or not draft.sound("global", "poll_timeout"):
         return
@@ -110,7 +110,7 @@ def _timeouts(draft: Draft) -> Iterator[Problem]:
     if draft.sound("global", "poll_interval"):
         limits["global", "poll_interval"] = every
     for index, provider in draft.providers.items():
-        for key, collector in provider.sweeps().items():
+        for key, collector in provider.bulk_collectors().items():
             loc: Loc = ("providers", index, "collectors", key, "interval")
             if collector.enabled and collector.interval is not None and draft.sound(*loc):
                 limits[loc] = collector.interval
@@ -194,19 +194,21 @@ def _states_limits(provider: ProviderConfig) -> bool:
 
 def _accounts(draft: Draft) -> Iterator[Problem]:
     """Providers of one account state equal limits, or none of them but one."""
-    accounts: dict[str, list[int]] = {}
+    accounts: dict[AccountKey, list[int]] = {}
     for index, provider in draft.providers.items():
         if provider.account is not None and draft.sound("providers", index, "limits"):
-            accounts.setdefault(provider.account, []).append(index)
+            accounts.setdefault(provider.account_key, []).append(index)
     for account, indexes in accounts.items():
         stated = {index: draft.providers[index].limits for index in indexes if _states_limits(draft.providers[index])}
         if len(stated) > 1:
             yield from _limits_of(draft, account, indexes, stated)
 
 
-def _limits_of(draft: Draft, account: str, indexes: Sequence[int], stated: Mapping[int, Limits]) -> Iterator[Problem]:
+def _limits_of(
+    draft: Draft, account: AccountKey, indexes: Sequence[int], stated: Mapping[int, Limits]
+) -> Iterator[Problem]:
     first = min(stated)
-    shown = show(account)
+    shown = show(account.name)
     for index in indexes:
         loc: Loc = ("providers", index, "limits")
         if index not in stated:

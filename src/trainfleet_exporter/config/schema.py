@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -132,7 +133,7 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """How many calls of one API may be under way at once."""
     monthly_calls: MonthlyCalls = {}
-    """By API, how many calls a calendar month (in UTC+8) may have; polls stretch before they are spent."""
+    """By API, how many calls a billing month of the cloud may have; polls stretch before they are spent."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
@@ -196,6 +197,14 @@ class Sharding(Section):
     job by job: each of the provider's shards lists all its jobs, and shows its own. Left out, none is."""
 
 
+@dataclass(frozen=True, slots=True)
+class AccountKey:
+    """An account: that of a name (kind `account`), or that of a provider which has one to itself (kind `provider`)."""
+
+    kind: str
+    name: str
+
+
 class ProviderConfig(Section):
     """What every provider has, whatever its platform."""
 
@@ -232,6 +241,11 @@ class ProviderConfig(Section):
     sharding: Sharding = Sharding()
     """How it is divided where several exporters share the work."""
 
+    @property
+    def account_key(self) -> AccountKey:
+        """The account that the provider belongs to."""
+        return AccountKey("provider", self.name) if self.account is None else AccountKey("account", self.account)
+
     def endpoints_in_use(self) -> Mapping[str, str]:
         """The addresses that it calls, by their key in `endpoints`."""
         return {}
@@ -240,17 +254,16 @@ class ProviderConfig(Section):
         """The endpoints that the file gives, by their key; those made from the region are https anyway."""
         return {}
 
-    def sweeps(self) -> Mapping[str, Collector]:
-        """The collectors whose poll is one sweep and must end within `global.poll_timeout`, by their key."""
+    def bulk_collectors(self) -> Mapping[str, Collector]:
+        """The bulk collectors, whose polls must end within `global.poll_timeout`, by their key."""
         return {}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """The collectors that others build on, by their key, each with those others."""
         return {}
 
-    def apis_of_home(self) -> Collection[str]:
-        """The APIs that are asked for the whole account only: of several shards, by the one that is the provider's
-        home."""
+    def primary_apis(self) -> Collection[str]:
+        """The APIs that are asked for the whole account only: of several shards, by the provider's primary one."""
         return ()
 
 

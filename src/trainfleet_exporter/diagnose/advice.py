@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
 
 _WORRY = 0.5
-"""A sweep that needs more than this share of its time fails as soon as the cloud is a little slower."""
+"""A bulk collector that needs more than this part of its time fails as soon as the cloud is a little slower."""
 _FULL = 0.8
 """An API that is asked at more than this share of the allowed rate makes polls wait for each other."""
 
@@ -84,12 +84,12 @@ def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) ->
         name, needs, has = collector.collector, collector.needs, collector.has
         limit = "as slowly as the cloud answers" if collector.slow_cloud else f"at {rates[name]:g} requests a second"
         faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
-        if collector.rolls and needs > has:
+        if collector.per_object and needs > has:
             yield (
                 f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s, {limit}, and will stretch it: give it a "
                 f"longer interval or fewer jobs{faster}"
             )
-        elif not collector.rolls and needs > has * _WORRY:
+        elif not collector.per_object and needs > has * _WORRY:
             yield (
                 f"{name} needs about {needs:.0f} s of the {has:.0f} s that global.poll_timeout gives it, {limit}: give "
                 f"it a longer interval and all a longer poll_timeout, poll fewer workspaces{faster}"

@@ -19,7 +19,7 @@ from trainfleet_exporter.diagnose.report import (
 )
 from trainfleet_exporter.diagnose.trial import Trial
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
-from trainfleet_exporter.polling import Rolling, Runner
+from trainfleet_exporter.polling import PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
@@ -57,7 +57,7 @@ async def examine(
 
 def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen: Sequence[_Seen]) -> list[CallsReport]:
     """One provider's calls beside those of the others that share its account's limits."""
-    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.holder == this.holder]
+    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.account_key == this.account_key]
     found = []
     for api, row in next(rows for each, rows in family if each is this).items():
         same = [rows[api] for _, rows in family if api in rows]
@@ -80,13 +80,13 @@ class _Seen:
         self, trial: Trial, provider: Provider, config: ProviderConfig, platform: Platform, poll_timeout: float
     ) -> None:
         self.urls = provider.endpoints
-        self.holder = ("provider", config.name) if config.account is None else ("account", config.account)
+        self.account_key = config.account_key
         self._trial = trial
         self._provider = provider
         self._config = config
         self._platform = platform
         self._poll_timeout = poll_timeout
-        self._is_home = trial.exporter.is_home(config)
+        self._is_primary = trial.exporter.is_primary(config)
         self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
@@ -103,7 +103,7 @@ class _Seen:
             collectors=collectors,
             calls=calls,
             rates={collector.collector: self._rate(collector.collector) for collector in collectors},
-            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_home else None,
+            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_primary else None,
         )
         facts = self._provider.facts
         return ProviderReport(
@@ -187,7 +187,10 @@ class _Seen:
 
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
-        scale, rolls = self._trial.scale(self._provider.name, name), isinstance(runner.collector, Rolling)
+        scale, per_object = (
+            self._trial.scale(self._provider.name, name),
+            isinstance(runner.collector, PerObjectCollector),
+        )
         own: Mapping[str, Sequence[Attempt]] = {
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
@@ -201,11 +204,11 @@ class _Seen:
             collector=name,
             success=runner.state.success,
             interval=runner.collector.interval,
-            rolls=rolls,
+            per_object=per_object,
             units=units,
             tried=self._trial.tried(self._provider.name, name),
             needs=max(by_limit, by_speed) * scale,
-            has=runner.collector.interval if rolls else self._poll_timeout,
+            has=runner.collector.interval if per_object else self._poll_timeout,
             slow_cloud=by_speed > by_limit,
             parts_failed=runner.state.parts_failed,
             series=round(runner.state.series * scale),

@@ -21,16 +21,16 @@ class EndpointReport:
 class CollectorReport:
     """One poll of one collector. Durations are seconds; `calls` are those of a poll by API.
 
-    One that rolls over the jobs one by one may have been tried on some of them only: `units` is how many it polls,
-    `tried` how many were; calls and series are told for all. `needs` is how long a poll takes at the configured limits
-    and the cloud's own speed; `has` how long it may take: poll_timeout for a sweep, its interval for one that rolls.
+    A per-object collector may have been tried on some of its objects only: `units` is how many it polls, `tried` how
+    many were; calls and series are told for all. `needs` is how long a poll takes at the configured limits and the
+    cloud's own speed; `has` how long it may take: poll_timeout for a bulk collector, its interval for another one.
     """
 
     collector: str
     success: bool | None
     """None where it did not come to an end."""
     interval: float
-    rolls: bool
+    per_object: bool
     units: int
     tried: int
     needs: float

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.polling import Collector, Rolling
+from trainfleet_exporter.polling import Collector, Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
@@ -32,7 +31,7 @@ class Trial:
     ) -> None:
         self.attempts: list[tuple[str, Attempt]] = []
         self.units: dict[tuple[str, str], int] = {}
-        """By provider and collector, how many jobs one that rolls over them polls in a cycle."""
+        """By provider and per-object collector, how many jobs a cycle polls."""
         self._tell = tell
         self.exporter = Exporter(
             config,
@@ -78,19 +77,41 @@ class Trial:
         return dict(found)
 
     def _sampled(self, provider: str, collector: Collector) -> Collector:
-        if not isinstance(collector, Rolling):
+        if not isinstance(collector, PerObjectCollector):
             return collector
-        all_units = collector.units
-
-        def some() -> Sequence[str]:
-            units = list(all_units())
-            self.units[provider, collector.name] = len(units)
-            return units[:_TRIED]
-
-        return replace(collector, units=some)
+        return _Sample(collector, lambda count: self.units.update({(provider, collector.name): count}))
 
     async def _tell_on(self) -> None:
         while True:
             await asyncio.sleep(_TELL_EVERY)
             waiting = ", ".join(self.exporter.waiting_for()) or "the last answers"
             self._tell(f"{len(self.attempts)} calls made; waiting for {waiting}")
+
+
+class _Sample(PerObjectCollector):
+    """Another collector's first few objects; `note` gets the number of all."""
+
+    def __init__(self, whole: PerObjectCollector, note: Callable[[int], None]) -> None:
+        super().__init__(whole.name, whole.interval, workers=whole.workers)
+        self._whole = whole
+        self._note = note
+
+    async def begin(self, poll: Poll) -> None:
+        await self._whole.begin(poll)
+
+    def objects(self) -> Sequence[str]:
+        objects = self._whole.objects()
+        self._note(len(objects))
+        return objects[:_TRIED]
+
+    def is_current(self, object_id: str) -> bool:
+        return self._whole.is_current(object_id)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._whole.watch(callback)
+
+    def calls(self, object_id: str) -> int:
+        return self._whole.calls(object_id)
+
+    async def poll(self, part: Part) -> None:
+        await self._whole.poll(part)

@@ -1,10 +1,28 @@
-"""Polling: when collectors run, what happens to the parts of their answers, and what is told about it."""
+"""Polling: when collectors run, what happens to the parts of their answers, and what is reported about it."""
 
-from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
-from trainfleet_exporter.polling.pacing import Pace, Pacing
+from trainfleet_exporter.polling.collector import (
+    BulkCollector,
+    Collector,
+    FairQueue,
+    PartsCollector,
+    PerObjectCollector,
+)
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Part, Poll
 from trainfleet_exporter.polling.runner import Runner
 from trainfleet_exporter.polling.schedule import Schedule
+from trainfleet_exporter.polling.topic import Topic
 
-__all__ = ["Collector", "Pace", "Pacing", "Part", "PartStore", "Poll", "Rolling", "Runner", "Schedule", "Sweep"]
+__all__ = [
+    "BulkCollector",
+    "Collector",
+    "FairQueue",
+    "Part",
+    "PartStore",
+    "PartsCollector",
+    "PerObjectCollector",
+    "Poll",
+    "Runner",
+    "Schedule",
+    "Topic",
+]

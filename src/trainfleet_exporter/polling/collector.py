@@ -1,49 +1,121 @@
-"""What a provider hands over to be polled: a sweep, or a cycle of small polls that roll over its jobs."""
+"""The two kinds of collectors that a provider hands over: bulk collectors and per-object collectors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainfleet_exporter.polling.poll import Part, Poll
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """A collector whose calls do not grow with the jobs (but by pages): all of it in one go, each interval.
+class BulkCollector(ABC):
+    """A collector whose calls do not grow with the jobs, except by pages: one poll reads everything.
 
-    `run` reads every part through `poll.part(...)` and ends within the poll's deadline.
+    `interval` is in seconds, from the start of one poll to the start of the next.
     """
 
-    name: str
-    interval: float
-    run: Callable[[Poll], Awaitable[None]]
-    expired: Callable[[str], None] = lambda key: None
-    """Told of a part whose last good answer was kept long enough: nothing may be built on it any more."""
+    def __init__(self, name: str, interval: float) -> None:
+        self.name = name
+        self.interval = interval
+
+    @abstractmethod
+    async def poll(self, poll: Poll) -> None:
+        """Read every part by `poll.part(...)`, and end by the poll's deadline."""
+
+    def expired(self, key: str) -> None:  # noqa: B027 - most collectors keep nothing
+        """Forget what is built on a part: its last good answer was kept long enough, and polls still fail."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rolling:
-    """A collector that needs calls for each job: every unit is a part, and a cycle over all takes one interval.
+class PartsCollector(BulkCollector):
+    """A bulk collector with one part for each workspace, or each pool. It reads at most `at_once` at a time."""
 
-    `begin` waits until units are known, or reads them within the poll's deadline; `units` names them in order of
-    need, or raises NotReady where there is none because the latest attempt to learn of any failed; `alive` tells
-    whether one still is; `read` polls one; `watch` is given a function to call whenever units went away, so that what
-    they showed goes at once rather than a cycle later. At most `workers` units are read at a time.
+    def __init__(self, name: str, interval: float, *, at_once: int) -> None:
+        super().__init__(name, interval)
+        self._at_once = at_once
+        self._queue = FairQueue()
+
+    @abstractmethod
+    async def keys(self) -> Sequence[str]:
+        """The names of the parts. Raises NotReady if they are unknown."""
+
+    @abstractmethod
+    async def read(self, part: Part) -> None:
+        """Read and publish one part."""
+
+    async def poll(self, poll: Poll) -> None:
+        """Read all parts."""
+        keys = await self.keys()
+        poll.keep_only(keys)
+        await self._queue.read_each(poll, keys, self.read, at_once=self._at_once)
+
+
+class PerObjectCollector(ABC):
+    """A collector that needs calls for each object, such as a job.
+
+    Each object is a part. A cycle over all objects takes one `interval` (seconds); at most `workers` objects are read
+    at a time.
     """
 
-    name: str
-    interval: float
-    units: Callable[[], Sequence[str]]
-    read: Callable[[Part], Awaitable[None]]
-    begin: Callable[[Poll], Awaitable[None]]
-    alive: Callable[[str], bool]
-    watch: Callable[[Callable[[], None]], None]
-    workers: int
-    calls: Callable[[str], int] = lambda unit: 1
-    """About how many calls a unit takes: large ones are given more time than one poll's."""
+    def __init__(self, name: str, interval: float, *, workers: int) -> None:
+        self.name = name
+        self.interval = interval
+        self.workers = workers
+
+    async def begin(self, poll: Poll) -> None:  # noqa: B027 - some have nothing to wait for
+        """Wait until the objects are known, or read them, by the poll's deadline."""
+
+    @abstractmethod
+    def objects(self) -> Sequence[str]:
+        """The ids of the objects, in the order of need. Raises NotReady if the latest poll of them failed."""
+
+    @abstractmethod
+    def is_current(self, object_id: str) -> bool:
+        """Whether the object still exists and is polled here."""
+
+    @abstractmethod
+    async def poll(self, part: Part) -> None:
+        """Read and publish one object."""
+
+    def watch(self, callback: Callable[[], None]) -> None:  # noqa: B027 - some learn of it in `begin` only
+        """Call back whenever objects are no longer current, so that their series go at once."""
+
+    def calls(self, object_id: str) -> int:
+        """About how many calls an object needs: those with many get the time of several polls."""
+        return 1
 
 
-Collector = Sweep | Rolling
+Collector = BulkCollector | PerObjectCollector
+
+
+class FairQueue:
+    """Orders parts so that all of them are read in turn when a poll has no time for all."""
+
+    def __init__(self) -> None:
+        self._poll = 0
+        self._read: dict[str, int] = {}
+        """By part, the number of the latest poll that read it."""
+
+    async def read_each(
+        self, poll: Poll, keys: Iterable[str], read: Callable[[Part], Awaitable[None]], *, at_once: int
+    ) -> set[str]:
+        """Read these parts, the longest unread first, `at_once` at a time. Returns the parts that succeeded."""
+        succeeded = await poll.read_each(self.order(keys), read, at_once=at_once)
+        self.was_read(succeeded)
+        return succeeded
+
+    def order(self, keys: Iterable[str]) -> list[str]:
+        """The parts of a poll that begins now, the longest unread first. Forgets all others."""
+        self._poll += 1
+        wanted = list(keys)
+        self._read = {key: self._read[key] for key in wanted if key in self._read}
+        return sorted(wanted, key=lambda key: self._read.get(key, 0))
+
+    def was_read(self, keys: Iterable[str]) -> None:
+        """Note that this poll has read these parts."""
+        self._read |= dict.fromkeys(keys, self._poll)
+
+    def has_read(self, keys: Collection[str]) -> bool:
+        """Whether this poll has read all of these parts."""
+        return all(self._read.get(key) == self._poll for key in keys)

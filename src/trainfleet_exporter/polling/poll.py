@@ -196,7 +196,7 @@ def _without_traces(error: BaseException) -> None:
 
 
 class Poll:
-    """One sweep, or one cycle of a rolling collector. `deadline` is a loop time."""
+    """One poll of a bulk collector, or one cycle of a per-object collector. `deadline` is a loop time."""
 
     def __init__(
         self,

@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Sequence
 
+from trainfleet_exporter.budgets.throttling import Throttle
 from trainfleet_exporter.errors import DeadlineExceeded
-from trainfleet_exporter.polling.collector import Collector, Rolling, Sweep
-from trainfleet_exporter.polling.pacing import Pace
+from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
 from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
@@ -18,7 +18,7 @@ from trainfleet_exporter.transport import CALLER, Caller
 log = logging.getLogger(__name__)
 
 _CALLS_IN_A_POLL = 20
-"""How many calls of one unit are expected to end within poll_timeout, beside those of others at the usual limits."""
+"""How many calls of one object are expected to end within poll_timeout, beside those of others at the usual limits."""
 _LONGEST_SLEEP = 60.0
 """Seconds after which a cycle looks anew at how far it is to be spread: a new month may have begun."""
 
@@ -27,9 +27,9 @@ WHOLE = ""
 
 
 class Runner:
-    """One collector's life. `first_poll_done` is set when its first poll (or slice) ended, well or badly.
+    """One collector's life. `first_poll_done` is set when its first poll, or that of its first object, ended.
 
-    With a `pace` polls stretch where a budget asks for it.
+    With a `throttle` polls stretch where a budget asks for it.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Runner:
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
-        pace: Pace | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.collector = collector
         self.state = CollectorState(provider, collector.name, collector.interval)
         self.first_poll_done = asyncio.Event()
         self._poll_timeout = poll_timeout
-        self._pace = pace
+        self._throttle = throttle
         self._took = 0.0
         self._store = PartStore(
             self.state,
@@ -56,7 +56,7 @@ class Runner:
             renderer=renderer,
             keep_polls=keep_polls,
             poll_timeout=poll_timeout,
-            expired=collector.expired if isinstance(collector, Sweep) else lambda key: None,
+            expired=collector.expired if isinstance(collector, BulkCollector) else lambda key: None,
         )
         self._telemetry = telemetry
         self._failures = Failures(self.state, telemetry)
@@ -64,7 +64,7 @@ class Runner:
         self._running: Poll | None = None
         self._stopping = False
         telemetry.watch(self.state)
-        if isinstance(collector, Rolling):
+        if isinstance(collector, PerObjectCollector):
             collector.watch(self._prune)
 
     @property
@@ -79,22 +79,22 @@ class Runner:
 
     @property
     def interval(self) -> float:
-        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is paced."""
-        return self.collector.interval if self._pace is None else self._pace.interval
+        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is throttled."""
+        return self.collector.interval if self._throttle is None else self._throttle.interval
 
     def look_ahead(self) -> None:
         """Tell at once of an interval that has become longer; of a shorter one when it has been kept."""
         self.state.interval = max(self.state.interval, self.interval)
 
     async def tick(self) -> None:
-        """One poll: a whole sweep, or a whole cycle over the jobs. Never raises but when cancelled from outside."""
+        """One poll, or one cycle over all objects. Raises only when cancelled from outside."""
         if self._stopping:
             return
         self._task = asyncio.current_task()
         caller = Caller(self.collector.name)
         token = CALLER.set(caller)
-        if self._pace is not None:
-            self._pace.begin()
+        if self._throttle is not None:
+            self._throttle.begin()
         try:
             await self._poll()
             self._log(caller.attempts)
@@ -104,8 +104,8 @@ class Runner:
             # The scheduler would log a trace for it; that the daemon stops has been said once.
         finally:
             CALLER.reset(token)
-            if self._pace is not None:
-                self._pace.polled()
+            if self._throttle is not None:
+                self._throttle.polled()
             self.state.interval = max(self.interval, self._took)
             self._task = None
             self.first_poll_done.set()
@@ -139,10 +139,10 @@ class Runner:
             deadline=started + self._poll_timeout,
         )
         self._running = poll
-        if isinstance(self.collector, Sweep):
-            await self._sweep(self.collector, poll)
+        if isinstance(self.collector, BulkCollector):
+            await self._poll_bulk(self.collector, poll)
         else:
-            await self._roll(self.collector, poll, started)
+            await self._poll_objects(self.collector, poll, started)
         self._failures.end()
         self._store.account()
         self.state.duration = loop.time() - started
@@ -164,13 +164,13 @@ class Runner:
         }
         log.debug("poll ended", extra={"fields": fields})
 
-    async def _sweep(self, sweep: Sweep, poll: Poll) -> None:
+    async def _poll_bulk(self, collector: BulkCollector, poll: Poll) -> None:
         before = self._failures.count
         try:
             # The transport keeps the deadline for each call; this is for whatever else could hang. One second more,
             # so that the transport's own error, which says more, comes first.
             async with asyncio.timeout_at(poll.deadline + 1.0):
-                await sweep.run(poll)
+                await collector.poll(poll)
         except TimeoutError:
             if self._failures.count == before:  # else the parts that were cut off have said so themselves
                 poll.failed(WHOLE, DeadlineExceeded("the poll did not end within poll_timeout"))
@@ -179,11 +179,11 @@ class Runner:
         else:
             self._store.forgive(WHOLE)
 
-    async def _roll(self, rolling: Rolling, poll: Poll, started: float) -> None:
+    async def _poll_objects(self, collector: PerObjectCollector, poll: Poll, started: float) -> None:
         try:
             async with asyncio.timeout_at(poll.deadline + 1.0):
-                await rolling.begin(poll)
-            units = rolling.units()
+                await collector.begin(poll)
+            objects = collector.objects()
         except TimeoutError:
             poll.failed(WHOLE, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
             return
@@ -191,26 +191,26 @@ class Runner:
             poll.failed(WHOLE, error)
             return
         self._store.forgive(WHOLE)
-        await self._cycle(rolling, poll, units, started)
+        await self._cycle(collector, poll, objects, started)
 
-    async def _cycle(self, rolling: Rolling, poll: Poll, units: Sequence[str], started: float) -> None:
+    async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
         loop = asyncio.get_running_loop()
-        self._store.keep_only(units)
+        self._store.keep_only(objects)
         # What has never been read comes first and at once; the rest is spread over the interval.
-        fresh = [unit for unit in units if unit not in self._store]
-        known = [unit for unit in units if unit in self._store]
-        slots = asyncio.Semaphore(rolling.workers)
+        fresh = [key for key in objects if key not in self._store]
+        known = [key for key in objects if key in self._store]
+        slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
-            for unit in fresh:
+            for key in fresh:
                 await slots.acquire()
                 self.state.interval = max(self.state.interval, loop.time() - started)
-                group.create_task(self._read(rolling, poll, unit, slots))
-            for place, unit in enumerate(known):
+                group.create_task(self._read(collector, poll, key, slots))
+            for place, key in enumerate(known):
                 await self._rest(started, place / len(known))
                 await slots.acquire()
                 # A cycle that outlasts the longest so far tells so at once, not only when it ends.
                 self.state.interval = max(self.state.interval, loop.time() - started)
-                group.create_task(self._read(rolling, poll, unit, slots))
+                group.create_task(self._read(collector, poll, key, slots))
         self._took = loop.time() - started
 
     async def _rest(self, started: float, part: float) -> None:
@@ -222,16 +222,16 @@ class Runner:
             if wait <= _LONGEST_SLEEP:
                 return
 
-    async def _read(self, rolling: Rolling, poll: Poll, unit: str, slots: asyncio.Semaphore) -> None:
+    async def _read(self, collector: PerObjectCollector, poll: Poll, key: str, slots: asyncio.Semaphore) -> None:
         try:
-            if rolling.alive(unit):
-                shares = 1 + rolling.calls(unit) // _CALLS_IN_A_POLL
+            if collector.is_current(key):
+                shares = 1 + collector.calls(key) // _CALLS_IN_A_POLL
                 deadline = asyncio.get_running_loop().time() + shares * self._poll_timeout
                 async with (
                     asyncio.timeout_at(deadline + 1.0),
-                    poll.part(unit, deadline=deadline, wanted=lambda: rolling.alive(unit)) as part,
+                    poll.part(key, deadline=deadline, wanted=lambda: collector.is_current(key)) as part,
                 ):
-                    await rolling.read(part)
+                    await collector.poll(part)
         except TimeoutError:
             pass  # noted by the part itself
         finally:
@@ -239,5 +239,5 @@ class Runner:
             self.first_poll_done.set()
 
     def _prune(self) -> None:
-        if isinstance(self.collector, Rolling):
-            self._store.keep_if(self.collector.alive)
+        if isinstance(self.collector, PerObjectCollector):
+            self._store.keep_if(self.collector.is_current)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.sharding import ALL, Share
+from trainfleet_exporter.sharding import ALL, ShardAssignment
 from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
@@ -62,8 +63,8 @@ class BuildContext:
     """Shared with the other providers of the same account."""
     observe: Callable[[Attempt], None]
     """Told of each attempt to call an API."""
-    share: Share = ALL
-    """What of the provider is to be polled here, where several exporters share the work; else all of it."""
+    shard: ShardAssignment = ALL
+    """What of the provider this exporter polls: all of it, unless several exporters share the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,13 @@ class Platform:
     free_calls: Mapping[str, int] = field(default_factory=dict)
     """By API, how many calls a month an account has without paying, where the cloud says so."""
     splits: bool = False
-    """Whether its providers poll no more than `BuildContext.share` says. Of several exporters, one polls a provider of
+    """Whether its providers poll no more than `BuildContext.shard` says. Of several exporters, one polls a provider of
     any other platform, as a whole."""
     history: Callable[[Any, BuildContext], History] | None = None
     """Opens what the cloud tells of the past, of a provider's config; None where it tells nothing."""
+    billing: BillingPeriod = field(default_factory=BillingPeriod)
+    """When the cloud's billing months begin, which are the months of `limits.monthly_calls`; left out, on the first day
+    at midnight UTC."""
 
 
 def installed_platforms() -> dict[str, Platform]:

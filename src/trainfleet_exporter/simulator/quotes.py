@@ -17,6 +17,7 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.alibaba_pai import signing as pai
+from trainfleet_exporter.providers.credentials.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts import signing as huawei
 from trainfleet_exporter.simulator.exchange import ApiError, Asked, Cloud, Named
 from trainfleet_exporter.simulator.rows import read
@@ -66,7 +67,7 @@ def string_to_sign(asked: Asked) -> str:
 
 
 def _of_pai(asked: Asked) -> str:
-    request = pai.canonical_request(
+    request = canonical_request(
         method=asked.method,
         path=asked.path,
         query=dict(asked.query),
@@ -77,9 +78,9 @@ def _of_pai(asked: Asked) -> str:
 
 
 def _of_huawei(asked: Asked) -> str:
-    request = huawei.canonical_request(
+    request = canonical_request(
         method=asked.method,
-        path=asked.path,
+        path=huawei.canonical_path(asked.path),
         query=asked.query,
         headers=asked.headers,
         body_sha256=hashlib.sha256(asked.body).hexdigest(),

@@ -89,9 +89,7 @@ class BudgetChecks(ProviderCase):
                 await stage.polls(1)
                 first = len(stage.gateway.arrivals)
                 await stage.polls(1)
-                arrived = [
-                    arrival for arrival in stage.gateway.arrivals[first:] if arrival.collector in self.good.sweeps
-                ]
+                arrived = [arrival for arrival in stage.gateway.arrivals[first:] if arrival.collector in self.good.bulk]
                 found.append(Counter((arrival.collector, arrival.operation) for arrival in arrived))
             return found[0]
 
@@ -106,7 +104,7 @@ class BudgetChecks(ProviderCase):
                     for (collector, operation), count in many.items()
                     if count - few[collector, operation] > math.ceil(3 * self.jobs / 2)
                 ],
-                "ask for all at once (lists, bulk metrics), or make it a Rolling collector, which is spread and capped",
+                "ask for all at once (lists, bulk metrics), or use a PerObjectCollector, which is spread and capped",
             )
 
         self.play(main)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.polling import Sweep
+from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.testing.clock import run_stepped
 from trainfleet_exporter.testing.cloud import PretendCloud
@@ -37,8 +37,8 @@ class GoodRun:
     """Those of the last two polls."""
     payloads: Mapping[str, list[Any]]
     """By operation, what was answered."""
-    sweeps: frozenset[str]
-    rolling: frozenset[str]
+    bulk: frozenset[str]
+    per_object: frozenset[str]
     """The collectors of either kind."""
 
     @property
@@ -155,8 +155,8 @@ class ProviderCase:
                 arrivals=tuple(stage.gateway.arrivals),
                 steady=tuple(stage.gateway.arrivals[first:]),
                 payloads=stage.gateway.payloads,
-                sweeps=frozenset(r.state.collector for r in runners if isinstance(r.collector, Sweep)),
-                rolling=frozenset(r.state.collector for r in runners if not isinstance(r.collector, Sweep)),
+                bulk=frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector)),
+                per_object=frozenset(r.state.collector for r in runners if not isinstance(r.collector, BulkCollector)),
             )
 
 

@@ -108,7 +108,7 @@ class ContractChecks(ProviderCase):
             for job_id in states.keys() - truth.keys()
             if states[job_id] not in over
         ]
-        complain(sorted(complaints), "read each page of each workspace's list (providers/listing.py, read_whole_list)")
+        complain(sorted(complaints), "read each page of each list (providers/jobs/listing.py, read_whole_list)")
 
     def test_contract_counts_have_every_known_state(self) -> None:
         """A state in which there is no job has a count of 0: an alert cannot wait for a series that is not there."""

@@ -105,7 +105,7 @@ class FaultChecks(ProviderCase):
         complaints = [f"shown, and not true: {words(key)} {late.shown[key]}" for key in wrong(late, before)]
         may_be_good = mishap.name in ("empty", "no object") and operation in self.may_be_empty
         if not may_be_good:
-            rolls = self.good.callers(operation) <= self.good.rolling
+            rolls = self.good.callers(operation) <= self.good.per_object
             if not (mishap.name == "not found" and rolls):  # what is not there any more goes at once
                 complaints += [f"gone at once, and should be kept: {words(key)}" for key in missing(early, before)]
             if operation not in self.copes:

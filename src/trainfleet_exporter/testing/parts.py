@@ -325,7 +325,7 @@ class PartChecks(ProviderCase):
             self.play(main)
 
 
-_ONE_OWNER = "ask JobBook.taken which jobs another workspace lists, right before settling them"
+_ONE_OWNER = "ask JobRegistry.taken which jobs another workspace lists, right before settling them"
 
 
 def _is_of(key: Key, job_id: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.exporter import Exporter
-from trainfleet_exporter.sharding import WHOLE, Shard, Share, apportioned
+from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportioned
 from trainfleet_exporter.testing.case import ProviderCase, complain
 from trainfleet_exporter.testing.gateway import Signatures
 from trainfleet_exporter.testing.page import DATED, Key, Page, words
@@ -62,7 +62,7 @@ class SharingChecks(ProviderCase):
                 complaints += ["all of it is with one shard, though Platform.splits"] * of_several
             complain(
                 complaints,
-                "give Division(context.share) to Knowledge; counts by own_workspaces, the account's by is_home",
+                "hand the context to Shared; counts by own_workspaces, what is the account's by shard.is_primary",
             )
 
         self.play(main)
@@ -73,14 +73,14 @@ class SharingChecks(ProviderCase):
 
 
 def dividing(workspace_ids: Iterable[str]) -> tuple[int, int]:
-    """How many shards and seats give these workspaces to more than one shard; the first that there are if none does."""
+    """Numbers of shards and members by which several shards have these workspaces; the first pair if none does."""
     named = sorted(workspace_ids)
     tried = [(shards, spread) for spread, shards in product(_SPREADS, _SHARDS)]
     return next((each for each in tried if len(_owners(named, *each)) > 1), tried[0])
 
 
 def _owners(workspace_ids: Iterable[str], shards: int, spread: int) -> set[int]:
-    share = Share(PROVIDER, Shard(0, shards), spread)
+    share = ShardAssignment(PROVIDER, Shard(0, shards), spread)
     return {share.owner("workspace", key) for key in workspace_ids}
 
 

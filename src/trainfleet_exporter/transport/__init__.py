@@ -6,7 +6,6 @@ Cloud-neutral: what one cloud does differently is a `Dialect` that its provider 
 from __future__ import annotations
 
 from trainfleet_exporter.transport.account import Account
-from trainfleet_exporter.transport.budget import Budget
 from trainfleet_exporter.transport.calls import (
     BULK,
     CALLER,
@@ -17,6 +16,7 @@ from trainfleet_exporter.transport.calls import (
     Attempt,
     BodyLimits,
     Call,
+    CallBudget,
     Caller,
     Dialect,
     HttpAnswer,
@@ -27,14 +27,11 @@ from trainfleet_exporter.transport.calls import (
     TextForm,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
-from trainfleet_exporter.transport.ledger import KEPT_AFTER_MONTH, Holder, Ledger
-from trainfleet_exporter.transport.ownership import Ownership
 
 __all__ = [
     "BULK",
     "CALLER",
     "HISTORY",
-    "KEPT_AFTER_MONTH",
     "NOT_JSON",
     "PAGE",
     "USUAL",
@@ -42,16 +39,13 @@ __all__ = [
     "ApiClient",
     "Attempt",
     "BodyLimits",
-    "Budget",
     "Call",
+    "CallBudget",
     "Caller",
     "Dialect",
-    "Holder",
     "HttpAnswer",
     "HttpSettings",
-    "Ledger",
     "Limits",
-    "Ownership",
     "Priority",
     "SignedRequest",
     "TextForm",

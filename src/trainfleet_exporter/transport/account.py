@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from typing import Self
 
-from trainfleet_exporter.transport.budget import Budget
-from trainfleet_exporter.transport.calls import Limits
+from trainfleet_exporter.transport.calls import CallBudget, Limits
 from trainfleet_exporter.transport.limiter import Limiter
 
 
@@ -20,13 +21,13 @@ class Account:
         self,
         name: str,
         limits: Limits,
-        budgets: Mapping[str, Budget] | None = None,
+        budgets: Mapping[str, CallBudget] | None = None,
         apart: Mapping[str, Limits] | None = None,
     ) -> None:
         self.name = name
         self.limits = limits
         self.apart: Mapping[str, Limits] = apart or {}
-        self.budgets: Mapping[str, Budget] = budgets or {}
+        self.budgets: Mapping[str, CallBudget] = budgets or {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def limiter(self, host: str, api: str) -> Limiter:
@@ -36,8 +37,8 @@ class Account:
             self._limiters[key] = Limiter(host, self.apart.get(api, self.limits))
         return self._limiters[key]
 
-    def with_budgets(self, budgets: Mapping[str, Budget]) -> Account:
+    def with_budgets(self, budgets: Mapping[str, CallBudget]) -> Self:
         """The account with other budgets: what was learnt of how fast it may ask is shared with this one."""
-        other = Account(self.name, self.limits, budgets, self.apart)
-        other._limiters = self._limiters
+        other = copy.copy(self)
+        other.budgets = budgets
         return other

@@ -184,6 +184,20 @@ class Dialect(Protocol):
         ...
 
 
+class CallBudget(Protocol):
+    """How many calls of one API an account may still make (budgets.Budget)."""
+
+    @property
+    def remaining(self) -> int: ...
+    def check(self) -> None:
+        """BudgetSpent if no call is left."""
+        ...
+
+    def take(self) -> None:
+        """Count an attempt that is about to be made, or BudgetSpent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one API host may be asked at most."""

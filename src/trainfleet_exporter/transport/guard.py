@@ -8,8 +8,7 @@ from typing import Self
 
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.transport.breaker import Breaker, Permit
-from trainfleet_exporter.transport.budget import Budget
-from trainfleet_exporter.transport.calls import Priority
+from trainfleet_exporter.transport.calls import CallBudget, Priority
 from trainfleet_exporter.transport.limiter import Limiter
 from trainfleet_exporter.transport.retry import RetryBudget
 
@@ -21,7 +20,9 @@ class HostGuard:
     operation never takes its neighbours down.
     """
 
-    def __init__(self, host: str, limiter: Limiter, *, budget: Budget | None = None, breaker_max_open: float) -> None:
+    def __init__(
+        self, host: str, limiter: Limiter, *, budget: CallBudget | None = None, breaker_max_open: float
+    ) -> None:
         self.host = host
         self.limiter = limiter
         self.budget = budget

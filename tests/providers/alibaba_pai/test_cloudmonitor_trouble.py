@@ -20,7 +20,7 @@ from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
 from trainfleet_exporter.providers.alibaba_pai.entities import EntityIndex
-from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 
 DAY = 86400.0
 CYCLE = 120.0
@@ -325,7 +325,7 @@ def test_empty_pages_that_name_a_next_one_are_not_followed_for_ever(
 
 def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
     async def main() -> None:
-        book = JobBook(lambda job: True)
+        book = JobRegistry(lambda job: True)
         sources = Sources("auto", book)
         metrics, monitor = sources.serving("job_metrics"), sources.serving("cloudmonitor")
         pay_as_you_go = Job(job_id="a", status=Status.RUNNING, payment_type="PostPaid", resource_type="ECS")

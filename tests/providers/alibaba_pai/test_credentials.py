@@ -13,14 +13,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
-from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.simulator import Simulator
@@ -285,64 +283,6 @@ def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, ste
     stepped(kind, steps)
 
 
-@pytest.mark.parametrize("name", ["role", "oidc", "machine"])
-def test_young_keys_that_are_refused_are_replaced_once(name: str, stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        sts = account.simulator.sts
-        assert await account.poll(2)
-        sts.revoke("all")
-        assert await account.poll(3)
-        assert len(sts.issued) == 2
-        sts.revoke("all")
-        assert not await account.poll(3)
-        assert len(sts.issued) == 2
-
-    stepped(KINDS[name], steps)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "polls"), [("role", 1000), ("oidc", 100), ("machine", 100)])
-def test_polls_take_one_renewal_a_lifetime(name: str, polls: int, stepped: Stepped) -> None:
-    def prepare(simulator: Simulator) -> None:
-        simulator.sts.lifetime = 900.0  # used for half of it
-
-    async def steps(account: Account) -> None:
-        assert await account.poll(polls, every=4)
-        assert len(account.simulator.sts.issued) == 1 + (polls - 1) * 4 // 450
-        assert {outcome.rpartition(" ")[2] for outcome in account.calls} == {"ok"}
-
-    stepped(KINDS[name], steps, prepare)
-
-
-def test_polls_that_come_at_once_share_one_renewal(stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        identity: Any = account.provider.identity
-        deadline = asyncio.get_running_loop().time() + 20
-        await asyncio.gather(*(identity.prepare(deadline) for _ in range(50)))
-        assert account.calls == Counter({"AssumeRole ok": 1})
-
-    stepped(KINDS["role"], steps)
-
-
-def test_keys_that_cannot_be_renewed_are_used_to_their_end(stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        assert await account.poll()
-        account.simulator.faults.add(Fault({"api": "sts"}, status=403))
-        await asyncio.sleep(HOUR - 899)
-        assert await account.poll(14, every=MINUTE)
-        tried = account.calls["AssumeRole auth"]
-        assert tried == 3  # every five minutes
-        assert sum("could not be renewed and are used until" in line for line in account.log) == tried
-        await asyncio.sleep(MINUTE)
-        assert not await account.poll(3)
-        assert account.calls["AssumeRole auth"] == tried + 1
-        account.simulator.faults.clear()
-        await asyncio.sleep(5 * MINUTE)
-        assert await account.poll()
-
-    stepped(KINDS["role"], steps)
-
-
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
@@ -440,31 +380,6 @@ def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(s
     stepped(KINDS["chain: machine"], steps, prepare)
 
 
-def test_nothing_is_signed_with_keys_that_ended_while_a_call_waited(stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        identity: Any = account.provider.identity
-        loop = asyncio.get_running_loop()
-        mark = await identity.prepare(loop.time() + 20)
-        account.simulator.faults.add(Fault({"api": "sts"}, status=403))
-        for _ in range(12):  # a renewal fails near the end, and its pause is longer than what is left
-            await asyncio.sleep(5 * MINUTE - 20)
-            await identity.prepare(loop.time() + 20)
-        await asyncio.sleep(START + HOUR - time.time())
-        with pytest.raises(AccessDenied, match=f"ended at {iso_time(START + HOUR)}") as caught:
-            identity.current()
-        assert identity.refused(caught.value, mark)  # so that the call is prepared anew
-        with pytest.raises(AccessDenied, match="AssumeRole: HTTP 403"):
-            await identity.prepare(loop.time() + 20)
-        assert account.gauge() == START + HOUR  # it stays, and an alert on it fires
-        account.simulator.faults.clear()
-        await asyncio.sleep(5 * MINUTE)
-        await identity.prepare(loop.time() + 20)
-        assert identity.current()
-        assert account.gauge() == pytest.approx(time.time() + HOUR, abs=1)
-
-    stepped(KINDS["role"], steps)
-
-
 def test_a_right_that_is_lacking_takes_no_new_keys(stepped: Stepped) -> None:
     async def steps(account: Account) -> None:
         assert await account.poll()
@@ -472,23 +387,6 @@ def test_a_right_that_is_lacking_takes_no_new_keys(stepped: Stepped) -> None:
         await asyncio.sleep(10 * MINUTE)
         assert not await account.poll(3)
         assert len(account.simulator.sts.issued) == 1
-
-    stepped(KINDS["role"], steps)
-
-
-def test_a_call_that_waited_while_its_keys_were_taken_back_is_made_again(stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        identity: Any = account.provider.identity
-        deadline = asyncio.get_running_loop().time() + HOUR
-        mark = await identity.prepare(deadline)
-        keys = identity.current()
-        await asyncio.sleep(6 * MINUTE)
-        revoked = AccessDenied("no", code="InvalidSecurityToken.Expired")
-        assert identity.refused(revoked, mark)  # another call came back first
-        assert identity.current() == keys
-        assert identity.refused(revoked, mark)
-        await identity.prepare(deadline)
-        assert identity.current() != keys
 
     stepped(KINDS["role"], steps)
 

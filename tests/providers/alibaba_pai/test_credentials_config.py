@@ -13,15 +13,16 @@ import pytest
 
 from tests.config.loading import MINIMAL, faults, load
 from trainfleet_exporter.config import Config, Secret, redacted
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.credentials_config import Credentials
-from trainfleet_exporter.providers.alibaba_pai.sources import (
+from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, SDK_FILE
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Credentials
+from trainfleet_exporter.providers.credentials import (
     AssumedRole,
     FirstOf,
     GivenKeys,
     KeysUri,
     MachineRole,
     OidcRole,
+    ProfileFile,
     ProfileKeys,
     Session,
     Source,
@@ -135,7 +136,7 @@ def test_half_a_key_beside_a_role_is_not_filled_from_elsewhere(tmp_path: Path) -
 def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("hunter2\n")
-    role = OidcRole(PROVIDER, ROLE, Secret.from_file(token))
+    role = OidcRole(ROLE, Secret.from_file(token), PROVIDER)
     given = f"{{oidc: {{provider_arn: '{PROVIDER}', role_arn: '{ROLE}', token_file: token}}}}"
     assert source_of(tmp_path, given) == role
     environ = {
@@ -145,7 +146,7 @@ def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
     }
     assert source_of(tmp_path, environ=environ) == role
     named = source_of(tmp_path, environ=environ | {"ALIBABA_CLOUD_ROLE_SESSION_NAME": "me"})
-    assert named == OidcRole(PROVIDER, ROLE, Secret.from_file(token), Session(name="me"))
+    assert named == OidcRole(ROLE, Secret.from_file(token), PROVIDER, Session(name="me"))
     # Two of the three are somebody else's, and the chain goes on.
     del environ["ALIBABA_CLOUD_OIDC_PROVIDER_ARN"]
     assert isinstance(source_of(tmp_path, environ=environ), FirstOf)
@@ -155,20 +156,20 @@ def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
 def test_the_role_of_the_machine(tmp_path: Path, given: str, name: str) -> None:
     assert source_of(tmp_path, f"{{ecs_ram_role: {given}}}", KEYS) == MachineRole(name)
     environ = {"ALIBABA_CLOUD_IMDSV1_DISABLED": "true"}
-    assert source_of(tmp_path, f"{{ecs_ram_role: {given}}}", environ) == MachineRole(name, allow_v1=False)
+    assert source_of(tmp_path, f"{{ecs_ram_role: {given}}}", environ) == MachineRole(name, needs_session=True)
 
 
 def test_the_chain_asks_the_machine_and_the_uri_last(tmp_path: Path) -> None:
     environ = {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://127.0.0.1:7/keys?of=me", "ALIBABA_CLOUD_ECS_METADATA": "role"}
     source = source_of(tmp_path, environ=environ)
     assert isinstance(source, FirstOf)
-    assert source.links == (MachineRole("role"), KeysUri("http://127.0.0.1:7", "/keys?of=me"))
+    assert source.links == (MachineRole("role"), KeysUri("http://127.0.0.1:7", Secret("/keys?of=me")))
     assert source.passed[0] == "the environment sets no ALIBABA_CLOUD_ACCESS_KEY_ID"
     assert "no profiles, since HOME is not set" in source.passed
     assert "of=me" not in repr(source)
     disabled = source_of(tmp_path, environ=environ | {"ALIBABA_CLOUD_ECS_METADATA_DISABLED": "TRUE"})
     assert isinstance(disabled, FirstOf)
-    assert disabled.links == (KeysUri("http://127.0.0.1:7", "/keys?of=me"),)
+    assert disabled.links == (KeysUri("http://127.0.0.1:7", Secret("/keys?of=me")),)
 
 
 def test_profiles_of_the_cli(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_profiles_of_the_cli(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
 
     def keys(profile: str, mode: str) -> ProfileKeys:
-        return ProfileKeys(file, "~/.aliyun/config.json", is_json=True, profile=profile, mode=mode)
+        return ProfileKeys(ProfileFile(file, "~/.aliyun/config.json", CLI_FILE), profile, mode)
 
     found = {name: source_of(tmp_path, f"{{profile: {name}}}", environ) for name in ("prod", "sts", "role", "machine")}
     assert found == {
@@ -203,7 +204,7 @@ def test_profiles_of_the_cli(tmp_path: Path) -> None:
         ROLE, MachineRole("node"), session=Session(seconds=3600)
     )
     token = Secret.from_file(tmp_path / ".aliyun" / "token")
-    assert source_of(tmp_path, "{profile: oidc}", environ) == OidcRole(PROVIDER, ROLE, token)
+    assert source_of(tmp_path, "{profile: oidc}", environ) == OidcRole(ROLE, token, PROVIDER)
     assert source_of(tmp_path, environ=environ) == keys("sts", "StsToken")
     assert source_of(tmp_path, environ=environ | {"ALIBABA_CLOUD_PROFILE": "prod"}) == keys("prod", "AK")
     disabled = source_of(tmp_path, environ=environ | {"ALIBABA_CLOUD_CLI_PROFILE_DISABLED": "true"})
@@ -248,7 +249,7 @@ def test_profiles_of_the_sdks(tmp_path: Path, name: str) -> None:
         environ["ALIBABA_CLOUD_CREDENTIALS_FILE"] = shown = str(file)
 
     def keys(profile: str, mode: str) -> ProfileKeys:
-        return ProfileKeys(file, shown, is_json=False, profile=profile, mode=mode)
+        return ProfileKeys(ProfileFile(file, shown, SDK_FILE), profile, mode)
 
     assert source_of(tmp_path, environ=environ) == keys("default", "StsToken")
     assert source_of(tmp_path, "{profile: machine}", environ) == MachineRole("node")
@@ -297,7 +298,7 @@ def test_a_profile_of_the_cli_goes_before_one_of_the_sdks(tmp_path: Path) -> Non
     environ = home(tmp_path, AK, ini=INI.replace("[role]", "[prod]"))
     source = source_of(tmp_path, "{profile: prod}", environ)
     assert isinstance(source, ProfileKeys)
-    assert source.shown == "~/.aliyun/config.json"
+    assert source.file.shown == "~/.aliyun/config.json"
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.providers.alibaba_pai.signing import (
     ALGORITHM,
-    canonical_query,
-    canonical_request,
     sign,
     signature,
 )
+from trainfleet_exporter.providers.credentials.canonical import canonical_query, canonical_request
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

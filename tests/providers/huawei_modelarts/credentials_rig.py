@@ -10,9 +10,9 @@ from pathlib import Path
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Schedule
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.config import Collectors
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
+from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
 

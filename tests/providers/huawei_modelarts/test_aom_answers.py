@@ -23,9 +23,9 @@ from trainfleet_exporter.model import Accelerators, Job, Status
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
 from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import CARD_LABELS, JOB_LABEL, POD_LABELS, plans
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, Sample, Series, Value
+from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.transport.body import decode_json
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -14,7 +14,7 @@ import pytest
 from tests.providers.huawei_modelarts.credentials_rig import Rig, rigged
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.faults import Fault
 from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
@@ -508,7 +508,7 @@ def test_what_fails_is_not_asked_for_by_every_call(
 def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, credentials: str) -> None:
     async def check(rig: Rig) -> None:
         loop = asyncio.get_running_loop()
-        mark = await rig.identity.prepare(loop.time() + 20)
+        mark = await rig.identity.credential.prepare(loop.time() + 20)
         call = Call(operation="ListWorkspaces", path="/")
         dialect = HuaweiDialect("modelarts", rig.identity)
         assert dialect.sign(call, "host").headers
@@ -517,7 +517,7 @@ def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, crede
             dialect.sign(call, "host")
         assert dialect.refused(caught.value, mark)  # so that the call is prepared anew
         assert rig.left() == pytest.approx(0, abs=1)  # the gauge stays, and an alert on it fires
-        await rig.identity.prepare(loop.time() + 20)
+        await rig.identity.credential.prepare(loop.time() + 20)
         assert dialect.sign(call, "host").headers
 
     simulator = simulated(token_lifetime=HOUR)

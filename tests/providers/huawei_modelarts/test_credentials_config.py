@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 from tests.providers.huawei_modelarts.credentials_rig import load
 from trainfleet_exporter.config import load_config, redacted
 from trainfleet_exporter.errors import AccessDenied, ConfigError
+from trainfleet_exporter.providers.credentials import (
+    FirstOf,
+    Keys,
+    MachineRole,
+    OidcRole,
+    ProfileFile,
+    ProfileKeys,
+    Session,
+)
+from trainfleet_exporter.providers.huawei_modelarts.auth import FORMAT, read_profile
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.profiles import ProfileFile
 
 ID_TOKEN_FILE = "HUAWEICLOUD_OIDC_TOKEN_FILE"
 URL = "http://127.0.0.1:1"
@@ -72,8 +81,12 @@ def test_the_chain_takes_the_first_link_that_is_set(tmp_path: Path) -> None:
     (tmp_path / ".huaweicloud" / "credentials").unlink()
     found = provider(tmp_path, "", environ)
     assert form(found) == "ecs_agency"
-    assert found.credentials.tried[-1] == (
-        "the file ~/.huaweicloud/credentials cannot be used: No such file or directory"
+    source = found.credentials.source
+    assert isinstance(source, FirstOf)
+    assert source.passed == (
+        "the environment sets no HUAWEICLOUD_OIDC_PROVIDER_URN",
+        "the environment sets no HUAWEICLOUD_SDK_AK",
+        "the file ~/.huaweicloud/credentials cannot be used: No such file or directory",
     )
 
 
@@ -106,12 +119,8 @@ def test_the_variables_are_those_of_the_vendors_clients(tmp_path: Path, monkeypa
     assert found.oidc is not None
     assert (found.oidc.provider_urn, found.oidc.agency_urn) == ("provider", "agency")
     assert (found.oidc.token.reveal(), found.project_id) == ("planted-token", "project-1")
-    assert found.session.fields() == {
-        "agency_session_name": "session",
-        "duration_seconds": 900,
-        "policy": "{}",
-        "policy_ids": ["a", "b"],
-    }
+    assert isinstance(found.source, OidcRole)
+    assert found.source.session == Session("session", 900, "{}", ("a", "b"))
     names = ("AK_ENV_NAME", "SK_ENV_NAME", "SECURITY_TOKEN_ENV_NAME")
     found = provider(tmp_path, "", {keys[name]: name for name in names}).credentials
     parts = (found.access_key, found.secret_key, found.security_token)
@@ -125,7 +134,7 @@ def test_credentials_of_the_config_leave_the_chain_alone(tmp_path: Path) -> None
     halves = {"HUAWEICLOUD_SDK_AK": "planted", "HUAWEICLOUD_OIDC_AGENCY_URN": "agency"}
     found = provider(tmp_path, "credentials: {ecs_agency: true}", halves)
     assert form(found) == "ecs_agency"
-    assert found.credentials.tried == ()
+    assert found.credentials.source == MachineRole()
 
 
 @pytest.mark.parametrize(
@@ -172,13 +181,12 @@ def test_a_profile_needs_to_know_where_its_file_is(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.ini"
     path.write_text("[team]\nak = planted-ak\nsk = planted-sk\nsecurity_token = planted-token\nproject_id = p-1\n")
     found = provider(tmp_path, "credentials: {profile: team}", {"HUAWEICLOUD_SDK_CREDENTIALS_FILE": str(path)})
-    file = found.credentials.profile_file
-    assert file is not None
-    assert file.origin == f"profile team of {path}"
+    source = found.credentials.source
+    assert isinstance(source, ProfileKeys)
+    assert source == ProfileKeys(ProfileFile(path, str(path), FORMAT), "team")
     assert found.credentials.project_id == "p-1"
-    keys = file.read().keys
-    assert (keys.access_key, keys.secret_key, keys.security_token) == ("planted-ak", "planted-sk", "planted-token")
-    assert "planted" not in repr(keys).replace("planted-ak", "") + repr(file) + repr(found)
+    assert read_profile(source) == (Keys("planted-ak", "planted-sk", "planted-token"), "p-1")
+    assert "planted" not in repr(source) + repr(found)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +208,7 @@ def test_a_file_that_is_no_use_is_told_without_its_content(text: str, reason: st
     path = tmp_path / "credentials"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(AccessDenied) as caught:
-        ProfileFile(path, "team", "the file").read()
+        read_profile(ProfileKeys(ProfileFile(path, "the file", FORMAT), "team"))
     assert str(caught.value) == f"the file the file cannot be used: {reason}"
 
 
@@ -210,15 +218,15 @@ def test_whatever_a_file_holds_is_a_profile_or_told(text: str, tmp_path_factory:
     path.write_text(text, encoding="utf-8")
     told = ""
     try:
-        profile = ProfileFile(path, "team", "file").read()
+        keys, _ = read_profile(ProfileKeys(ProfileFile(path, "file", FORMAT), "team"))
     except AccessDenied as error:
         told = str(error)
     if told:
         assert told.startswith("the file file cannot be used: ")
         assert told.isprintable()
     else:
-        assert profile.keys.access_key
-        assert profile.keys.secret_key
+        assert keys.access_key_id
+        assert keys.access_key_secret
 
 
 @pytest.mark.parametrize(

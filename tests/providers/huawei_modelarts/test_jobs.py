@@ -18,7 +18,7 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Pod
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[[Check], None]
@@ -106,9 +106,9 @@ def test_tasks_of_deleted_jobs_and_workspaces_are_dropped(run: Run) -> None:
     run(check)
 
 
-def _shared() -> list[Shared]:
+def _shared() -> list[ModelArtsShared]:
     gc.collect()
-    return [found for found in gc.get_objects() if isinstance(found, Shared)]
+    return [found for found in gc.get_objects() if isinstance(found, ModelArtsShared)]
 
 
 def test_tasks_of_a_job_are_shown_until_its_end_is_known(run: Run, published: list[Sequence[object]]) -> None:

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.transport.rig import Rig
-from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
-from trainfleet_exporter.providers.huawei_modelarts.auth import Identity
+from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, VersionsV1, VersionV1
+from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 
 MINUTES = 30 * 24 * 60
 
@@ -25,7 +25,7 @@ async def _project(_: float) -> str:
 async def _read(answer: dict[str, Any], operation: str) -> VersionsV1 | Metrics:
     body = json.dumps(answer, separators=(",", ":")).encode()
     async with Rig(lambda _: httpx.Response(200, content=body)) as rig:
-        api = ModelArtsApi(rig.client, cast("Identity", SimpleNamespace(project=_project)))
+        api = ModelArtsClient(rig.client, cast("Identity", SimpleNamespace(project=_project)))
         deadline = asyncio.get_running_loop().time() + 60
         if operation == "versions":
             return await api.list_versions_v1("1", deadline=deadline)

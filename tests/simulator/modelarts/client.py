@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 
 from tests.simulator.client import HOST, START, Clock, send
-from trainfleet_exporter.providers.huawei_modelarts.signing import canonical_query, sign
+from trainfleet_exporter.providers.credentials.canonical import canonical_query
+from trainfleet_exporter.providers.huawei_modelarts.signing import sign
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, DEFAULT, PROJECT_ID, SECRET_KEY
 

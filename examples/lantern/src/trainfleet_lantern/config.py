@@ -63,7 +63,7 @@ class LanternConfig(ProviderConfig):
     def given_endpoints(self) -> Mapping[str, str]:
         return {} if self.endpoints.lantern is None else {"lantern": self.endpoints.lantern}
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         return {name: getattr(self.collectors, name) for name in Collectors.model_fields}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:

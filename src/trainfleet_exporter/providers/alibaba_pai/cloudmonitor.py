@@ -14,7 +14,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta, MetricMetasPage, MetricsPage, PointsPage
 from trainfleet_exporter.providers.alibaba_pai.points import Points, point_reader
-from trainfleet_exporter.providers.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import ApiClient, Call, Priority
 

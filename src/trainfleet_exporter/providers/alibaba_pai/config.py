@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    model_serializer,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Flag, Region, choice, region
+from trainfleet_exporter.config.kinds import (
+    CountFrom0,
+    Duration,
+    Endpoint,
+    Flag,
+    Region,
+    SecretText,
+    choice,
+    region,
+)
+from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
 from trainfleet_exporter.config.urls import is_link_local
-from trainfleet_exporter.providers.alibaba_pai.credentials_config import OR_CHAIN, Credentials
+from trainfleet_exporter.config.wording import Rule, Wording
+from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.providers.alibaba_pai.auth import arn_form, default_chain, find_profile, needs_session
 from trainfleet_exporter.providers.alibaba_pai.usage_config import UsageMetrics
+from trainfleet_exporter.providers.credentials import (
+    AssumedRole,
+    CredentialsSection,
+    Environment,
+    GivenKeys,
+    KeySource,
+    MachineRole,
+    OidcRole,
+)
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
@@ -36,6 +71,177 @@ _REGIONS = (
 _METADATA = "http://100.100.100.200"
 
 _SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
+
+
+class PaiRule(Wording):
+    """What is wrong with credentials that only this platform has (config.wording)."""
+
+    CREDENTIALS_FORM = (
+        "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
+        "with external_id, beside them or alone; or oidc; or ecs_ram_role; or profile; "
+        "or no credentials for those of the vendor's own chain"
+    )
+    PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the vendor's own files"
+    ROLE_ARN = "found {found}; allowed: a RAM role's ARN, such as acs:ram::1234567890123456:role/trainfleet"
+    OIDC_PROVIDER_ARN = (
+        "found {found}; allowed: an OIDC provider's ARN, such as acs:ram::1234567890123456:oidc-provider/cluster"
+    )
+    RAM_ROLE = "found {found}; allowed: true, or the name of the machine's RAM role"
+
+
+_KEY = ("access_key_id", "access_key_secret")
+_FORMS = ((*_KEY, "security_token", "role_arn", "external_id"), ("oidc",), ("ecs_ram_role",), ("profile",))
+"""The keys that go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The name of a profile, and what the profile says."""
+
+    name: str
+    source: KeySource = field(repr=False)
+
+
+def _arn(kind: str, rule: PaiRule) -> PlainValidator:
+    form = arn_form(kind)
+
+    def validate(value: object) -> str:
+        text = text_of(value, rule)
+        if not form.fullmatch(text):
+            refuse(rule, found=show(value))
+        return text
+
+    return PlainValidator(validate)
+
+
+def _ram_role(value: object) -> Literal[True] | str:
+    if value is True:
+        return True
+    text = text_of(value, PaiRule.RAM_ROLE)
+    if text.lower() in {"true", "yes", "on"}:
+        return True
+    if text.lower() in {"false", "no", "off"} or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text, re.ASCII):
+        refuse(PaiRule.RAM_ROLE, found=show(value))
+    return text
+
+
+def _profile(value: object, info: ValidationInfo) -> Profile:
+    if isinstance(value, Profile):
+        return value
+    name = text_of(value, PaiRule.PROFILE, reason="it is no text")
+    if not name:
+        refuse(PaiRule.PROFILE, found=show(value), reason="it is empty")
+    try:
+        return Profile(name, find_profile(name, Environment(Surroundings.of(info).environ)))
+    except AccessDenied as error:
+        refuse(PaiRule.PROFILE, found=show(value), reason=error.message)
+
+
+RoleArn: TypeAlias = Annotated[str, _arn("role", PaiRule.ROLE_ARN), PaiRule.ROLE_ARN]
+ProviderArn: TypeAlias = Annotated[str, _arn("oidc-provider", PaiRule.OIDC_PROVIDER_ARN), PaiRule.OIDC_PROVIDER_ARN]
+RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
+ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSerializer(lambda profile: profile.name)]
+
+
+class Oidc(Section):
+    """A role that trusts the tokens of an identity provider, a Kubernetes cluster's as a rule (RRSA)."""
+
+    other_names = {"agency_urn": "role_arn"}  # noqa: RUF012 - a class variable of the base
+
+    provider_arn: ProviderArn
+    """The identity provider, as RAM names it."""
+    role_arn: RoleArn
+    """The role to assume."""
+    token: SecretText
+    """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
+
+
+class Credentials(CredentialsSection):
+    """Who asks, in one of several ways."""
+
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key": "access_key_id",
+        "ak": "access_key_id",
+        "secret_key": "access_key_secret",
+        "secret_access_key": "access_key_secret",
+        "sk": "access_key_secret",
+        "session_token": "security_token",
+        "ecs_agency": "ecs_ram_role",
+    }
+
+    access_key_id: SecretText | None = None
+    """Of a RAM user."""
+    access_key_secret: SecretText | None = None
+    """Goes with `access_key_id`."""
+    security_token: SecretText | None = None
+    """Goes with the two before, where they are temporary keys."""
+    role_arn: RoleArn | None = None
+    """A role to assume, with the access key or else with what the default chain finds."""
+    external_id: SecretText | None = None
+    """What the role asks for beside, if it does."""
+    oidc: Oidc | None = None
+    """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
+    ecs_ram_role: RamRole | None = None
+    """The RAM role of the machine that this runs on: its name, or true for whatever it has."""
+    profile: ProfileName | None = None
+    """A profile of `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
+
+    _by_default: bool = PrivateAttr(False)
+
+    @classmethod
+    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """What the vendor's chain finds. It is no form of the section."""
+        credentials = cls.model_construct()
+        credentials._source = default_chain(environ)
+        credentials._by_default = True
+        return credentials
+
+    def find_source(self, environ: Environment) -> KeySource:
+        """The source of the one form that is given."""
+        given = self.form_keys(_FORMS, PaiRule.CREDENTIALS_FORM)
+        if self.oidc is not None:
+            return OidcRole(self.oidc.role_arn, self.oidc.token, self.oidc.provider_arn)
+        if self.ecs_ram_role is not None:
+            return MachineRole("" if self.ecs_ram_role is True else self.ecs_ram_role, needs_session(environ))
+        if self.profile is not None:
+            return self.profile.source
+        return self._key_or_role(given, environ)
+
+    def _key_or_role(self, given: list[str], environ: Environment) -> KeySource:
+        if self.external_id is not None and self.role_arn is None:
+            refuse(PaiRule.CREDENTIALS_FORM, found="external_id without role_arn")
+        keys = None
+        if self.access_key_id is not None and self.access_key_secret is not None:
+            keys = GivenKeys(self.access_key_id, self.access_key_secret, self.security_token)
+        elif self.role_arn is None or {*_KEY, "security_token"} & set(given):
+            _refuse_missing([name for name in _KEY if name not in given])
+        if self.role_arn is not None:
+            return AssumedRole(self.role_arn, keys or default_chain(environ), self.external_id)
+        assert keys is not None
+        return keys
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any] | None:
+        """What the file says; null for the vendor's chain, so that it reads back as such."""
+        if self._by_default:
+            return None
+        return {key: value for key, value in handler(self).items() if value is not None}
+
+
+def _refuse_missing(names: list[str]) -> NoReturn:
+    """Name each missing key at its own place, rather than all of them where the section begins."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError("refused", "refused", {"message": Rule.HIDDEN_MISSING.format(key=name)}),
+            loc=(name,),
+            input=None,
+        )
+        for name in names
+    ]
+    raise ValidationError.from_exception_data("Credentials", details)
+
+
+OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
@@ -129,7 +335,9 @@ class AlibabaPaiConfig(ProviderConfig):
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region, from which the addresses of its APIs are made."""
-    credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
+    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
+        default=None, validate_default=True
+    )
     """Who asks; left out, what the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()
     """Addresses in place of the public ones of the region."""
@@ -154,18 +362,18 @@ class AlibabaPaiConfig(ProviderConfig):
             given["metadata"] = metadata
         return given
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         chosen = self.collectors
-        sweeps = {
+        found = {
             "job_counts": chosen.job_counts,
             "jobs": chosen.jobs,
             "pools": chosen.pools,
             "pool_workloads": chosen.pool_workloads,
             "nodes": chosen.nodes,
         }
-        return sweeps | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
+        return found | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
         return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
 

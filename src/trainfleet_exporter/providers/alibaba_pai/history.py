@@ -20,15 +20,14 @@ import msgspec
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Job, JobUsage, PodUsage
 from trainfleet_exporter.providers.alibaba_pai import past_jobs, payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import PAGE_SIZE, PaiApi
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import is_pay_as_you_go
 from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import WITHOUT_JOBS
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import open_source, ways_of
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, dated_readings
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.metric_map import (
@@ -44,11 +43,13 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
 from trainfleet_exporter.providers.alibaba_pai.past_points import Points, source_tracks
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.points import Points as PagePoints
+from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.dated import Dated, whole
-from trainfleet_exporter.providers.filters import job_filter
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Marks, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time
@@ -128,13 +129,13 @@ class PaiHistory:
         self._usage = config.collectors.usage
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = ways_of(config, self._transport, context)
-        identity = open_source(config.credentials.source, self._ways)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        credential = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         clients = {
-            api: self._transport.client(config.endpoint(api), PaiDialect(api, version, identity))
+            api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()
         }
-        self._api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        self._api = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         self._monitor = CloudMonitor(clients["cloudmonitor"])
         self._wanted = job_filter(config.jobs)
         self._known = _Learned()
@@ -149,7 +150,7 @@ class PaiHistory:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ways.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
+from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import dlc_metrics
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import job_counts
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import job_metrics
-from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import jobs, jobs_elsewhere
-from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import nodes
-from trainfleet_exporter.providers.alibaba_pai.collectors.pods import pods
-from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import pool_workloads
-from trainfleet_exporter.providers.alibaba_pai.collectors.pools import pools
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import DlcMetricsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import JobMetricsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
+from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import NodesCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pods import PodsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import PoolWorkloadsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pools import PoolsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import cloudmonitor_usage
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage_sources import Sources
-from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import workspaces
+from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import PaiWorkspacesCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.dialect import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.identity import KEPT, open_source, ways_of
+from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
-from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
 
@@ -52,10 +53,6 @@ _FREE_CALLS = {"cloudmonitor": 1_000_000}
 """DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""
 
 
-_ELSEWHERE_POLLS = 2
-"""So many intervals pass between two looks at the jobs that other shards show."""
-
-
 class AlibabaPai:
     """One account and region of PAI (providers.registry.Provider)."""
 
@@ -64,11 +61,11 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._ways = ways_of(config, self._transport, context)
-        self.identity = open_source(config.credentials.source, self._ways)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
-        if chosen.by_cloudmonitor and not context.share.is_home:
+        if chosen.by_cloudmonitor and not context.shard.is_primary:
             asks_cloudmonitor = False  # it tells of all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
@@ -77,123 +74,74 @@ class AlibabaPai:
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in self.endpoints.items()
         }
-        self.endpoints = {**self.endpoints, **self._ways.endpoints}
-        api = PaiApi(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
-        division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
-        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
-        shared = Shared(api=api, book=book, division=division)
-        found = self._collectors(config, shared)
-        if chosen.enabled:
-            monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
-            found += self._usage_collectors(config, shared, monitor)
-        self.collectors: Sequence[Collector] = tuple(found)
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
+        client = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
+        shared = PaiShared(config, context, client)
+        monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
+        self.collectors: Sequence[Collector] = (
+            *self._collectors(config, shared),
+            *self._usage(config, shared, monitor),
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ways.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
-    def _collectors(self, config: AlibabaPaiConfig, shared: Shared) -> list[Collector]:
+    def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
+        """All but those of usage."""
         chosen, every = config.collectors, self._settings.poll_interval
-        workers = config.limits.concurrency
-        found: list[Collector] = [
-            workspaces(
-                shared,
-                configured=None if config.workspaces == "all" else config.workspaces,
-                interval=every,
-            ),
-        ]
+        is_primary, reader = shared.shard.is_primary, partial(PaiJobReader, shared)
+        yield PaiWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
-            found.append(
-                jobs(
-                    shared,
-                    interval=chosen.jobs.interval or every,
-                    retention=self._settings.finished_job_retention,
-                    began=time.time(),
-                    at_once=workers,
-                )
-            )
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
         if chosen.job_counts.enabled:
-            found.append(
-                job_counts(
-                    shared,
-                    interval=chosen.job_counts.interval or every,
-                    window=config.job_window,
-                    at_once=workers,
-                )
-            )
+            interval = chosen.job_counts.effective_interval(every)
+            yield JobCountsCollector(shared, interval, window=config.job_window)
         if chosen.pods.enabled:
-            found.append(
-                pods(
-                    shared,
-                    interval=chosen.pods.interval or every,
-                    max_jobs=chosen.pods.max_jobs,
-                    workers=workers,
-                )
-            )
+            yield PodsCollector(shared, chosen.pods.effective_interval(every), max_jobs=chosen.pods.max_jobs)
         if chosen.pools.enabled:
-            found.append(pools(shared, interval=chosen.pools.interval or every))
-        tells_of_all = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
-        if chosen.jobs.enabled and tells_of_all and shared.division.is_home and not shared.division.is_whole:
-            slower = max(_ELSEWHERE_POLLS * every, chosen.usage.interval or every)
-            found.append(jobs_elsewhere(shared, interval=slower, at_once=workers))
-        if chosen.pool_workloads.enabled and shared.division.is_home:
-            interval, with_jobs = chosen.pool_workloads.interval or every, chosen.jobs.enabled
-            found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
+            yield PoolsCollector(shared, chosen.pools.effective_interval(every))
+        needs_all_jobs = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
+        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
+            interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
+            yield JobsElsewhereCollector(shared, interval, reader)
+        if chosen.pool_workloads.enabled and is_primary:
+            interval = chosen.pool_workloads.effective_interval(every)
+            yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.nodes.enabled:
-            found.append(nodes(shared, interval=chosen.nodes.interval or every, at_once=workers))
-        return found
+            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
 
-    def _usage_collectors(
-        self, config: AlibabaPaiConfig, shared: Shared, monitor: CloudMonitor | None
-    ) -> list[Collector]:
+    def _usage(self, config: AlibabaPaiConfig, shared: PaiShared, monitor: CloudMonitor | None) -> Iterator[Collector]:
         """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""
-        chosen = config.collectors.usage
-        sources = Sources(chosen.source, shared.book)
-        interval = chosen.interval or self._settings.poll_interval
-        max_data_age, workers = self._settings.max_data_age, config.limits.concurrency
-        choices = chosen.metrics.choices()
-        found: list[Collector] = []
+        chosen, deny = config.collectors.usage, self._settings.metrics.deny
+        if not chosen.enabled:
+            return
+        sources = Sources(chosen.source, shared.jobs)
+        interval = chosen.effective_interval(self._settings.poll_interval)
         if monitor is not None and chosen.by_cloudmonitor:
-            found.append(
-                cloudmonitor_usage(
-                    shared,
-                    monitor,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("cloudmonitor"),
-                    choices=choices,
-                    deny=self._settings.metrics.deny,
-                    with_pools=config.collectors.pools.enabled,
-                    at_once=workers,
-                )
+            yield cloudmonitor_usage(
+                shared,
+                monitor,
+                interval=interval,
+                serves=sources.serving("cloudmonitor"),
+                choices=chosen.metrics.choices(),
+                deny=deny,
+                with_pools=config.collectors.pools.enabled,
             )
         elif monitor is not None:
-            found.append(
-                dlc_metrics(
-                    shared,
-                    monitor,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("dlc_metrics"),
-                    choices=choices,
-                    deny=self._settings.metrics.deny,
-                    max_jobs=chosen.max_jobs,
-                    workers=workers,
-                )
+            yield DlcMetricsCollector(
+                shared,
+                interval,
+                monitor,
+                serves=sources.serving("dlc_metrics"),
+                choices=chosen.metrics.choices(),
+                deny=deny,
+                max_jobs=chosen.max_jobs,
             )
         if chosen.source in ("auto", "job_metrics"):
-            found.append(
-                job_metrics(
-                    shared,
-                    interval=interval,
-                    max_data_age=max_data_age,
-                    serves=sources.serving("job_metrics"),
-                    max_jobs=chosen.max_jobs,
-                    workers=workers,
-                )
-            )
-        return found
+            serves = sources.serving("job_metrics")
+            yield JobMetricsCollector(shared, interval, serves=serves, max_jobs=chosen.max_jobs)
 
 
 def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
@@ -211,6 +159,7 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

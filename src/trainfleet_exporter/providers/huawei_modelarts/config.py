@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
 
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
 from trainfleet_exporter.config.kinds import (
@@ -14,10 +14,25 @@ from trainfleet_exporter.config.kinds import (
     Flag,
     ProjectId,
     Region,
+    SecretText,
+    Text,
     region,
 )
+from trainfleet_exporter.config.scalars import refuse, show
 from trainfleet_exporter.config.urls import is_link_local
-from trainfleet_exporter.providers.huawei_modelarts.credentials_config import OR_CHAIN, Credentials
+from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.providers.credentials import (
+    CredentialsSection,
+    Environment,
+    GivenKeys,
+    MachineRole,
+    OidcRole,
+    PasswordUser,
+    ProfileKeys,
+    Source,
+)
+from trainfleet_exporter.providers.huawei_modelarts.auth import default_chain, find_profile, read_profile
 from trainfleet_exporter.providers.huawei_modelarts.usage_config import Usage
 
 _HOSTS = {
@@ -43,6 +58,121 @@ _REGIONS = (
 )
 _FIXED = {"metadata": "http://169.254.169.254"}
 """The same on every cloud server, and reached within it only."""
+
+
+class HuaweiRule(Wording):
+    """What is wrong with credentials that only this platform has (config.wording)."""
+
+    CREDENTIALS_FORM = (
+        "found {found}; allowed: access_key and secret_key, perhaps with security_token; or username, password and "
+        "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
+    )
+    PROFILE = (
+        "found the profile {found}, but {reason}; "
+        "allowed: a profile with ak and sk in that file, or credentials of another form"
+    )
+
+
+_FORMS = (
+    ("access_key", "secret_key", "security_token"),
+    ("username", "password", "domain_name"),
+    ("oidc",),
+    ("ecs_agency",),
+    ("profile",),
+)
+"""The keys that go together."""
+_OPTIONAL = "security_token"
+
+
+class Oidc(Section):
+    """An agency that trusts the ID tokens of a provider, a Kubernetes cluster's as a rule."""
+
+    other_names = {"role_arn": "agency_urn"}  # noqa: RUF012 - a class variable of the base
+
+    provider_urn: Text
+    """The identity provider, as IAM names it."""
+    agency_urn: Text
+    """The agency to assume."""
+    token: SecretText
+    """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
+
+
+class Credentials(CredentialsSection):
+    """Who asks, in one of several ways."""
+
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key_id": "access_key",
+        "ak": "access_key",
+        "access_key_secret": "secret_key",
+        "secret_access_key": "secret_key",
+        "sk": "secret_key",
+        "session_token": "security_token",
+        "ecs_ram_role": "ecs_agency",
+    }
+
+    access_key: SecretText | None = None
+    """The AK of an IAM user."""
+    secret_key: SecretText | None = None
+    """The SK that goes with `access_key`."""
+    security_token: SecretText | None = None
+    """Goes with the two before, where they are temporary keys."""
+    username: Text | None = None
+    """The name of an IAM user, who gets tokens by `password`."""
+    password: SecretText | None = None
+    """Goes with `username`."""
+    domain_name: Text | None = None
+    """The name of the account that the user `username` belongs to."""
+    oidc: Oidc | None = None
+    """An agency that trusts an identity provider's tokens, such as those of a Kubernetes cluster."""
+    ecs_agency: Flag = False
+    """The agency of the cloud server that this runs on."""
+    profile: Text | None = None
+    """A section of the vendor's file of credentials."""
+
+    _project_id: str = PrivateAttr("")
+
+    @property
+    def project_id(self) -> str:
+        """The project that goes with these credentials, if their source names one; else empty."""
+        return self._project_id
+
+    @classmethod
+    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """The form that stands for what the vendor's chain finds."""
+        found = default_chain(environ)
+        credentials = handler(found.given)
+        credentials._source, credentials._project_id = found.source, found.project_id
+        return credentials
+
+    def find_source(self, environ: Environment) -> Source:
+        """The source of the one form that is given."""
+        given = self.form_keys(_FORMS, HuaweiRule.CREDENTIALS_FORM)
+        (form,) = [form for form in _FORMS if set(form) & set(given)]
+        if missing := [key for key in form if key not in given and key != _OPTIONAL]:
+            refuse(HuaweiRule.CREDENTIALS_FORM, found=f"{' and '.join(given)} without {' and '.join(missing)}")
+        if self.oidc is not None:
+            return OidcRole(self.oidc.agency_urn, self.oidc.token, self.oidc.provider_urn)
+        if self.ecs_agency:
+            return MachineRole()
+        if self.profile is not None:
+            return self._of_profile(self.profile, environ)
+        if self.username is not None:
+            assert self.password is not None
+            return PasswordUser(self.username, self.password, self.domain_name or "")
+        assert self.access_key is not None
+        assert self.secret_key is not None
+        return GivenKeys(self.access_key, self.secret_key, self.security_token)
+
+    def _of_profile(self, name: str, environ: Environment) -> ProfileKeys:
+        try:
+            profile = find_profile(name, environ)
+            self._project_id = read_profile(profile)[1]
+        except AccessDenied as error:
+            refuse(HuaweiRule.PROFILE, found=show(name), reason=error.message)
+        return profile
+
+
+OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
@@ -131,7 +261,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             given["metadata"] = metadata
         return given
 
-    def sweeps(self) -> Mapping[str, Collector]:
+    def bulk_collectors(self) -> Mapping[str, Collector]:
         chosen = self.collectors
         return {
             "job_counts": chosen.job_counts,
@@ -143,7 +273,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
         }
 
-    def apis_of_home(self) -> Collection[str]:
+    def primary_apis(self) -> Collection[str]:
         return ("aom",)
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:

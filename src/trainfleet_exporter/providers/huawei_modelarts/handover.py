@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.providers.knowledge import Groundwork
+from trainfleet_exporter.polling import Topic
 
 _PATIENCE = 2
 """How many sweeps a job is waited for: AOM's samples are late, and a new job is not worth a call of its own each."""
@@ -24,7 +24,7 @@ class Handover:
     """Kept by the sweep over AOM (of that `interval`), asked by the cycle over task metrics."""
 
     def __init__(self, *, interval: float) -> None:
-        self.polled = Groundwork()
+        self.polled: Topic[None] = Topic("usage", None)
         self.left_out = 0
         """How many jobs task metrics are not asked for, because there are more than `max_jobs`."""
         self._interval = interval
@@ -97,7 +97,7 @@ class Handover:
         self._count()
 
     def expired(self, part: str) -> None:
-        """A part is on the page no more: its last good answer was kept long enough (polling.Sweep.expired)."""
+        """A part is on the page no more: its last good answer was kept long enough (polling.BulkCollector.expired)."""
         self._shown.pop(part, None)
         self._count()
 
@@ -123,7 +123,7 @@ class Handover:
             self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
             self._lost.intersection_update(running)
         self._count()
-        self.polled.done(good=True)
+        self.polled.publish(None)
 
     def _count(self) -> None:
         before, self._owned = self._owned, all_of([self._claimed, *self._shown.values()])

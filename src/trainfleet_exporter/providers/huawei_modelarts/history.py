@@ -15,20 +15,21 @@ import msgspec
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
-from trainfleet_exporter.providers.filters import job_filter
+from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Sink, Unit, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import past_jobs, translate
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, AomDialect, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.api import Filter, ModelArtsApi
+from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, READINGS, Plan, Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import SOURCE as AOM
 from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import SOURCE as TASKS
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.way_out import open_transport
 from trainfleet_exporter.quantities import iso_time
@@ -79,15 +80,21 @@ class ModelArtsHistory:
         self._usage = config.collectors.usage
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._identity = open_identity(config, self._transport, context)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        identity = open_identity(
+            config.credentials.source,
+            self._credential_clients,
+            region=config.region,
+            project_id=config.project_id or config.credentials.project_id,
+        )
         clients = {
-            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, self._identity))
+            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
             for api in ("modelarts", "iam")
         }
-        self._identity.use(clients["iam"])
-        self._api = ModelArtsApi(clients["modelarts"], self._identity)
-        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", self._identity))
-        self._aom = AomApi(aom, self._identity, instance=self._usage.aom_instance)
+        identity.use(clients["iam"])
+        self._api = ModelArtsClient(clients["modelarts"], identity)
+        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
+        self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
         self._wanted = job_filter(config.jobs)
         self._some = config.workspaces != "all" or config.jobs != JobsScope()
         """Whether not all jobs of the project are wanted."""
@@ -98,7 +105,7 @@ class ModelArtsHistory:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._identity.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
+from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.filters import job_filter
+from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
-from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
-from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import job_counts
-from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import jobs, jobs_elsewhere
-from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1
-from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import nodes
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import pools_usage
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import pool_workloads
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import pools
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import task_metrics_usage
+from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
+from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
+from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1Collector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import NodesCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import PoolUsageCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import PoolWorkloadsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import PoolsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import TaskMetricsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomUsage
-from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import workspaces
+from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import ModelArtsWorkspacesCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.dialect import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover
-from trainfleet_exporter.providers.huawei_modelarts.identity import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
+from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.way_out import open_transport
-
-_ELSEWHERE_POLLS = 2
-"""So many intervals pass between two looks at the jobs that other shards show."""
 
 
 class HuaweiModelArts:
@@ -46,88 +43,84 @@ class HuaweiModelArts:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         # AOM tells of all jobs of the project at once.
-        asks_aom = config.collectors.usage.asks_aom and context.share.is_home
+        asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
-        self.identity = open_identity(config, self._transport, context)
-        self.endpoints = {**self.endpoints, **self.identity.endpoints}
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self.identity = open_identity(
+            config.credentials.source,
+            self._credential_clients,
+            region=config.region,
+            project_id=config.project_id or config.credentials.project_id,
+        )
+        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         clients = {
             api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
             for api in ("modelarts", "iam")
         }
         self.identity.use(clients["iam"])
-        api = ModelArtsApi(clients["modelarts"], self.identity)
-        division = Division(context.share, above=config.sharding.split_workspaces_above, count=api.count_created)
-        book = JobBook(job_filter(config.jobs), mine=division.is_mine if division.splits_workspaces else None)
-        shared = Shared(api, book, division)
+        shared = ModelArtsShared(config, context, ModelArtsClient(clients["modelarts"], self.identity))
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared))
 
     @property
     def facts(self) -> ProviderFacts:
-        """What is known of the provider now: its project may be told by IAM only."""
+        """What is known of the provider now: IAM may have to name its project."""
         platform, region = self._place
         return ProviderFacts(platform=platform, region=region, project_id=self.identity.project_id)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.identity.aclose()
+        await self._credential_clients.aclose()
         await self._transport.aclose()
 
-    def _collectors(self, config: HuaweiModelArtsConfig, shared: Shared) -> list[Collector]:
+    def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
         chosen, every = config.collectors, self._settings.poll_interval
-        workers = config.limits.concurrency
-        configured = None if config.workspaces == "all" else config.workspaces
-        found: list[Collector] = [workspaces(shared, configured=configured, interval=every)]
+        is_primary, reader = shared.shard.is_primary, partial(ModelArtsJobReader, shared)
+        yield ModelArtsWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
-            retention = self._settings.finished_job_retention
-            interval = chosen.jobs.effective_interval(every)
-            found.append(jobs(shared, interval=interval, retention=retention, began=time.time(), at_once=workers))
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
         if chosen.job_counts.enabled:
             interval = chosen.job_counts.effective_interval(every)
-            found.append(job_counts(shared, interval=interval, window=config.job_window, at_once=workers))
-        tells_of_all = chosen.pool_workloads.enabled or config.collectors.usage.asks_aom
-        if chosen.jobs.enabled and tells_of_all and shared.division.is_home and not shared.division.is_whole:
-            slower = max(_ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
-            found.append(jobs_elsewhere(shared, interval=slower, at_once=workers))
-        if chosen.usage.enabled and (shared.division.is_home or not chosen.usage.asks_aom):
-            found += self._usage(config, shared)
-        asks_pools = shared.division.is_home or chosen.pool_usage.enabled or chosen.nodes.enabled
-        if chosen.pools.enabled and asks_pools:
-            found.append(pools(shared, interval=chosen.pools.effective_interval(every), at_once=workers))
-        if chosen.pool_workloads.enabled and shared.division.is_home:
+            yield JobCountsCollector(shared, interval, window=config.job_window)
+        needs_all_jobs = chosen.pool_workloads.enabled or chosen.usage.asks_aom
+        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
+            interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
+            yield JobsElsewhereCollector(shared, interval, reader)
+        yield from self._usage(config, shared)
+        if chosen.pools.enabled and (is_primary or chosen.pool_usage.enabled or chosen.nodes.enabled):
+            yield PoolsCollector(shared, chosen.pools.effective_interval(every))
+        if chosen.pool_workloads.enabled and is_primary:
             interval = chosen.pool_workloads.effective_interval(every)
-            with_jobs = chosen.jobs.enabled
-            found.append(pool_workloads(shared, interval=interval, at_once=workers, has_jobs=with_jobs))
+            yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_usage.enabled:
-            interval, oldest = chosen.pool_usage.effective_interval(every), self._settings.max_data_age
-            found.append(pools_usage(shared, interval=interval, max_data_age=oldest, at_once=workers))
+            yield PoolUsageCollector(shared, chosen.pool_usage.effective_interval(every))
         if chosen.nodes.enabled:
-            found.append(nodes(shared, interval=chosen.nodes.effective_interval(every), at_once=workers))
+            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
         if chosen.jobs_v1.enabled:
-            interval = chosen.jobs_v1.effective_interval(every)
-            found.append(JobsV1(shared, window=config.job_window).collector(interval=interval, workers=workers))
-        return found
+            yield JobsV1Collector(shared, chosen.jobs_v1.effective_interval(every), window=config.job_window)
 
-    def _usage(self, config: HuaweiModelArtsConfig, shared: Shared) -> list[Collector]:
-        """The sweep over AOM, the cycle over task metrics, or both with a handover between them."""
-        chosen, workers = config.collectors.usage, config.limits.concurrency
+    def _usage(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
+        """AOM, task metrics, or both with a handover between them."""
+        chosen = config.collectors.usage
         interval = chosen.effective_interval(self._settings.poll_interval)
-        cycle = partial(task_metrics_usage, shared, interval=interval, max_jobs=chosen.max_jobs, workers=workers)
+        if not chosen.enabled or (chosen.asks_aom and not shared.shard.is_primary):
+            return
         if not chosen.asks_aom:
-            return [cycle()]
+            yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs)
+            return
         client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
         handover = Handover(interval=interval)
-        sweep = AomUsage(
+        yield AomUsage(
             shared,
+            interval,
             AomApi(client, self.identity, instance=chosen.aom_instance),
             handover,
             chosen=chosen.metrics.choices(),
             deny=self._settings.metrics.deny,
             alone=chosen.source == "aom",
-            max_data_age=self._settings.max_data_age,
-            at_once=workers,
-        ).collector(interval=interval)
-        return [sweep] if chosen.source == "aom" else [sweep, cycle(handover=handover)]
+        )
+        if chosen.source != "aom":
+            yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs, handover=handover)
 
 
 def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:
@@ -166,6 +159,7 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
+    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
     splits=True,
     history=_history,
 )

@@ -1,6 +1,6 @@
 """What feeds each family: APIs and fields of ModelArts, and what of it is unproven. HELP texts are made from this.
 
-Names of metrics are those of `metric_map` (AOM), `usage` (tasks, v1) and `pool_details` (pools).
+Names of metrics are those of `metric_map` (AOM), `usage` (tasks, v1) and `translate_pools` (pools).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import RATE, READINGS, Level, Reading
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import MONITORED
 from trainfleet_exporter.providers.huawei_modelarts.usage import RATE_METRICS, RATIO_METRICS
 
 _JOBS = "ModelArts training-job-searches, items[]"

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import Job, UsageSource
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.columns import Column, columns, kept_of
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Owner, Whose
 from trainfleet_exporter.providers.alibaba_pai.entities import Entities
@@ -33,6 +33,7 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     feeds,
     tell,
 )
+from trainfleet_exporter.providers.jobs.collectors import PerJobCollector
 
 _AGAIN = 6 * 3600.0
 """How long to wait after the catalogue was refused: who chose this source may well have no right to it."""
@@ -75,47 +76,57 @@ class _Feeds:
         part.dropped("malformed", len(self._unfed))
 
 
-def dlc_metrics(
-    shared: Shared,
-    monitor: CloudMonitor,
-    *,
-    interval: float,
-    max_data_age: float,
-    serves: Callable[[Job | None], bool],
-    choices: Mapping[str, Choice],
-    deny: Sequence[str],
-    max_jobs: int,
-    workers: int,
-) -> Rolling:
-    """The collector of the jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
-    cap = Cap("usage (GetMetrics)", max_jobs)
-    entities: dict[str, Entities] = {}
-    known = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
+class DlcMetricsCollector(PerJobCollector):
+    """The jobs that `serves` says are this source's. `choices` and `deny` are the config's."""
 
-    def forget() -> None:
-        for job_id in entities.keys() - shared.book.live().keys():
-            del entities[job_id]
+    def __init__(
+        self,
+        shared: PaiShared,
+        interval: float,
+        monitor: CloudMonitor,
+        *,
+        serves: Callable[[Job | None], bool],
+        choices: Mapping[str, Choice],
+        deny: Sequence[str],
+        max_jobs: int,
+    ) -> None:
+        super().__init__("dlc_metrics", shared, interval)
+        self._client = shared.client
+        self._max_data_age = shared.max_data_age
+        self._serves = serves
+        self._cap = Cap("usage (GetMetrics)", max_jobs)
+        self._entities: dict[str, Entities] = {}
+        self._feeds = _Feeds(monitor, exposed(JOB_FAMILIES, deny), choices)
+        shared.jobs.watch(self._forget)
 
-    shared.book.watch(forget)
+    def serves(self, job: Job) -> bool:
+        """Whether the job is this source's."""
+        return self._serves(job)
 
-    def units() -> list[str]:
-        live = [job for job in shared.live_jobs() if serves(job)]
-        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+    def objects(self) -> Sequence[str]:
+        """The jobs, the newest first."""
+        live = [job for job in self._jobs.live_jobs() if self._serves(job)]
+        return self._cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
 
-    async def read(part: Part) -> None:
+    def calls(self, object_id: str) -> int:
+        """One for each metric."""
+        return len(self._feeds.known)
+
+    async def poll(self, part: Part) -> None:
+        """Read all metrics of one job."""
         now = time.time()
-        max_age = max(max_data_age, 2 * part.interval)
-        job = shared.book.live()[part.key]
+        max_age = max(self._max_data_age, 2 * part.interval)
+        job = self._jobs.live()[part.key]
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
         shown: list[Column] = []
-        known_pods = entities.setdefault(part.key, Entities())
+        known_pods = self._entities.setdefault(part.key, Entities())
         known_pods.trim()
-        for feed in (await known.have(part)).values():
+        for feed in (await self._feeds.have(part)).values():
             if without_gpu and _is_of_accelerators(feed):
                 continue
             collected = Collected(feed, Whose(_owner_of(part.key)), known_pods, now=now, max_age=max_age, series=True)
             try:
-                pages = shared.api.get_metrics(part.key, feed, start=now - max_age, end=now, deadline=part.deadline)
+                pages = self._client.get_metrics(part.key, feed, start=now - max_age, end=now, deadline=part.deadline)
                 await collected.take_pages(pages)
             except NotFound as error:
                 await part.not_found(error)  # the next sweep says what became of the job
@@ -126,19 +137,11 @@ def dlc_metrics(
                 part.dropped(reason, count)
             if not shown and not collected.points:
                 break  # every running job uses some CPU: one without a CPU reading does not report yet
-        await _publish(part, part.key, shown, now=now, max_data_age=max_data_age)
+        await _publish(part, part.key, shown, now=now, max_data_age=self._max_data_age)
 
-    return Rolling(
-        name="dlc_metrics",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: serves(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-        calls=lambda job_id: len(known.known),
-    )
+    def _forget(self) -> None:
+        for job_id in self._entities.keys() - self._jobs.live().keys():
+            del self._entities[job_id]
 
 
 async def _publish(part: Part, job_id: str, shown: Sequence[Column], *, now: float, max_data_age: float) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.quantities import counting_unusable
 
@@ -27,7 +27,7 @@ _PATIENCE = 10.0
 class EcsSpecs:
     """The table of machine types, as far as it was needed and could be read."""
 
-    def __init__(self, api: PaiApi) -> None:
+    def __init__(self, api: PaiClient) -> None:
         self._api = api
         self._next_read = float("-inf")
         self._reading = asyncio.Lock()

@@ -12,32 +12,43 @@ from collections.abc import Callable, Collection, Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, Reading, readings, usage
+from trainfleet_exporter.providers.jobs.collectors import PerJobCollector
 
 
-def job_metrics(
-    shared: Shared,
-    *,
-    interval: float,
-    max_data_age: float,
-    serves: Callable[[Job | None], bool],
-    max_jobs: int,
-    workers: int,
-) -> Rolling:
-    """The collector of the jobs that `serves` says are this source's."""
-    cap = Cap("usage (GetJobMetrics)", max_jobs)
+class JobMetricsCollector(PerJobCollector):
+    """The jobs that `serves` says are this source's."""
 
-    def units() -> list[str]:
-        live = [job for job in shared.live_jobs() if serves(job)]
-        return cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+    def __init__(
+        self, shared: PaiShared, interval: float, *, serves: Callable[[Job | None], bool], max_jobs: int
+    ) -> None:
+        super().__init__("job_metrics", shared, interval)
+        self._client = shared.client
+        self._max_data_age = shared.max_data_age
+        self._serves = serves
+        self._cap = Cap("usage (GetJobMetrics)", max_jobs)
 
-    async def read(part: Part) -> None:
+    def serves(self, job: Job) -> bool:
+        """Whether the job is this source's."""
+        return self._serves(job)
+
+    def objects(self) -> Sequence[str]:
+        """The jobs, the newest first."""
+        live = [job for job in self._jobs.live_jobs() if self._serves(job)]
+        return self._cap.ids(sorted(live, key=lambda job: -(job.created or 0.0)))
+
+    def calls(self, object_id: str) -> int:
+        """One for each metric."""
+        return len(METRIC_TYPES)
+
+    async def poll(self, part: Part) -> None:
+        """Read all metrics of one job."""
         now = time.time()
-        max_age = max(max_data_age, 2 * part.interval)
-        job = shared.book.live()[part.key]
+        max_age = max(self._max_data_age, 2 * part.interval)
+        job = self._jobs.live()[part.key]
         without_gpu = bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
         taken: list[Reading] = []
         lacking: set[str] = set()
@@ -45,7 +56,7 @@ def job_metrics(
             if metric.needs_gpu and without_gpu:
                 continue
             try:
-                payload = await shared.api.get_job_metrics(
+                payload = await self._client.get_job_metrics(
                     part.key, metric.name, start=now - max_age, end=now, deadline=part.deadline
                 )
             except NotFound as error:
@@ -59,19 +70,7 @@ def job_metrics(
             taken += found
             if not taken and dropped.keys() <= {"no_data"}:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        await _publish(part, taken, lacking, now=now, max_data_age=max_data_age)
-
-    return Rolling(
-        name="job_metrics",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: serves(shared.book.live().get(job_id)),
-        watch=shared.book.watch,
-        workers=workers,
-        calls=lambda job_id: len(METRIC_TYPES),
-    )
+        await _publish(part, taken, lacking, now=now, max_data_age=self._max_data_age)
 
 
 async def _publish(

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.polling import Part, Sweep
+from collections.abc import Sequence
+
+from trainfleet_exporter.polling import Part, PartsCollector
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
-from trainfleet_exporter.providers.sweeps import each_sweep
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 
 
-def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector. A part is a quota; a node of a child is one of its parent, too."""
+class NodesCollector(PartsCollector):
+    """A part for each quota; a node of a child quota is one of its parent, too."""
 
-    async def read(part: Part) -> None:
-        listing = await shared.api.list_nodes(part.key, deadline=part.deadline)
+    def __init__(self, shared: PaiShared, interval: float) -> None:
+        super().__init__("nodes", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The quotas that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """List the nodes of one quota."""
+        listing = await self._shared.client.list_nodes(part.key, deadline=part.deadline)
         part.dropped("malformed", listing.malformed)
         found = [translate.node(row, part.key) for row in listing.rows.values()]
         del listing  # before publishing, during which other lists are read
         await part.publish([node for node in found if node is not None])
-
-    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_quotas, read=read)

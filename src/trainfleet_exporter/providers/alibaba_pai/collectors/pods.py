@@ -1,44 +1,42 @@
-"""Pods (DLC GetJob): one call for each live job and cycle, at most `max_jobs` of them."""
+"""Pods of live jobs (DLC GetJob): one call for each live job and cycle, at most `max_jobs` of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling import Part, Rolling
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import PaiApi
+from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.cap import Cap
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.jobs.collectors import PerJobCollector
 
 
-def pods(shared: Shared, *, interval: float, max_jobs: int, workers: int) -> Rolling:
-    """The collector. Beyond `max_jobs`, jobs that hold resources come before those that wait, new before old."""
-    cap = Cap("pods", max_jobs)
+class PodsCollector(PerJobCollector):
+    """Beyond `max_jobs`, jobs that hold resources come before those that wait, new before old."""
 
-    def units() -> list[str]:
-        return cap.ids(sorted(shared.live_jobs(), key=_need))
+    def __init__(self, shared: PaiShared, interval: float, *, max_jobs: int) -> None:
+        super().__init__("pods", shared, interval)
+        self._client = shared.client
+        self._cap = Cap("pods", max_jobs)
 
-    async def read(part: Part) -> None:
-        await read_pods(shared.api, part)
+    def objects(self) -> Sequence[str]:
+        """The ids of the jobs to ask for."""
+        return self._cap.ids(sorted(self._jobs.live_jobs(), key=_need))
 
-    return Rolling(
-        name="pods",
-        interval=interval,
-        units=units,
-        read=read,
-        begin=shared.jobs_first,
-        alive=lambda job_id: job_id in shared.book.live(),
-        watch=shared.book.watch,
-        workers=workers,
-    )
+    async def poll(self, part: Part) -> None:
+        """Read one job."""
+        await read_pods(self._client, part)
 
 
-async def read_pods(api: PaiApi, part: Part) -> int:
-    """Read and show the pods of one job; how many there are."""
+async def read_pods(client: PaiClient, part: Part) -> int:
+    """Read and publish the pods of one job. Returns how many there are."""
     try:
-        answer = await api.get_job(part.key, payloads.JobPods, deadline=part.deadline)
+        answer = await client.get_job(part.key, payloads.JobPods, deadline=part.deadline)
     except NotFound as error:
-        await part.not_found(error)  # the next sweep says what became of it
+        await part.not_found(error)  # the next poll of jobs finds out how it ended
         return 0
     detail, found, dropped = translate.pods(answer)
     del answer  # before publishing, during which other jobs are read

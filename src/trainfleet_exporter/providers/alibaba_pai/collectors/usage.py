@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Job, UsageSource
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.alibaba_pai.asking import Asking
 from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
 from trainfleet_exporter.providers.alibaba_pai.collectors.catalogues import Catalogue
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import Shared
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.columns import Column, Shown, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.alibaba_pai.datapoints import Collected, Whose
 from trainfleet_exporter.providers.alibaba_pai.entities import Entities, Lineup
@@ -36,7 +36,6 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import (
     tell,
 )
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
-from trainfleet_exporter.providers.turns import Turns
 
 _SOURCES = "sources"
 """The part that tells for each job where its usage came from; metrics are in capitals."""
@@ -51,17 +50,15 @@ _TOUCH = 0.001
 
 
 def cloudmonitor_usage(
-    shared: Shared,
+    shared: PaiShared,
     monitor: CloudMonitor,
     *,
     interval: float,
-    max_data_age: float,
     serves: Callable[[Job | None], bool],
     choices: Mapping[str, Choice],
     deny: Sequence[str],
     with_pools: bool,
-    at_once: int,
-) -> Sweep:
+) -> BulkCollector:
     """The collector of the jobs that `serves` says are this source's, and of pools if they are known at all.
 
     `choices` are the config's, by the name of the family after `trainfleet_`; nothing is asked for that only families
@@ -70,8 +67,7 @@ def cloudmonitor_usage(
     spaces = [_Space(monitor, DLC, "jobId", exposed(JOB_FAMILIES, deny), choices)]
     if with_pools:
         spaces.append(_Space(monitor, QUOTA, "quotaId", exposed(POOL_FAMILIES, deny), choices))
-    collector = _Usage(shared, spaces, serves, max_data_age, at_once)
-    return Sweep(name="usage", interval=interval, run=collector.run, expired=collector.expired)
+    return _Usage(shared, interval, spaces, serves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,34 +122,34 @@ class _Space:
         return {name for name, feed in before.items() if self.feeds.get(name) != feed}
 
 
-class _Usage:
+class _Usage(BulkCollector):
     def __init__(
         self,
-        shared: Shared,
+        shared: PaiShared,
+        interval: float,
         spaces: Sequence[_Space],
         serves: Callable[[Job | None], bool],
-        max_data_age: float,
-        at_once: int,
     ) -> None:
+        super().__init__("usage", interval)
         self._shared = shared
         self._spaces = spaces
         self._serves = serves
-        self._max_data_age = max_data_age
-        self._at_once = at_once
+        self._max_data_age = shared.max_data_age
+        self._at_once = shared.at_once
         self._read_at: dict[str, list[tuple[Lineup, array[float]]]] = {}
         """By metric of jobs, the times of the newest readings that are shown."""
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._cut_off = False
         """Whether the last poll's time ended before all metrics were read."""
 
-    async def run(self, poll: Poll) -> None:
-        """One poll (polling.Sweep)."""
+    async def poll(self, poll: Poll) -> None:
+        """Read all metrics."""
         # The usage of pools is to be had without knowing any job.
-        await self._shared.all_jobs_first(poll, needed=len(self._spaces) == 1)
+        await self._shared.jobs.wait(poll.deadline, needed=len(self._spaces) == 1, everywhere=True)
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.scope = 0, None
-            known = self._shared.book.listed() if space.namespace == DLC else self._shared.quotas
+            known = self._shared.jobs.listed() if space.namespace == DLC else self._shared.pools.value
             space.entities.keep_if(known.__contains__)
             try:
                 space.scope = await self._of_jobs() if space.namespace == DLC else await self._of_pools()
@@ -162,11 +158,7 @@ class _Usage:
         asked = {name: space for space in self._spaces if space.scope is not None for name in space.feeds}
         # Metrics that are read together all come near their end when a poll is over, and then all fail.
         at_once = 1 if self._cut_off else self._at_once
-        self._turns.read(
-            await poll.read_each(
-                self._turns.order(asked), lambda part: self._read(part, asked[part.key]), at_once=at_once
-            )
-        )
+        await self._turns.read_each(poll, asked, lambda part: self._read(part, asked[part.key]), at_once=at_once)
         self._cut_off = asyncio.get_running_loop().time() >= poll.deadline - _NEARLY
         for space in self._spaces:
             await self._ask_again(poll, space)
@@ -174,7 +166,7 @@ class _Usage:
             await self._publish_sources(part)
 
     def expired(self, key: str) -> None:
-        """A metric's last good answer was kept long enough (polling.Sweep)."""
+        """A metric's last good answer was kept long enough (polling.BulkCollector)."""
         self._read_at.pop(key, None)
 
     async def _learn(self, poll: Poll) -> None:
@@ -193,13 +185,13 @@ class _Usage:
 
     async def _of_jobs(self) -> _Scope:
         jobs: list[Job] = []
-        for place, job in enumerate(list(self._shared.listed_jobs()), start=1):
+        for place, job in enumerate(list(self._shared.jobs.listed_jobs()), start=1):
             if not place % _TESTED:
                 await asyncio.sleep(0)
             if self._serves(job):
                 jobs.append(job)
         served = frozenset(job.job_id for job in jobs)
-        book = self._shared.book
+        book = self._shared.jobs
 
         def owner(point: Point) -> str | None:
             job_id = point.job_id or ""
@@ -213,7 +205,7 @@ class _Usage:
         return _Scope(served, Whose(owner, served), due)
 
     async def _of_pools(self) -> _Scope:
-        quotas = await self._shared.listed_quotas()
+        quotas = await self._shared.pools.get()
         named = Counter(quota.name for quota in quotas.values())
         by_name = {quota.name: quota_id for quota_id, quota in quotas.items() if named[quota.name] == 1}
 
@@ -245,7 +237,7 @@ class _Usage:
     async def _publish(self, part: Part, shown: Sequence[Column], *, now: float, of_jobs: bool) -> None:
         async def kept(moment: float) -> tuple[Sequence[object], float | None]:
             max_age = self._max_age(part)
-            listed = self._shared.book.listed() if of_jobs else None
+            listed = self._shared.jobs.listed() if of_jobs else None
             fresh = await kept_of(shown, moment - max_age, listed)
             oldest = min([column.first for column in fresh], default=None)
             return [column.readings for column in fresh], None if oldest is None else oldest + max_age + _TOUCH
@@ -274,7 +266,7 @@ class _Usage:
         newest = await newest_by_owner(read_at)
 
         async def kept(moment: float) -> tuple[Sequence[object], float | None]:
-            listed, max_age = self._shared.book.listed(), self._max_age(part)
+            listed, max_age = self._shared.jobs.listed(), self._max_age(part)
             sources: list[UsageSource] = []
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:

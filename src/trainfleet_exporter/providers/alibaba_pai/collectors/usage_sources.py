@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.providers.book import JobBook
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
 
 Source: TypeAlias = Literal["cloudmonitor", "job_metrics", "dlc_metrics"]
 _REMEMBERED = 6 * 3600.0
@@ -21,7 +21,7 @@ class Sources:
     while.
     """
 
-    def __init__(self, choice: Literal["auto"] | Source, book: JobBook) -> None:
+    def __init__(self, choice: Literal["auto"] | Source, book: JobRegistry) -> None:
         self._choice = choice
         self._book = book
         self._decided: dict[str, Source] = {}

@@ -10,54 +10,59 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.model import JobCount
-from trainfleet_exporter.polling import Part, Sweep
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.providers.huawei_modelarts import translate
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import training_quota
-from trainfleet_exporter.providers.sweeps import each_sweep
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import training_quota
 from trainfleet_exporter.quantities import iso_time
 
 _LONGEST_WINDOW = 30 * 86400.0
-"""A search by creation time spans 31 days at most."""
+"""Seconds. A search by creation time spans 31 days at most."""
 _QUOTA = "quota"
-"""The part that is of the project, not of a workspace."""
+"""The part of the project's quota; the other parts are workspaces."""
 
 
-def job_counts(shared: Shared, *, interval: float, window: float, at_once: int) -> Sweep:
-    """The collector. Jobs count that were created within the last `window` seconds, 30 days at most."""
+class JobCountsCollector(PerWorkspaceCollector[ModelArtsShared]):
+    """A part for each workspace, and one for the quota.
 
-    async def keys() -> Sequence[str]:
-        own = await shared.own_workspaces()
-        return [*own, _QUOTA] if shared.division.is_home else own
+    Jobs count that were created within the last `window` seconds, 30 days at most.
+    """
 
-    async def read(part: Part) -> None:
+    def __init__(self, shared: ModelArtsShared, interval: float, *, window: float) -> None:
+        super().__init__("job_counts", shared, interval)
+        self._window = min(window, _LONGEST_WINDOW)
+        self._quota_is_served = False
+
+    async def keys(self) -> Sequence[str]:
+        """The workspaces that this shard counts; on the primary shard the quota as well."""
+        own = await super().keys()
+        return [*own, _QUOTA] if self._shared.shard.is_primary else own
+
+    async def read(self, part: Part) -> None:
+        """Count the jobs of one workspace, or read the quota."""
         if part.key == _QUOTA:
-            await read_quota(part)
+            await self._read_quota(part)
             return
         now = time.time()
-        created = (iso_time(now - min(window, _LONGEST_WINDOW)), iso_time(now))
+        created = (iso_time(now - self._window), iso_time(now))
         counts = []
         for phase in translate.TERMINAL_PHASES:
             filters = [("phase", "in", (phase,)), ("create_time", "between", created)]
-            count = await shared.api.count_jobs(part.key, filters, deadline=part.deadline)
+            count = await self._shared.client.count_jobs(part.key, filters, deadline=part.deadline)
             counts.append(JobCount(part.key, translate.PHASE_STATUS[phase], phase, count))
         await part.publish(counts)
 
-    served = False
-
-    async def read_quota(part: Part) -> None:
-        nonlocal served
+    async def _read_quota(self, part: Part) -> None:
         try:
-            answer = await shared.api.training_quotas(deadline=part.deadline)
+            answer = await self._shared.client.training_quotas(deadline=part.deadline)
         except (RequestRefused, NotFound) as error:
-            if error.status != 404 or served:
+            if error.status != 404 or self._quota_is_served:
                 raise
             await part.publish([])  # not served in this region
             return
         quota = training_quota(answer)
         if quota is None:
             raise BadAnswer("the answer has no quota of jobs", operation="ShowTrainingQuotas")
-        served = True
+        self._quota_is_served = True
         await part.publish([quota])
-
-    return each_sweep("job_counts", interval=interval, at_once=at_once, keys=keys, read=read)

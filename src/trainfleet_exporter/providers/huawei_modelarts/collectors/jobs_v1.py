@@ -6,13 +6,14 @@ Cost a cycle: one call for each 1,000 jobs of a workspace, two for each live job
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import DeviceUsage, Job, Status, UsageValues
-from trainfleet_exporter.polling import Part, Poll, Rolling
-from trainfleet_exporter.providers.huawei_modelarts import payloads, v1
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage import device_usage, pod_values, usage
 from trainfleet_exporter.quantities import counting_unusable
 
@@ -20,13 +21,14 @@ SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200
 """How many pods a job has is not known before it has been read: time enough for a hundred of them."""
 _LIST = "list of "
-"""What the parts begin with that tally a workspace's jobs; a job's part is its id."""
+"""The prefix of the parts that count a workspace's jobs; a job's part is its id."""
 
 
-class JobsV1:
-    """The state of the collector: what the lists of this cycle held."""
+class JobsV1Collector(PerObjectCollector):
+    """The objects are the list of each workspace, for its counts, and the live jobs."""
 
-    def __init__(self, shared: Shared, *, window: float) -> None:
+    def __init__(self, shared: ModelArtsShared, interval: float, *, window: float) -> None:
+        super().__init__("jobs_v1", interval, workers=shared.at_once)
         self._shared = shared
         self._window = window
         self._lists: dict[str, list[payloads.JobV1]] = {}
@@ -34,28 +36,27 @@ class JobsV1:
         self._unread: dict[str, CloudError] = {}
         """Lists that could not be read in this cycle, and why."""
 
-    def collector(self, *, interval: float, workers: int) -> Rolling:
-        """The collector."""
-        return Rolling(
-            name="jobs_v1",
-            interval=interval,
-            units=lambda: [*self._lists, *self._live],
-            read=self._read,
-            begin=self._begin,
-            alive=lambda unit: unit in self._lists or unit in self._live,
-            watch=lambda _: None,
-            workers=workers,
-            calls=lambda unit: 1 if unit in self._lists else _CALLS_OF_A_JOB,
-        )
+    def objects(self) -> Sequence[str]:
+        """Lists first."""
+        return [*self._lists, *self._live]
 
-    async def _begin(self, poll: Poll) -> None:
+    def is_current(self, object_id: str) -> bool:
+        """Whether it was found in this cycle."""
+        return object_id in self._lists or object_id in self._live
+
+    def calls(self, object_id: str) -> int:
+        """A list was read when the cycle began."""
+        return 1 if object_id in self._lists else _CALLS_OF_A_JOB
+
+    async def begin(self, poll: Poll) -> None:
+        """Read the lists."""
         lists: dict[str, list[payloads.JobV1]] = {}
         live: dict[str, tuple[str, payloads.JobV1]] = {}
         for workspace_id in await self._shared.own_workspaces():
             key = _LIST + workspace_id
             try:
                 with counting_unusable() as lost:
-                    listing = await self._shared.api.list_jobs_v1(workspace_id, deadline=poll.deadline)
+                    listing = await self._shared.client.list_jobs_v1(workspace_id, deadline=poll.deadline)
             except CloudError as error:
                 lists[key] = self._lists.get(key, [])  # what the last list held is asked about all the same
                 self._unread[key] = error.with_traceback(None)  # which holds the answer
@@ -69,7 +70,8 @@ class JobsV1:
                     live.setdefault(shown_id, (workspace_id, row))
         self._lists, self._live = lists, live
 
-    async def _read(self, part: Part) -> None:
+    async def poll(self, part: Part) -> None:
+        """Publish the counts of a list, or read one job."""
         if part.key in self._unread:
             raise self._unread[part.key]
         if part.key in self._lists:
@@ -80,12 +82,12 @@ class JobsV1:
         workspace_id, row = self._live[part.key]
         job, version = v1.id_text(row.job_id), v1.id_text(row.version_id)
         try:
-            versions = await self._shared.api.list_versions_v1(job, deadline=part.deadline)
+            versions = await self._shared.client.list_versions_v1(job, deadline=part.deadline)
             newest = v1.newest_version(versions, version)
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest or payloads.VersionV1(), workspace_id=workspace_id)
             del versions, newest  # before the next call
-            if not self._shared.book.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
+            if not self._shared.jobs.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
                 await part.publish([])
                 return
             await part.publish([shown, *await self._pods(part, job, version, shown)])
@@ -93,7 +95,7 @@ class JobsV1:
             await part.not_found(error)
 
     async def _pods(self, part: Part, job: str, version: str, shown: Job) -> list[object]:
-        api = self._shared.api
+        api = self._shared.client
         names = await api.log_file_names_v1(job, version, deadline=part.deadline)
         pods, dropped = v1.pods(shown.job_id, names)
         del names

@@ -6,27 +6,33 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Node
-from trainfleet_exporter.polling import Part, Sweep
+from trainfleet_exporter.polling import Part, PartsCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import node
-from trainfleet_exporter.providers.sweeps import each_sweep
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import node
 
 
-def nodes(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector: a part for each pool."""
+class NodesCollector(PartsCollector):
+    """A part for each pool."""
 
-    async def read(part: Part) -> None:
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("nodes", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """List the nodes of one pool."""
         try:
-            rows = await shared.api.list_nodes(part.key, deadline=part.deadline)
+            rows = await self._shared.client.list_nodes(part.key, deadline=part.deadline)
         except NotFound as error:
             await part.not_found(error)
             return
         found = _nodes(part, rows)
         del rows  # before publishing, during which other lists are read
         await part.publish(list(found.values()))
-
-    return each_sweep("nodes", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)
 
 
 def _nodes(part: Part, rows: Sequence[payloads.Node | None]) -> dict[str, Node]:

@@ -9,24 +9,32 @@ import time
 from collections.abc import Sequence
 
 from trainfleet_exporter.errors import BadAnswer, NotFound
-from trainfleet_exporter.polling import Part, Sweep
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.huawei_modelarts.pool_details import PoolReading, pool_readings, pool_usage
-from trainfleet_exporter.providers.sweeps import each_sweep
+from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import PoolReading, pool_readings, pool_usage
 
 _MINUTES = 5
 
 
-def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once: int) -> Sweep:
-    """The collector: a part for each pool."""
+class PoolUsageCollector(PartsCollector):
+    """A part for each pool."""
 
-    async def read(part: Part) -> None:
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("pool_usage", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """Read the monitor of one pool."""
         try:
-            answer = await shared.api.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
+            answer = await self._shared.client.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
         except NotFound as error:
             await part.not_found(error)
             return
-        now, max_age = time.time(), max(max_data_age, 2 * part.interval)
+        now, max_age = time.time(), max(self._shared.max_data_age, 2 * part.interval)
         found = pool_readings(answer, now=now, max_age=max_age)
         del answer  # before publishing, during which other pools are read
         if found is None:
@@ -34,9 +42,7 @@ def pools_usage(shared: Shared, *, interval: float, max_data_age: float, at_once
         readings, dropped = found
         for reason, count in dropped.items():
             part.dropped(reason, count)
-        await _publish(part, readings, now=now, max_data_age=max_data_age)
-
-    return each_sweep("pool_usage", interval=interval, at_once=at_once, keys=shared.own_pools, read=read)
+        await _publish(part, readings, now=now, max_data_age=self._shared.max_data_age)
 
 
 async def _publish(part: Part, readings: Sequence[PoolReading], *, now: float, max_data_age: float) -> None:

@@ -3,78 +3,88 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from trainfleet_exporter.model import Pool, PoolAmounts
-from trainfleet_exporter.polling import Part, Poll, Sweep
-from trainfleet_exporter.providers.division import Look
+from trainfleet_exporter.model import Accelerator, Pool, PoolAmounts
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers.collectors import ListCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
-from trainfleet_exporter.providers.sweeps import with_unread
-from trainfleet_exporter.providers.turns import Turns
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.jobs.listing import with_unread
 
 _AMOUNTS = "runtime metrics"
 
 
-def pools(shared: Shared, *, interval: float, at_once: int) -> Sweep:
-    """The collector: a part for each workspace's pools, and one for the amounts of all.
+class PoolsCollector(ListCollector):
+    """A part for each workspace's pools, and one for the amounts of all."""
 
-    Where another shard shows them, the lists are looked at now and then, to know which pools there are.
-    """
-    by_workspace: dict[str, tuple[str, ...]] = {}
-    stale: set[str] = set()
-    """Workspaces whose last good list was kept long enough: their pools are polled on, and may be another's by now."""
-    turns = Turns()
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("pools", shared, interval, shared.pools)
+        self._shared = shared
+        self._queue = FairQueue()
+        self._by_workspace: dict[str, tuple[str, ...]] = {}
+        """The ids of pools, by the latest list of each workspace that could be read."""
+        self._stale: set[str] = set()
+        """Workspaces whose last good list was kept long enough. Their pools are polled still, and may have moved to
+        another workspace."""
+        self._kinds: Mapping[str, frozenset[Accelerator]] = {}
+        """By pool, the kinds of its accelerators."""
 
-    look = Look(interval)
+    async def show(self, poll: Poll) -> None:
+        """Show the pools of all workspaces, then their amounts."""
+        await self._read(poll)
 
-    async def run(poll: Poll) -> None:
-        if not shared.division.is_home and not look.is_due():
-            return
-        shared.pools_polled.begin()
-        known = False
+    async def learn(self, poll: Poll) -> bool:
+        """Know which pools exist."""
+        return await self._read(poll)
+
+    async def _read(self, poll: Poll) -> bool:
+        """Whether the lists of all workspaces could be read."""
+        is_known = False
         try:
-            workspace_ids = await shared.workspaces()
-            poll.keep_only([*workspace_ids, _AMOUNTS] if shared.division.is_home else workspace_ids)
-            for gone in by_workspace.keys() - set(workspace_ids):
-                del by_workspace[gone]
-            read_now = await poll.read_each(turns.order(workspace_ids), read, at_once=at_once)
-            turns.read(read_now)
-            known = bool(read_now) or not workspace_ids
-            if shared.division.is_home:
-                # After them, because the amounts are for the pools that are listed.
-                await poll.read_each([_AMOUNTS], amounts, at_once=1)
-            elif len(read_now) == len(workspace_ids):
-                look.done()
+            workspace_ids = await self._shared.workspaces.get()
+            poll.keep_only([*workspace_ids, _AMOUNTS] if self._is_primary else workspace_ids)
+            for gone in self._by_workspace.keys() - set(workspace_ids):
+                del self._by_workspace[gone]
+            at_once = self._shared.at_once
+            read = await self._queue.read_each(poll, workspace_ids, self._read_list, at_once=at_once)
+            is_known = bool(read) or not workspace_ids
+            if self._is_primary:
+                # After the lists, because amounts are shown for listed pools only.
+                await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
+            return len(read) == len(workspace_ids)
         finally:
-            shared.pool_ids = tuple(dict.fromkeys(pool_id for ids in by_workspace.values() for pool_id in ids))
-            shared.pools_known = known
-            shared.pools_polled.done(good=known)
+            pool_ids = (pool_id for ids in self._by_workspace.values() for pool_id in ids)
+            pools = {pool_id: self._kinds.get(pool_id, frozenset()) for pool_id in pool_ids}
+            self._shared.pools.publish(pools, known=is_known)
 
-    async def read(part: Part) -> None:
-        rows = await shared.api.list_pools(part.key, deadline=part.deadline)
-        # From here to where this workspace's pools are entered nothing is waited for: a pool has one owner.
-        others = by_workspace.keys() - {part.key} - stale
-        elsewhere = {pool_id for other in others for pool_id in by_workspace[other]}
+    def expired(self, key: str) -> None:
+        """Let other workspaces show this one's pools."""
+        self._stale.add(key)
+
+    async def _read_list(self, part: Part) -> None:
+        rows = await self._shared.client.list_pools(part.key, deadline=part.deadline)
+        # No await may follow until this workspace's pools are entered: a pool has one owner.
+        others = self._by_workspace.keys() - {part.key} - self._stale
+        elsewhere = {pool_id for other in others for pool_id in self._by_workspace[other]}
         found, dropped = _pools(rows, elsewhere)
         del rows  # before publishing, during which other lists are read
         for reason, count in dropped.items():
             part.dropped(reason, count)
-        stale.discard(part.key)
-        by_workspace[part.key] = with_unread(found, by_workspace.get(part.key, ()), malformed=dropped["malformed"])
-        await part.publish(list(found.values()) if shared.division.is_home else [])
+        self._stale.discard(part.key)
+        known = self._by_workspace.get(part.key, ())
+        self._by_workspace[part.key] = with_unread(found, known, malformed=dropped["malformed"])
+        await part.publish(list(found.values()) if self._is_primary else [])
 
-    async def amounts(part: Part) -> None:
-        listed = {pool_id for ids in by_workspace.values() for pool_id in ids}
-        found, dropped = _amounts(await shared.api.pool_runtime_metrics(deadline=part.deadline), listed)
+    async def _read_amounts(self, part: Part) -> None:
+        listed = {pool_id for ids in self._by_workspace.values() for pool_id in ids}
+        found, dropped = _amounts(await self._shared.client.pool_runtime_metrics(deadline=part.deadline), listed)
         for reason, count in dropped.items():
             part.dropped(reason, count)
-        shared.accelerators = {
+        self._kinds = {
             pool_id: frozenset(item.kind for item in amount.capacity_accelerators) for pool_id, amount in found.items()
         }
         await part.publish(list(found.values()))
-
-    return Sweep(name="pools", interval=interval, run=run, expired=stale.add)
 
 
 def _amounts(

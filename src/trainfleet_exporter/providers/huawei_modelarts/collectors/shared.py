@@ -1,47 +1,34 @@
-"""What the collectors of one ModelArts provider share: the API, the workspaces, jobs with their tasks, and pools."""
+"""What the collectors of one ModelArts provider share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainfleet_exporter.errors import NotReady
 from trainfleet_exporter.model import Accelerator
-from trainfleet_exporter.providers.book import JobBook
-from trainfleet_exporter.providers.division import Division
-from trainfleet_exporter.providers.huawei_modelarts.api import ModelArtsApi
+from trainfleet_exporter.polling import Topic
+from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.translate import JobTasks
-from trainfleet_exporter.providers.knowledge import Groundwork, Knowledge
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.shared import Shared
 
 DEFAULT_WORKSPACE = "0"
 
 
-class Shared(Knowledge):
-    """The provider's knowledge that outlives a poll."""
+class ModelArtsShared(Shared):
+    """Kept as long as the provider."""
 
-    def __init__(self, api: ModelArtsApi, book: JobBook, division: Division | None = None) -> None:
-        super().__init__(book, division)
-        self.api = api
+    def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext, client: ModelArtsClient) -> None:
+        super().__init__(config, context, count_created=client.count_created)
+        self.client = client
+        self.pools: Topic[Mapping[str, frozenset[Accelerator]]] = Topic("pools", {})
+        """Published by the collector of pools: the kinds of accelerators of each pool, by its id."""
         self.tasks: dict[str, Mapping[str, JobTasks]] = {}
-        """By workspace, the tasks of each job, by its latest row; those of every live job are there."""
-        self.pool_ids: tuple[str, ...] = ()
-        """By the last lists that could be read."""
-        self.pools_known = False
-        """Whether the latest poll of pools could read those of some workspace (or there is none)."""
-        self.pools_polled = Groundwork()
-        self.accelerators: dict[str, frozenset[Accelerator]] = {}
-        """By pool, the kinds of accelerators that it has, by the last answer that could be read."""
-
-    async def pools(self) -> tuple[str, ...]:
-        """The ids of the pools to poll. Raises NotReady where none is known for want of an answer."""
-        if not self.pool_ids:
-            await self.pools_polled.wait()
-        if not self.pool_ids and not self.pools_known:
-            raise NotReady("the list of pools could not be read")
-        return self.pool_ids
+        """Kept by the collectors of jobs: by workspace, the tasks of each live job by its latest row."""
 
     async def own_pools(self) -> Sequence[str]:
-        """The ids of the pools that are asked about here, one by one. Raises NotReady as `pools` does."""
-        return self.division.pools(await self.pools())
+        """The ids of the pools that this shard asks about one by one. Raises NotReady if none are known."""
+        return self.shard.owned("pool", await self.pools.get())
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""

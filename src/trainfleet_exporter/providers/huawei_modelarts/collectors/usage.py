@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, NotReady, RequestRefused, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
-from trainfleet_exporter.polling import Part, Poll, Sweep
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.aom_parts import JobParts
 from trainfleet_exporter.providers.huawei_modelarts.aom_usage import Collected, Shown, without
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Shared
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.handover import Handover, all_of
 from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     ACCELERATORS,
@@ -33,7 +33,6 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     plans,
 )
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
-from trainfleet_exporter.providers.turns import Turns
 
 SOURCE = "aom"
 _SOURCES = "sources"
@@ -51,21 +50,21 @@ log = logging.getLogger(__name__)
 Answers: TypeAlias = dict[str, Collected | CloudError]
 
 
-class AomUsage:
+class AomUsage(BulkCollector):
     """The state of the collector. `alone`: there are no task metrics to turn to."""
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ModelArtsShared,
+        interval: float,
         aom: AomApi,
         handover: Handover,
         *,
         chosen: Mapping[str, Choice],
         deny: Sequence[str],
         alone: bool,
-        max_data_age: float,
-        at_once: int,
     ) -> None:
+        super().__init__("usage", interval)
         self._shared = shared
         self._aom = aom
         self._handover = handover
@@ -74,14 +73,14 @@ class AomUsage:
         self._everything = plans(None, chosen, deny)
         """What is asked where AOM has a metric for all that is exposed."""
         self._alone = alone
-        self._max_data_age = max_data_age
-        self._at_once = at_once
+        self._max_data_age = shared.max_data_age
+        self._at_once = shared.at_once
         self._plans: list[Plan] | None = None
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
         self._coarse: dict[str, tuple[Level, float]] = {}
         """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._seen: dict[str, float] = {}
         """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
         self._parts: dict[str, JobParts] = {}
@@ -93,11 +92,12 @@ class AomUsage:
         self._is_replaced = False
         """Whether the log says that task metrics have taken over."""
 
-    def collector(self, *, interval: float) -> Sweep:
-        """The collector."""
-        return Sweep(name="usage", interval=interval, run=self._run, expired=self._handover.expired)
+    def expired(self, key: str) -> None:
+        """A part's last good answer was kept long enough (polling.BulkCollector)."""
+        self._handover.expired(key)
 
-    async def _run(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
+        """Read all metrics."""
         was_closed = self._closed
         refused = await self._sweep(poll)
         if refused is None:
@@ -118,8 +118,8 @@ class AomUsage:
         held: Collection[str] = ()
         closed = False
         try:
-            await self._shared.all_jobs_first(poll)
-            running = {job.job_id: job for job in self._shared.listed_jobs() if job.status is Status.RUNNING}
+            await self._shared.jobs.wait(poll.deadline, everywhere=True)
+            running = {job.job_id: job for job in self._shared.jobs.listed_jobs() if job.status is Status.RUNNING}
             if not running or not self._everything:
                 poll.keep_only(())
                 self._handover.keep_only(())
@@ -182,7 +182,7 @@ class AomUsage:
     async def _read(self, poll: Poll, wanted: list[Plan], parts: Mapping[str, JobParts], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
-        self._seen |= dict.fromkeys(self._shared.book.listed(), now)
+        self._seen |= dict.fromkeys(self._shared.jobs.listed(), now)
         self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
         window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
         slots = asyncio.Semaphore(self._at_once)
@@ -213,7 +213,7 @@ class AomUsage:
         async with asyncio.TaskGroup() as group:
             for plan in ordered[1:]:
                 group.create_task(read(plan))
-        self._turns.read(key for key, answer in answers.items() if isinstance(answer, Collected))
+        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Collected))
         return answers
 
     async def _samples(
@@ -289,7 +289,7 @@ class AomUsage:
         """Show what is of jobs (these) that are still listed; if AOM fails from now on, that is looked at again."""
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            listed = self._shared.book.listed()
+            listed = self._shared.jobs.listed()
             return await without(objects, {job_id for job_id in job_ids if job_id not in listed}), None
 
         shown, _ = await still_listed(time.time())

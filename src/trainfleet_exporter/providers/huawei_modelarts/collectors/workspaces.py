@@ -1,33 +1,28 @@
-"""Workspaces: what jobs and pools are looked for in. Leaving one out of a call means the default one only."""
+"""Workspaces: one call a poll for each 1,000. Calls without a workspace are about the default one only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trainfleet_exporter.errors import NotFound, RequestRefused
-from trainfleet_exporter.polling import Sweep
+from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, Shared
-from trainfleet_exporter.providers.listing import Listing
-from trainfleet_exporter.providers.sweeps import workspaces_sweep
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE, ModelArtsShared
+from trainfleet_exporter.providers.jobs.listing import Listing
 
 
-def workspaces(shared: Shared, *, configured: Sequence[str] | None, interval: float) -> Sweep:
-    """The collector. `configured` are the ids that the config names; None for all that the identity may enter."""
-    served = False
+class ModelArtsWorkspacesCollector(WorkspacesCollector[payloads.Workspace]):
+    """The workspaces that the identity may enter; the default one in a region that does not serve workspaces."""
 
-    async def list_all(deadline: float) -> Listing[payloads.Workspace]:
-        nonlocal served
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__(shared, interval, list_all=self._list, translate=translate.workspace)
+        self._client = shared.client
+        self._is_served = False
+
+    async def _list(self, deadline: float) -> Listing[payloads.Workspace]:
         try:
-            listing = await shared.api.list_workspaces(deadline=deadline)
+            listing = await self._client.list_workspaces(deadline)
         except (RequestRefused, NotFound) as error:
-            if error.status != 404 or served:
+            if error.status != 404 or self._is_served:
                 raise
-            # A region that does not serve workspaces has the default one.
             return Listing({DEFAULT_WORKSPACE: payloads.Workspace(DEFAULT_WORKSPACE, "default")})
-        served = True
+        self._is_served = True
         return listing
-
-    return workspaces_sweep(
-        shared, configured=configured, interval=interval, list_all=list_all, translate=translate.workspace
-    )

@@ -1,0 +1,28 @@
+"""Monthly budgets of calls: what is left, how that survives a restart, and how polls stretch to save calls.
+
+The clouds' own rules come in from outside: `Platform.billing` says when a billing month begins.
+"""
+
+from trainfleet_exporter.budgets.accounts import Accounts, BudgetedAccount
+from trainfleet_exporter.budgets.billing import BillingPeriod, Month
+from trainfleet_exporter.budgets.budget import Budget
+from trainfleet_exporter.budgets.clock import BudgetClock
+from trainfleet_exporter.budgets.ledger import Ledger
+from trainfleet_exporter.budgets.state_file import Spent, StateFile, is_of_other_part, read_state
+from trainfleet_exporter.budgets.throttling import Throttle, Throttling
+
+__all__ = [
+    "Accounts",
+    "BillingPeriod",
+    "Budget",
+    "BudgetClock",
+    "BudgetedAccount",
+    "Ledger",
+    "Month",
+    "Spent",
+    "StateFile",
+    "Throttle",
+    "Throttling",
+    "is_of_other_part",
+    "read_state",
+]

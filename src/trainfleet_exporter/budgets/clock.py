@@ -1,0 +1,68 @@
+"""The clock of budgets, and its rule for a wall clock that is set.
+
+The time is that of the wall clock. If that is set (it moves by more than a minute against the clock of the event loop),
+the time before goes on for a day as a second time: a call needs room in the months of both times, and counts in both.
+What is certain meanwhile is the time before, but on the first day of a process the earlier of the two, because the wall
+clock may have been wrong at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+_SLEW = 60.0
+"""Seconds by which the wall clock may move against the loop's between two looks without having been set."""
+_DOUBT = 86400.0
+"""Seconds after which a wall clock that was set is believed."""
+
+
+class Look(NamedTuple):
+    """What the clock shows: Unix times."""
+
+    times: tuple[float, ...]
+    """The time by the wall clock; after it, for a day after that was set, the time before as it goes on."""
+    certain: float
+    """One of them: the time that has come for certain."""
+
+
+class BudgetClock:
+    """The wall clock, watched by a steady clock that nobody sets. Tests give their own; `steady` may have no time."""
+
+    def __init__(
+        self, *, wall: Callable[[], float] = time.time, steady: Callable[[], float | None] | None = None
+    ) -> None:
+        self._wall = wall
+        self._steady = _loop_time if steady is None else steady
+        self._began: float | None = None
+        self._believed = self._last = 0.0
+        """How far the wall clock is ahead of the steady one: as it is believed, and at the last look."""
+        self._set_at = 0.0
+        """When the wall clock was set for the last time, by the steady clock."""
+
+    def look(self) -> Look:
+        """The present time or times."""
+        wall, steady = self._wall(), self._steady()
+        if steady is None:
+            return Look((wall,), wall)
+        ahead = wall - steady
+        if self._began is None:
+            self._began, self._believed, self._last = steady, ahead, ahead
+        if abs(ahead - self._last) > _SLEW:
+            self._set_at = steady
+        self._last = ahead
+        if abs(ahead - self._believed) <= _SLEW or steady - self._set_at >= _DOUBT:
+            self._believed = ahead
+            return Look((wall,), wall)
+        before = steady + self._believed
+        is_first_day = steady - self._began < _DOUBT
+        return Look((wall, before), min(wall, before) if is_first_day else before)
+
+
+def _loop_time() -> float | None:
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:  # outside of a loop there is only the wall clock
+        return None

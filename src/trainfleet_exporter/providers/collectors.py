@@ -1,0 +1,134 @@
+"""Collectors for every cloud: lists that all shards need, such as workspaces; a part for each workspace."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from trainfleet_exporter.model import Workspace
+from trainfleet_exporter.polling import BulkCollector, PartsCollector, Poll, Topic
+from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
+from trainfleet_exporter.providers.shared import Shared
+
+Row = TypeVar("Row")
+SharedT = TypeVar("SharedT", bound=Shared)
+
+
+_LEARN_EVERY = 15
+"""So many intervals pass between two polls of a list by a shard that does not show it. With four members of a provider
+that makes one call more for five."""
+_EARLY = 1.0
+"""Seconds by which a poll may begin too early."""
+
+
+class ListCollector(BulkCollector):
+    """A list that all shards of a provider need. The primary shard shows it; the others read it now and then.
+
+    Either publishes it as `topic`.
+    """
+
+    def __init__(self, name: str, shared: Shared, interval: float, topic: Topic[Any]) -> None:
+        super().__init__(name, interval)
+        self._is_primary = shared.shard.is_primary
+        self._topic = topic
+        self._next = float("-inf")
+        """The loop time before which the list is not read again by a shard that does not show it."""
+
+    @abstractmethod
+    async def show(self, poll: Poll) -> None:
+        """Read the list and publish its series."""
+
+    @abstractmethod
+    async def learn(self, poll: Poll) -> bool:
+        """Read the list and show nothing. Returns whether it is complete; otherwise the next poll reads it again."""
+
+    async def poll(self, poll: Poll) -> None:
+        """Read the list if it is time to."""
+        now = asyncio.get_running_loop().time
+        if self._is_primary:
+            with self._topic.polling():
+                await self.show(poll)
+        elif now() >= self._next:
+            with self._topic.polling():
+                if await self.learn(poll):
+                    self._next = now() + _LEARN_EVERY * self.interval - _EARLY
+
+
+class WorkspacesCollector(ListCollector, Generic[Row]):
+    """Lists the workspaces that are polled, and publishes their ids as `Shared.workspaces`.
+
+    `list_all` takes a deadline (loop time). `translate` returns None for a workspace that is not to be polled.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        interval: float,
+        *,
+        list_all: Callable[[float], Awaitable[Listing[Row]]],
+        translate: Callable[[Row], Workspace | None],
+    ) -> None:
+        super().__init__("workspaces", shared, interval, shared.workspaces)
+        self._shared = shared
+        self._configured = shared.configured_workspaces
+        self._list_all = list_all
+        self._translate = translate
+        self._unlisted: set[str] = set()
+        """The configured workspaces that the log has named as missing."""
+
+    async def show(self, poll: Poll) -> None:
+        """Show the listed workspaces, or those of the config, whose ids are enough to poll by."""
+        if self._configured is not None:
+            self._shared.workspaces.value = tuple(self._configured)
+        async with poll.part("workspaces") as part:
+            listing = await self._list_all(poll.deadline)
+            part.dropped("malformed", listing.malformed)
+            found = self._take(listing)
+            if self._configured is None:
+                await part.publish(list(found.values()))
+                return
+            if not listing.malformed:  # else the malformed row may be the missing one
+                self._warn_of_unlisted(poll, set(self._configured) - listing.rows.keys())
+            # A workspace that the list lacks is polled and shown all the same, without its name.
+            await part.publish([found.get(key, Workspace(key, "")) for key in self._configured])
+
+    async def learn(self, poll: Poll) -> bool:
+        """Know which workspaces exist. Ids of the config need no call."""
+        if self._configured is not None:
+            self._shared.workspaces.publish(tuple(self._configured))
+            return True
+        listing = await self._list_all(poll.deadline)
+        poll.dropped("malformed", listing.malformed)
+        self._take(listing)
+        return not listing.malformed
+
+    def _take(self, listing: Listing[Row]) -> dict[str, Workspace]:
+        """Publish the ids of a list; the workspaces by id."""
+        rows = [self._translate(row) for row in listing.rows.values()]
+        found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
+        ids = self._configured
+        if ids is None:
+            known = self._shared.workspaces.value
+            ids = with_unread(found, known, malformed=listing.malformed, named=listing.rows)
+        self._shared.workspaces.publish(tuple(ids))
+        return found
+
+    def _warn_of_unlisted(self, poll: Poll, ids: set[str]) -> None:
+        """Say it once of each: it may be mistyped or deleted, and then its counts are 0."""
+        for workspace_id in sorted(ids - self._unlisted):
+            poll.warn("workspace %s of the config is not among those that the cloud lists", workspace_id)
+        self._unlisted = ids
+
+
+class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):
+    """A bulk collector with one part for each workspace that this shard counts."""
+
+    def __init__(self, name: str, shared: SharedT, interval: float) -> None:
+        super().__init__(name, interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The ids of the workspaces."""
+        return await self._shared.own_workspaces()

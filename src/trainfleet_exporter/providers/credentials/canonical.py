@@ -1,0 +1,50 @@
+"""The canonical form of a request, as clouds sign it: one text of its method, path, query, headers and body.
+
+Put `canonical_query()` itself on the wire, so that what was signed is what is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+from urllib.parse import quote
+
+Query: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | str
+"""Decoded names and values, pairs if a name is sent more than once; or what `canonical_query` made of them."""
+
+
+class Signed(NamedTuple):
+    """A signed request: its headers, and the parts of them that no log may show."""
+
+    headers: dict[str, str]
+    """Sent as they are, `Authorization` included."""
+    proofs: tuple[str, str]
+    """The signature, and the hash in the string to sign."""
+
+
+def canonical_query(query: Query) -> str:
+    """The query as it is signed: sorted by name and value, percent-encoded (`%20`, never `+`); empty is `k=`."""
+    if isinstance(query, str):
+        return query
+    pairs = query.items() if isinstance(query, Mapping) else query
+    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(pairs))
+
+
+def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:
+    """What is hashed. `path` is percent-encoded already; `headers` holds exactly the signed ones, in any case."""
+    signed = sorted((name.lower(), value.strip()) for name, value in headers.items())
+    lines = "".join(f"{name}:{value}\n" for name, value in signed)
+    names = ";".join(name for name, _ in signed)
+    return "\n".join((method.upper(), path or "/", canonical_query(query), lines, names, body_sha256))
+
+
+def sha256(data: str | bytes) -> str:
+    """The hash in lower-case hex."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def hmac_sha256(secret: str, text: str) -> str:
+    """The keyed hash in lower-case hex."""
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,59 @@
+"""What the `credentials` sections of all clouds have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationInfo, model_validator
+
+from trainfleet_exporter.config import Section
+from trainfleet_exporter.config.scalars import Surroundings, refuse
+from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.providers.credentials.environment import Environment
+from trainfleet_exporter.providers.credentials.sources import Source
+
+
+class CredentialsSection(Section):
+    """Who asks, in one of several forms; or the vendor's own chain, if the section is left out."""
+
+    _source: Source | None = PrivateAttr(None)
+
+    @property
+    def source(self) -> Source:
+        """Where the credential comes from."""
+        assert self._source is not None  # set by every validation
+        return self._source
+
+    def find_source(self, environ: Environment) -> Source:
+        """The source that the keys of the section name. Refuses keys that are no form."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """The section that stands for what the vendor's chain finds. `handler` validates keys of the section."""
+        raise NotImplementedError
+
+    @classmethod
+    def or_chain(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Validates a field that may be left out (pydantic.WrapValidator)."""
+        return cls.of_chain(_environment(info), handler) if given is None else handler(given)
+
+    def form_keys(self, forms: Sequence[Sequence[str]], rule: Wording) -> list[str]:
+        """The keys that were given. Refuses keys of several forms, or of none."""
+        given = [name for name in type(self).model_fields if getattr(self, name)]
+        touched = [form for form in forms if set(form) & set(given)]
+        if len(touched) != 1:
+            found = f"{', '.join(given)}, which are parts of several forms" if given else "no credentials in it"
+            refuse(rule, found=found)
+        return given
+
+    @model_validator(mode="after")
+    def _find(self, info: ValidationInfo) -> Self:
+        if self._source is None:
+            self._source = self.find_source(_environment(info))
+        return self
+
+
+def _environment(info: ValidationInfo) -> Environment:
+    return Environment(Surroundings.of(info).environ)

@@ -1,0 +1,235 @@
+"""From ModelArts' answers about single pools to the model: monitor, nodes, queue, and the project's quota. Pure.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html and its sister pages.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from trainfleet_exporter.model import (
+    Accelerator,
+    Accelerators,
+    Node,
+    PoolQueue,
+    PoolStatus,
+    PoolUsage,
+    ProviderQuota,
+    QueuePlace,
+    UsageValues,
+)
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
+from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
+from trainfleet_exporter.providers.readings import believable_ratio
+from trainfleet_exporter.providers.values import amount, quantity, whole
+from trainfleet_exporter.quantities import unusable
+
+_MIB = 2.0**20
+_LONGEST_NUMBER = 40
+"""Characters of a number given as text."""
+_PERCENT, _MEGABYTES = "Percent", "Megabytes"
+MONITORED = {
+    "cpuUsage": ("cpu", _PERCENT),
+    "memUsedRate": ("memory", _PERCENT),
+    "gpuUtil": ("accelerator_utilization", _PERCENT),
+    "gpuMemUsage": ("accelerator_memory", _PERCENT),
+    "npuUtil": ("accelerator_utilization", _PERCENT),
+    "npuMemUsage": ("accelerator_memory", _PERCENT),
+    "diskUsedRate": ("disk_utilization", _PERCENT),
+    "diskCapacity": ("disk_capacity_bytes", _MEGABYTES),
+    "diskAvailableCapacity": ("disk_available_bytes", _MEGABYTES),
+}
+"""By metric of the monitor, the field and the unit."""
+_AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReading:
+    """The newest value of one metric of a pool's monitor, in the model's units; `time` is Unix seconds."""
+
+    metric: str
+    time: float
+    value: float
+
+
+def pool_readings(
+    answer: payloads.PoolMonitor, *, now: float, max_age: float
+) -> tuple[list[PoolReading], Counter[str]] | None:
+    """What the monitor reads now, and what was dropped, by reason; None where the answer holds no list at all.
+
+    -1 is "no data", in a point as in a whole series (a kind of accelerator that the pool does not have).
+    """
+    if isinstance(answer.metrics, msgspec.UnsetType):
+        return None
+    dropped: Counter[str] = Counter()
+    found: dict[str, PoolReading] = {}
+    for item in answer.metrics or ():
+        metric = (item.metric and item.metric.metric_name) or ""
+        if metric not in MONITORED:
+            dropped["malformed"] += not metric
+            continue
+        points = item.data_points or []
+        newest = _newest(points)
+        if newest is None:
+            dropped["malformed"] += any(not _is_none(point) for point in points)
+            continue
+        time, raw, unit = newest
+        value = _monitored(metric, raw)
+        if unit != MONITORED[metric][1]:
+            dropped["malformed"] += 1
+        elif now - time > max_age:
+            dropped["stale"] += 1
+        elif value is None:
+            dropped["out_of_range"] += 1
+        elif metric in found:
+            dropped["duplicate"] += 1  # of another cluster
+        else:
+            found[metric] = PoolReading(metric, time, value)
+    return list(found.values()), +dropped
+
+
+def pool_usage(pool_id: str, readings: Iterable[PoolReading]) -> list[PoolUsage]:
+    """The readings of a pool as one object; accelerators of a second kind are one of their own."""
+    plain: dict[str, Any] = {}
+    by_kind: dict[Accelerator, dict[str, Any]] = {}
+    for reading in readings:
+        field = MONITORED[reading.metric][0]
+        if field.startswith("accelerator"):
+            kind: Accelerator = "npu" if reading.metric.startswith("npu") else "gpu"
+            by_kind.setdefault(kind, {})[field] = reading.value
+        else:
+            plain[field] = reading.value
+    disks = {field: plain.pop(field) for field in list(plain) if field.startswith("disk")}
+    found = []
+    for one, values in (by_kind or {"gpu": {}}).items():
+        found.append(PoolUsage(pool_id=pool_id, values=UsageValues(accelerator=one, **plain, **values), **disks))
+        plain, disks = {}, {}
+    return found
+
+
+def node(pool_id: str, row: payloads.Node) -> Node | None:
+    """A row of a pool's nodes. What is not available is allocated."""
+    if row.metadata is None or not row.metadata.name:
+        return None
+    state = row.status or payloads.NodeStatus()
+    capacity, free = state.resources or {}, state.available_resources or {}
+    cpu, memory, cards = quantity(capacity.get("cpu")), quantity(capacity.get("memory")), devices(capacity)
+    taken = [(card, _taken(card.count, free.get(card.model))) for card in cards]
+    return Node(
+        pool_id=pool_id,
+        node_name=row.metadata.name,
+        node_type=(row.spec and row.spec.flavor) or "",
+        node_ip=state.private_ip or "",
+        status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
+        capacity_cpu_cores=cpu,
+        capacity_memory_bytes=memory,
+        capacity_accelerators=cards,
+        allocated_cpu_cores=_taken(cpu, free.get("cpu")),
+        allocated_memory_bytes=_taken(memory, free.get("memory")),
+        allocated_accelerators=tuple(
+            Accelerators(card.kind, card.model, count) for card, count in taken if count is not None
+        ),
+    )
+
+
+def queue_places(rows: Iterable[payloads.Workload], jobs: Collection[str]) -> list[QueuePlace]:
+    """The places of `jobs` in a pool's queue, given all of its rows.
+
+    Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
+    """
+    given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
+    places = {job_id: position for job_id, position in given if job_id and position is not None}
+    first = min((position for _, position in given if position is not None), default=1)
+    shift = 1 if first == 0 else 0
+    return [QueuePlace(job_id, position + shift) for job_id, position in places.items() if job_id in jobs]
+
+
+def pool_queue(
+    pool_id: str, rows: Sequence[payloads.Workload], kinds: Collection[Accelerator], *, unreadable: int = 0
+) -> PoolQueue:
+    """What the rows of a pool's queue ask for together; 0 of the `kinds` that the pool has and no row asks for.
+
+    A kind of which one row's amount cannot be read is left out, since a sum without it would be too low. All are where
+    a row does not say what it asks for, or so many were `unreadable` as a whole.
+    """
+    if unreadable or not all(row.resource_requirement for row in rows):
+        return PoolQueue(pool_id, ())
+    counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
+    unknown: set[Accelerator] = set()
+    for row in rows:
+        for key, given in (row.resource_requirement or {}).items():
+            kind = accelerator_kind(key)
+            if kind is None:
+                continue
+            count = _amount(given)
+            if count is None:
+                unknown.add(kind)
+            else:
+                counts[kind] = counts.get(kind, 0.0) + count
+    return PoolQueue(
+        pool_id, tuple(Accelerators(kind, "", count) for kind, count in counts.items() if kind not in unknown)
+    )
+
+
+def training_quota(answer: payloads.TrainingQuotas) -> ProviderQuota | None:
+    """The quota of training jobs; None where the answer does not have it. -1 is "no limit", of which there is none."""
+    for row in answer.quotas or ():
+        if row.resource == "job-num":
+            return ProviderQuota(limit=whole(row.quota), used=whole(row.used))
+    return None
+
+
+def _newest(points: Iterable[payloads.MonitorPoint]) -> tuple[float, float, str] | None:
+    """Unix seconds, value and unit of the newest point that is one; None where there is none."""
+    newest: tuple[float, float, str] | None = None
+    for point in points:
+        at = amount(point.timestamp)
+        raw = next((_raw(row.value) for row in point.statistics or () if row.statistic == "average"), None)
+        if at is not None and raw is not None and raw != -1 and (newest is None or at / 1000 > newest[0]):
+            newest = at / 1000, raw, point.unit or ""
+    return newest
+
+
+def _is_none(point: payloads.MonitorPoint) -> bool:
+    return any(_raw(row.value) == -1 for row in point.statistics or ())
+
+
+def _raw(value: str | float | None) -> float | None:
+    """A number of any sign, given as a number or as text."""
+    if value is None or (isinstance(value, str) and len(value) > _LONGEST_NUMBER):
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
+
+
+def _monitored(metric: str, raw: float) -> float | None:
+    field, unit = MONITORED[metric]
+    if unit == _PERCENT:
+        return believable_ratio(raw / 100, bounded=field != "cpu")
+    return raw * _MIB if 0 <= raw < math.inf else None
+
+
+def _taken(capacity: float | None, free: str | float | None) -> float | None:
+    left = quantity(free)
+    return None if capacity is None or left is None else max(0.0, capacity - left)
+
+
+def _amount(value: str | float | None) -> float | None:
+    """A number with or without its unit: `16`, `"16"`, `"2 Cores"`."""
+    if not isinstance(value, str):
+        return amount(value)
+    match = _AMOUNT.fullmatch(value)
+    if match is None:
+        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
+    return float(match[1]) if match else None

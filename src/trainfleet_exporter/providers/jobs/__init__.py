@@ -1,0 +1,1 @@
+"""Jobs of any cloud: lists that are whole, the registry of live and finished jobs, filters, statuses."""

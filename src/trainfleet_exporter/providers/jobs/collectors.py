@@ -1,0 +1,114 @@
+"""The collectors of jobs, for every cloud."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from trainfleet_exporter.errors import DeadlineExceeded
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PerObjectCollector, Poll, Topic
+from trainfleet_exporter.providers.jobs.reader import JobReader
+from trainfleet_exporter.providers.shared import Shared
+
+ELSEWHERE_POLLS = 2
+"""So many intervals pass between two polls of the jobs that other shards show."""
+_FOR_LIVE = 0.8
+"""The part of a poll's time in which live jobs are listed; the rest is for how jobs ended."""
+
+
+class JobsCollector(BulkCollector):
+    """Live jobs and how jobs end, one part for each workspace. `reader` makes the cloud's JobReader of a part."""
+
+    def __init__(self, shared: Shared, interval: float, reader: Callable[[Part], JobReader[Any, Any]]) -> None:
+        super().__init__("jobs", interval)
+        self._shared = shared
+        self._reader = reader
+
+    async def poll(self, poll: Poll) -> None:
+        """Publish the live jobs of all workspaces, then find out how others ended, so that no live job waits for it."""
+        shared, registry = self._shared, self._shared.jobs
+        readers: dict[str, JobReader[Any, Any]] = {}
+        now = asyncio.get_running_loop().time()
+        until = now + _FOR_LIVE * (poll.deadline - now)
+
+        async def read_live(part: Part) -> None:
+            if asyncio.get_running_loop().time() > until:
+                raise DeadlineExceeded("not read within the time of a poll")
+            reader = self._reader(part)
+            if await reader.poll_live():
+                readers[reader.ends] = reader
+
+        with registry.here.polling():
+            division, all_ids = shared.division, await shared.workspaces.get()
+            await division.measure(poll, all_ids)
+            workspace_ids, unsized = division.listed(all_ids), division.unsized(all_ids)
+            poll.keep_only([*workspace_ids, *unsized])
+            registry.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
+            # The longest unread first: if a poll has no time for all, all of them have their turn.
+            ordered = sorted(workspace_ids, key=lambda key: registry.workspace(key).read_at)
+            read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
+            _publish(registry.here, read, wanted=len(workspace_ids) + len(unsized))
+        await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
+
+    def expired(self, key: str) -> None:
+        """Forget a workspace's live jobs."""
+        self._shared.jobs.expire(key)
+
+
+class JobsElsewhereCollector(BulkCollector):
+    """The live jobs that other shards show, for sources that report on the whole account. It publishes no series."""
+
+    def __init__(self, shared: Shared, interval: float, reader: Callable[[Part], JobReader[Any, Any]]) -> None:
+        super().__init__("jobs_elsewhere", interval)
+        self._shared = shared
+        self._reader = reader
+        self._queue = FairQueue()
+        self._topic: Topic[frozenset[str]] = Topic("jobs", frozenset())
+        shared.jobs.elsewhere = self._topic
+
+    async def poll(self, poll: Poll) -> None:
+        """List the live jobs of workspaces that other shards have."""
+        with self._topic.polling():
+            division, all_ids = self._shared.division, await self._shared.workspaces.get()
+            await division.measure(poll, all_ids)
+            workspace_ids = division.elsewhere(all_ids)
+            poll.keep_only(workspace_ids)
+            read = await self._queue.read_each(
+                poll, workspace_ids, lambda part: self._reader(part).poll_elsewhere(), at_once=self._shared.at_once
+            )
+            _publish(self._topic, read, wanted=len(workspace_ids))
+
+    def expired(self, key: str) -> None:
+        """Forget a workspace's live jobs."""
+        self._shared.jobs.expire(key)
+
+
+class PerJobCollector(PerObjectCollector):
+    """Live jobs that are polled one by one."""
+
+    def __init__(self, name: str, shared: Shared, interval: float) -> None:
+        super().__init__(name, interval, workers=shared.at_once)
+        self._jobs = shared.jobs
+
+    async def begin(self, poll: Poll) -> None:
+        """Wait for the live jobs."""
+        await self._jobs.wait(poll.deadline)
+
+    def serves(self, job: Job) -> bool:
+        """Whether a live job is to be polled."""
+        return True
+
+    def is_current(self, object_id: str) -> bool:
+        """Whether the job is live, and to be polled."""
+        job = self._jobs.live().get(object_id)
+        return job is not None and self.serves(job)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the live jobs changed."""
+        self._jobs.watch(callback)
+
+
+def _publish(topic: Topic[frozenset[str]], read: set[str], *, wanted: int) -> None:
+    topic.publish(frozenset(read), known=bool(read) or not wanted, whole=len(read) == wanted)

@@ -1,0 +1,131 @@
+"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from trainfleet_exporter.errors import BadAnswer
+
+T = TypeVar("T")
+_OBJECTS: tuple[type, ...] = (msgspec.Struct, dict)
+"""What a row may be; dict where a platform reads plain JSON values."""
+_MAX_PAGES = 2_000
+"""Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
+_MORE_PAGES = 10
+"""By how many pages a list may grow while it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page as it was answered: how many rows the service says there are in all, and these rows."""
+
+    total: int | None
+    rows: Sequence[T | None] | None
+    """None where the answer has no list; a row is None that is no object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A whole list: its rows by id, and how many rows were no objects with an id."""
+
+    rows: dict[str, T]
+    malformed: int = 0
+
+
+async def read_whole_list(
+    read_page: Callable[[int], Awaitable[Page[T]]],
+    *,
+    id_of: Callable[[T], str | None],
+    operation: str,
+    by_offset: bool = False,
+) -> Listing[T]:
+    """Every page, or BadAnswer. `read_page` takes the number of a page from 0 on, or `by_offset` that of its first row.
+
+    Rows move between pages while they are read, so that ids repeat and others are passed over; each answer states the
+    total again. The list is whole when at least as many rows came as the smallest total that was stated on the way. One
+    that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
+    shows: a caller that must not lose a row that was there before asks for it by its id.
+    """
+    reading = _Reading(read_page, id_of, operation, by_offset)
+    missing = await reading.all_pages()
+    if missing:
+        missing = await reading.all_pages()
+    if missing:
+        total = len(reading.rows) + reading.malformed
+        raise BadAnswer(f"the list is incomplete: {total} rows of {total + missing}", operation=operation)
+    return Listing(reading.rows, reading.malformed)
+
+
+def with_unread(
+    found: Iterable[str], known: Iterable[str], *, malformed: int, named: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The ids of a list, plus the `known` ids that its malformed rows may be about.
+
+    A malformed row does not prove that anything is gone; what is really gone is refused when it is asked for. `named`
+    are ids that the list contained, `found` or left out on purpose. If more ids are missing than rows are malformed,
+    some are certainly gone. Then none of them is kept, because it is unknown which.
+    """
+    wanted = tuple(found)
+    unseen = [one for one in known if one not in wanted and one not in named]
+    return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
+
+
+class _Reading(Generic[T]):
+    """The rows of a list, from one or more readings of its pages."""
+
+    def __init__(
+        self,
+        read_page: Callable[[int], Awaitable[Page[T]]],
+        id_of: Callable[[T], str | None],
+        operation: str,
+        by_offset: bool,
+    ) -> None:
+        self.rows: dict[str, T] = {}
+        self.malformed = 0
+        self._read_page = read_page
+        self._id_of = id_of
+        self._operation = operation
+        self._by_offset = by_offset
+
+    async def all_pages(self) -> int:
+        """Read from the first page to the last; how many rows are missing."""
+        self.malformed = read = 0
+        smallest: int | None = None
+        most = _MAX_PAGES
+        for number in itertools.count():
+            if number >= most:
+                raise BadAnswer(f"the list does not end after {number} pages", operation=self._operation)
+            page = await self._read_page(read if self._by_offset else number)
+            items = [] if page.rows is None and page.total == 0 else page.rows
+            if page.total is None or not isinstance(items, list):
+                raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)
+            if number == 0:
+                most = self._pages_to_come(page.total, len(items)) + _MORE_PAGES
+            smallest = page.total if smallest is None else min(smallest, page.total)
+            read += len(items)
+            is_last = not items or read >= page.total
+            for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
+                is_object = isinstance(row, _OBJECTS)
+                row_id = self._id_of(row) if row is not None and is_object else None
+                if row is not None and row_id:
+                    self.rows[row_id] = row
+                else:
+                    self.malformed += 1
+            if is_last:
+                break
+            del page, items, row  # before the next page is awaited
+        return max(0, (smallest or 0) - len(self.rows) - self.malformed)
+
+    def _pages_to_come(self, total: int, rows: int) -> int:
+        """How many pages a list has, by its first one. BadAnswer if nobody would wait for them."""
+        pages = -(-total // max(rows, 1))
+        if pages > _MAX_PAGES and rows:
+            raise BadAnswer(
+                f"a list of {total} rows in pages of {rows} is taken for a mistake", operation=self._operation
+            )
+        return pages

@@ -1,0 +1,190 @@
+"""One poll of one workspace's jobs: read the live ones, publish, then find out how others ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from trainfleet_exporter.errors import CloudError, RequestRefused
+from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.shared import Shared
+
+SharedT = TypeVar("SharedT", bound=Shared)
+Row = TypeVar("Row")
+_SLICE = 100
+"""Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
+_FOR_ENDS = 0.8
+"""The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
+_OVERLAP = 600.0
+"""Seconds that each list of finished jobs reaches back behind the last one: an ending may be listed late."""
+
+
+class JobReader(ABC, Generic[SharedT, Row]):
+    """The jobs of one workspace in one poll. A cloud derives from it and adds its calls and its translation."""
+
+    live_states: ClassVar[Sequence[tuple[Status, str]]] = ()
+    """Status and platform status of live jobs. Each pair has a count from the start, 0 included."""
+    lists_ended: ClassVar[bool] = False
+    """Whether the cloud can list jobs by the time of their end (`read_ended`). Otherwise ids are looked up."""
+
+    def __init__(self, shared: SharedT, part: Part) -> None:
+        self.shared = shared
+        self.part = part
+        self.workspace_id = part.key
+        self.jobs = shared.jobs.workspace(part.key)
+        self.ends = f"ended jobs of {part.key}"
+        """What is reported as failed if it is unknown how jobs ended."""
+        self.found: dict[str, Job] = {}
+        """By id, each by the latest answer about it."""
+        self._pending: list[str] = []
+        """Jobs that were live before this poll, and are in no list of live ones."""
+        self._unresolved: list[str] = []
+        """Those of them whose look-up failed."""
+
+    @abstractmethod
+    async def read_live(self) -> None:
+        """List the live jobs, and `take` them."""
+
+    async def read_used(self) -> None:
+        """List at least the live jobs that use something or wait in a queue: for jobs that another shard shows."""
+        await self.read_live()
+
+    async def read_ended(self, start: float, end: float, deadline: float) -> None:
+        """List the jobs that ended between two Unix times, and `take` them."""
+
+    @abstractmethod
+    async def look_up(self, job_ids: Sequence[str], deadline: float) -> Listing[Row]:
+        """Read jobs by id. Jobs that no longer exist are left out. Raises CloudError."""
+
+    @abstractmethod
+    def translate(self, row: Row) -> Job | None:
+        """A row as a job; None without an id."""
+
+    def look_up_size(self, count: int) -> int:
+        """How many ids one call of `look_up` takes, if `count` are to be looked up in all."""
+        return 1
+
+    def details(self, job: Job) -> Iterable[object]:
+        """What is published along with a live job."""
+        return ()
+
+    def settled(self) -> None:
+        """Note that the registry has taken over `found`."""
+
+    async def take(self, listing: Listing[Row], translate: Callable[[Row], Job | None] | None = None) -> None:
+        """Add jobs to `found`. `translate`, if given, replaces the method; it returns None for an unwanted row."""
+        translate = translate or self.translate
+        self.part.dropped("malformed", listing.malformed)
+        for number, row in enumerate(listing.rows.values(), start=1):
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+            job = translate(row)
+            if job is None:
+                continue
+            if job.workspace_id == self.workspace_id and self._is_free(job.job_id):
+                self.found[job.job_id] = job
+            else:
+                self.part.dropped("duplicate")  # another workspace's part shows it
+
+    async def poll_live(self) -> bool:
+        """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
+        await self.read_live()
+        self._pending = self.shared.division.to_look_up(self.jobs, self.found)
+        await self._publish(time.time(), pending=self._pending)
+        return self.lists_ended or bool(self._pending)
+
+    async def poll_ends(self) -> None:
+        """Find out how jobs ended, and publish again if that is new.
+
+        A call that fails is a failure next to the part: the live jobs stay published.
+        """
+        loop, now = asyncio.get_running_loop(), time.time()
+        deadline = loop.time() + _FOR_ENDS * (self.part.deadline - loop.time())
+        live = dict(self.found)
+        is_complete = self.lists_ended and await self._read_ended(now, deadline)
+        await self._look_up([job_id for job_id in self._pending if job_id not in self.found], deadline)
+        self._drop_taken()
+        if is_complete:
+            self.jobs.ends_known_until = now
+        ended = self.jobs.ended
+        changed = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
+        if self._pending or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
+            await self._publish(now)
+
+    async def poll_elsewhere(self) -> None:
+        """Register the live jobs that another shard shows."""
+        await self.read_used()
+        self.jobs.enter(self.found)
+        self.settled()
+        self.shared.jobs.changed()
+        await self.part.publish([])
+
+    async def _publish(self, now: float, *, pending: Collection[str] = ()) -> None:
+        registry, shared = self.shared.jobs, self.shared
+        self._drop_taken()
+        self.jobs.settle(
+            self.found,
+            now=now,
+            began=shared.began,
+            retention=shared.retention,
+            unresolved=self._unresolved,
+            pending=pending,
+        )
+        self.settled()
+        registry.changed()
+        shown: list[object] = []
+        for number, job in enumerate(list(self.jobs.jobs()), start=1):
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+            if registry.wanted(job):
+                shown.append(job)
+                if job.job_id in self.jobs.live:
+                    shown += self.details(job)
+        counts: list[object] = []
+        if shared.shard.owns("workspace", self.workspace_id):
+            counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
+        await self.part.publish([*counts, *shown])
+
+    async def _read_ended(self, now: float, deadline: float) -> bool:
+        """Whether the jobs that ended since the last such list could be read."""
+        known = self.jobs.ends_unknown_since(now)
+        start = now - max(self.shared.retention, _OVERLAP) if known is None else known - _OVERLAP
+        try:
+            await self.read_ended(start, now, deadline)
+        except RequestRefused as error:  # the service may not know this query; ids can be looked up
+            self.part.lacks(self.ends, error)
+            return False
+        except CloudError as error:
+            self.part.failed(self.ends, error)
+            return False
+        return True
+
+    async def _look_up(self, job_ids: Sequence[str], deadline: float) -> None:
+        size = self.look_up_size(len(job_ids))
+        for start in range(0, len(job_ids), size):
+            asked = job_ids[start : start + size]
+            try:
+                listing = await self.look_up(asked, deadline)
+            except CloudError as error:
+                self.part.failed(self.ends, error)
+                self._unresolved += asked
+                continue
+            rows = {key: row for key, row in listing.rows.items() if key in asked}
+            await self.take(Listing(rows, listing.malformed))
+            del listing, rows  # before the next call
+
+    def _drop_taken(self) -> None:
+        """Leave out what another workspace has taken meanwhile. No await may follow until the registry has `found`."""
+        for job_id in self.shared.jobs.taken(self.found.keys(), self.workspace_id):
+            del self.found[job_id]
+            self.part.dropped("duplicate")
+
+    def _is_free(self, job_id: str) -> bool:
+        if job_id in self.jobs.live and not self.jobs.expired:
+            return True
+        return self.shared.jobs.owner(job_id) in (None, self.workspace_id)

@@ -1,0 +1,87 @@
+"""Parts that do not fit into one poll: the longest unread come first, whatever happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.polling.rig import Rig, count
+from tests.support.clock import run_stepped
+from trainfleet_exporter.errors import ServerTrouble
+from trainfleet_exporter.polling import FairQueue, Part, PartsCollector
+
+
+def test_those_that_were_not_read_for_longest_are_first() -> None:
+    queue = FairQueue()
+    assert queue.order("abcd") == ["a", "b", "c", "d"]
+    queue.was_read("ab")
+    assert queue.order("abcd") == ["c", "d", "a", "b"]
+    queue.was_read("c")
+    assert queue.order("abcd") == ["d", "a", "b", "c"]
+    queue.was_read("da")
+    assert queue.order("abcd") == ["b", "c", "a", "d"]
+    assert queue.order("dcx") == ["x", "c", "d"]  # what is new has never been read
+    assert queue.order("abcd") == ["a", "b", "c", "d"]  # and who was gone is new again
+
+
+def test_what_this_poll_has_read() -> None:
+    queue = FairQueue()
+    queue.order("ab")
+    queue.was_read("a")
+    assert queue.has_read("a")
+    assert not queue.has_read("ab")
+    queue.was_read("b")
+    assert queue.has_read("ab")
+    queue.order("ab")
+    assert not queue.has_read("a")
+    assert queue.has_read("")
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 20))
+def test_nobody_waits_for_more_polls_than_all_parts_take(parts: int, fit: int, polls: int) -> None:
+    queue, read = FairQueue(), {str(number): 0 for number in range(parts)}
+    for poll in range(1, polls + 1):
+        now = queue.order(read)[:fit]
+        queue.was_read(now)
+        read |= dict.fromkeys(now, poll)
+        assert poll - min(read.values()) <= math.ceil(parts / fit)
+
+
+class _Slow(PartsCollector):
+    """A hundred parts that take a second each."""
+
+    def __init__(self) -> None:
+        super().__init__("pool_usage", 60, at_once=1)
+        self.names = [f"w{number:03}" for number in range(100)]
+        self.was_read: Counter[str] = Counter()
+
+    async def keys(self) -> Sequence[str]:
+        return self.names
+
+    async def read(self, part: Part) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() + 1 > part.deadline:
+            raise ServerTrouble("no time is left", operation="ListThings")
+        await asyncio.sleep(1)
+        self.was_read[part.key] += 1
+        await part.publish(count(part.key))
+
+
+def test_all_parts_are_read_in_turn_if_they_do_not_fit_into_a_poll() -> None:
+    async def main() -> None:
+        collector = _Slow()
+        rig = Rig(collector, poll_timeout=30)
+        for polls, come_to in ((1, 30), (2, 60), (3, 90), (4, 100)):
+            await rig.runner.tick()
+            assert len(collector.was_read) == come_to, polls
+        assert await rig.parts() == set(collector.names)
+        for _ in range(6):
+            await rig.runner.tick()
+        assert min(collector.was_read.values()) >= 2
+
+    run_stepped(main)

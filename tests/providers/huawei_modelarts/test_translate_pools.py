@@ -1,0 +1,407 @@
+"""What single pools tell: their monitor, nodes and queue, and the project's quota; from polls to lines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row, job, ms
+from tests.support.clock import START, run_stepped
+from tests.support.exposition import lines
+from tests.support.fleet import Fleet
+from tests.support.golden import check_golden
+from tests.support.payloads import payload, payloads
+from trainfleet_exporter.model import PoolQueue, QueuePlace
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import (
+    node,
+    pool_queue,
+    pool_readings,
+    pool_usage,
+    queue_places,
+    training_quota,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+NODES = CONFIG + "    collectors: {nodes: {enabled: true}}\n"
+POOL: Row = {"metadata": {"name": "pool-1"}, "status": {"phase": "Running"}}
+COUNTS: Row = {"statistics": {"items": [{"type": "train", "status": {"Queue": 3, "Running": 1}}]}}
+
+Check = Callable[[Cloud, Fleet], Awaitable[None]]
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
+    def run_check(check: Check, config: str = CONFIG) -> None:
+        async def main() -> None:
+            cloud = Cloud()
+            cloud.pools = [POOL]
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                await check(cloud, fleet)
+
+        with caplog.at_level(logging.INFO):
+            run_stepped(main)
+
+    return run_check
+
+
+def metric(name: str, *points: tuple[float, object], unit: str = "Percent") -> Row:
+    """A metric of the monitor: values at so many seconds after the start of stepped time."""
+    rows = [
+        {"timestamp": ms(at), "unit": unit, "statistics": [{"statistic": "average", "value": value}]}
+        for at, value in points
+    ]
+    dimensions = [{"name": "clusterId", "value": "c"}]
+    return {"metric": {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": dimensions}, "dataPoints": rows}
+
+
+def queued(job_id: str, position: object, **asked: object) -> Row:
+    asked = {key.replace("_", "/", 1).replace("_", "-"): value for key, value in asked.items()}
+    return {
+        "type": "train",
+        "uid": f"uid-{job_id}",
+        "jobUUID": job_id,
+        "status": "Queue",
+        "pendingPosition": position,
+        "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB", **asked},
+    }
+
+
+def test_usage_of_a_pool(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.monitor["pool-1"] = [
+            metric("cpuUsage", (-120, 40), (-60, "50")),
+            metric("memUsedRate", (-120, 30), (-60, -1)),
+            metric("npuUtil", (-60, 61.4)),
+            metric("gpuUtil", (-60, -1), unit=""),
+            metric("diskAvailableCapacity", (-60, 834379.2), unit="Megabytes"),
+        ]
+        assert await fleet.exporter.poll_once()
+        asked = cloud.called("/monitor")
+        assert asked == [{"time_range": "-1.-1.5", "statistics": "average", "period": "60"}]
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="pool-1"}') == 0.5
+        assert await fleet.value('pool_memory_utilization_ratio{pool_id="pool-1"}') == 0.3  # the newest that is one
+        assert await fleet.lines("pool_accelerator_utilization") == [
+            'trainfleet_pool_accelerator_utilization_ratio{provider="p",pool_id="pool-1",accelerator="npu"} 0.614'
+        ]
+        assert await fleet.value('pool_disk_available_bytes{pool_id="pool-1"}') == 834379.2 * 2**20
+
+    run(check)
+
+
+def test_readings_of_a_pool_go_when_they_are_too_old(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.monitor["pool-1"] = [metric("cpuUsage", (-60, 40)), metric("memUsedRate", (-800, 30))]
+        fleet.schedule.start()
+        await asyncio.sleep(10)
+        assert len(await fleet.lines("pool_cpu", "pool_memory_u")) == 2
+        await asyncio.sleep(100)
+        assert await fleet.lines("pool_cpu", "pool_memory_u") == [
+            'trainfleet_pool_cpu_utilization_ratio{provider="p",pool_id="pool-1"} 0.4'
+        ]
+        await asyncio.sleep(20)  # the next poll finds it too old from the start
+        assert fleet.own("dropped_readings_total", collector="pool_usage", reason="stale") == 1
+
+    run(check)
+
+
+def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
+    """They are as old as the interval that there is by then allows, not as the one that they were published in."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.monitor["pool-1"] = [metric("cpuUsage", (-60, 40))]
+        await fleet.exporter.poll_once()
+        runner = fleet.runner("pool_usage")
+        runner.state.interval = 1800  # as a budget makes it
+        await asyncio.sleep(3500)
+        await runner.expire()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="pool-1"}') == 0.4
+        await asyncio.sleep(60)
+        await runner.expire()
+        assert await fleet.lines("pool_cpu_utilization") == []
+
+    run(check)
+
+
+@pytest.mark.long
+def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
+    """700 pools at 5 calls a second: no poll of 50 s comes to more than some 260."""
+    config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")
+    only = "    collectors: {jobs: {enabled: false}, job_counts: {enabled: false}, usage: {enabled: false}}\n"
+    cut_off = 0
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        nonlocal cut_off
+        cloud.pools = [{**POOL, "metadata": {"name": f"pool-{number}"}} for number in range(700)]
+        cloud.monitor = {f"pool-{number}": [metric("cpuUsage", (-60, 40))] for number in range(700)}
+        for collector in ("workspaces", "pools"):
+            await fleet.runner(collector).tick()
+        read: Counter[str] = Counter()
+        for polls in range(1, 7):
+            await fleet.runner("pool_usage").tick()
+            read = Counter(
+                request.url.path.split("/")[4] for request in cloud.requests if "monitor" in request.url.path
+            )
+            cut_off += not fleet.own("collector_success", collector="pool_usage")
+            if polls == 3:
+                assert len(read) == 700
+        assert cut_off == 6
+        assert min(read.values()) >= 2
+        assert max(read.values()) <= 3  # nobody is read twice while another waits
+
+    run(check, config + only)
+
+
+def test_a_pool_with_a_queue(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        capacity = {"value": {"cpu": 8, "nvidia.com/gpu": 8}}
+        cloud.runtime = [{"metadata": {"name": "pool-1"}, "table": {"capacity": capacity}}]
+        cloud.jobs = [job(name, "Pending", resource={"pool_id": "pool-1"}) for name in ("a", "b", "c")]
+        cloud.jobs += [job("elsewhere", "Pending", resource={"pool_id": "pool-2"})]
+        cloud.workloads["pool-1"] = COUNTS
+        ascend = {"huawei.com_ascend_1980": "16"}
+        cloud.queued["pool-1"] = [
+            queued("a", 2, **ascend),
+            queued("b", 1, **ascend),
+            queued("c", -1, **{"nvidia.com_gpu": "2 Cards"}),
+            queued("elsewhere", 3),
+            queued("notebook", 4),
+        ]
+        assert await fleet.exporter.poll_once()
+        assert await fleet.lines("job_queue_position") == [
+            'trainfleet_job_queue_position{provider="p",job_id="a"} 2',
+            'trainfleet_job_queue_position{provider="p",job_id="b"} 1',
+        ]
+        assert await fleet.lines("pool_queued_accelerators") == [
+            'trainfleet_pool_queued_accelerators{provider="p",pool_id="pool-1",accelerator="gpu"} 2',
+            'trainfleet_pool_queued_accelerators{provider="p",pool_id="pool-1",accelerator="npu"} 32',
+        ]
+        assert len(cloud.called("/pools/pool-1/workloads")) == 2  # counts, and one page of rows
+        cloud.workloads["pool-1"] = {"statistics": {"items": []}}
+        await fleet.runner("pool_workloads").tick()
+        assert len(cloud.called("/pools/pool-1/workloads")) == 3  # nothing is queued: one call
+        assert await fleet.lines("job_queue_position", "pool_queued_accelerators") == [
+            'trainfleet_pool_queued_accelerators{provider="p",pool_id="pool-1",accelerator="gpu"} 0',
+        ]
+
+    run(check)
+
+
+def test_a_queue_that_cannot_be_read_leaves_the_counts(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workloads["pool-1"] = COUNTS
+        refusal = httpx.Response(403, json={"error_code": "ModelArts.0108", "error_msg": "not yours"})
+        cloud.answer = lambda path, request: (
+            refusal if path.endswith("/pools/pool-1/workloads") and ("statistics" not in path) else None
+        )
+        assert not await fleet.exporter.poll_once()
+        counts = 'pool_workloads{pool_id="pool-1",workload_type="train",status="queued",platform_status="Queue"}'
+        assert await fleet.value(counts) == 3
+        assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1
+
+    run(check)
+
+
+def test_a_long_queue_comes_in_pages(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workloads["pool-1"] = COUNTS
+        cloud.queued["pool-1"] = [queued(f"job-{number}", number + 1) for number in range(1001)]
+        cloud.jobs = [job("job-1000", "Pending", resource={"pool_id": "pool-1"})]
+        assert await fleet.exporter.poll_once()
+        offsets = [about["offset"] for about in cloud.called("/pools/pool-1/workloads") if about]
+        assert offsets == ["0", "500", "1000"]
+        assert await fleet.value('job_queue_position{job_id="job-1000"}') == 1001
+
+    run(check)
+
+
+@pytest.mark.parametrize("rows", [0, 499, 500, 501])
+def test_a_queue_without_a_total_ends_with_a_page_that_is_not_full(run: Run, rows: int) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workloads["pool-1"] = COUNTS
+        every = [queued(f"job-{number}", number + 1, **{"nvidia.com_gpu": "1"}) for number in range(rows)]
+
+        def answer(path: str, request: httpx.Request) -> httpx.Response | None:
+            if not path.endswith("/pools/pool-1/workloads") or "statistics" in path:
+                return None
+            start = int(request.url.params["offset"])
+            return httpx.Response(200, json={"items": every[start : start + 500]})
+
+        cloud.answer = answer
+        assert await fleet.exporter.poll_once()
+        queue = 'pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}'
+        assert await fleet.value(queue) == (rows or None)
+
+    run(check)
+
+
+def test_nodes_by_tokens(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.page = 2
+        cloud.nodes["pool-1"] = [
+            {"metadata": {"name": f"node-{number}"}, "status": {"phase": "Available"}} for number in range(5)
+        ]
+        cloud.nodes["pool-1"] += [{"metadata": {"name": "node-0"}}, {"metadata": {}}, "no node"]  # type: ignore[list-item]
+        assert await fleet.exporter.poll_once()
+        assert [about.get("continue") for about in cloud.called("/nodes")] == [None, "token-2", "token-4", "token-6"]
+        assert len(await fleet.lines("node_info")) == 5
+        assert fleet.own("dropped_readings_total", collector="nodes", reason="duplicate") == 1
+        assert fleet.own("dropped_readings_total", collector="nodes", reason="malformed") == 2
+
+    run(check, NODES)
+
+
+def test_nodes_that_never_end_are_a_bad_answer(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        again = httpx.Response(200, json={"metadata": {"continue": "same"}, "items": []})
+        cloud.answer = lambda path, request: again if path.endswith("/nodes") else None
+        assert not await fleet.exporter.poll_once()
+        assert len(cloud.called("/nodes")) == 2
+        assert fleet.own("collector_errors_total", collector="nodes", reason="bad_answer") == 1
+
+    run(check, NODES)
+
+
+def test_nodes_are_off_unless_they_are_switched_on(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert cloud.called("/nodes") == []
+
+    run(check)
+
+
+def test_the_quota_of_jobs(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.workspaces += [{"id": "w" * 32, "name": "team"}]
+        cloud.workloads["pool-1"] = {"statistics": {"items": []}}
+        assert await fleet.exporter.poll_once()
+        assert cloud.called("/training-quotas") == [{"resource": "job-num"}]  # once, whatever the workspaces
+        assert await fleet.lines("provider_job_quota") == [
+            'trainfleet_provider_job_quota{provider="p"} 100',
+            'trainfleet_provider_job_quota_used{provider="p"} 3',
+        ]
+        cloud.quotas = [{"resource": "job-num", "quota": -1, "used": 4}]
+        assert await fleet.exporter.poll_once()
+        assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
+        cloud.quotas = []
+        assert not await fleet.exporter.poll_once()
+        assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
+
+    run(check)
+
+
+def test_pools_that_are_gone_fail_nothing(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        gone = httpx.Response(404, json={"error_code": "ModelArts.50015001", "error_msg": "Pool not found"})
+        cloud.answer = lambda path, request: gone if "/pools/pool-1/" in path else None
+        assert await fleet.exporter.poll_once()
+        assert await fleet.lines("pool_cpu", "node") == []
+
+    run(check, NODES)
+
+
+def test_golden_node() -> None:
+    row = {
+        "metadata": {"name": "os-node-created-zlncn"},
+        "spec": {"flavor": "modelarts.bm.npu.arm.8snt9b"},
+        "status": {
+            "phase": "Abnormal",
+            "privateIp": "192.168.0.11",
+            "resources": {"cpu": "191500m", "memory": "1540000Mi", "huawei.com/ascend-snt9": "8", "pods": "110"},
+            "availableResources": {"cpu": "1500m", "memory": "1550000Mi", "huawei.com/ascend-snt9": "2"},
+        },
+    }
+    bare = {"metadata": {"name": "new"}, "status": {"phase": "Checking", "resources": {"cpu": "8"}}}
+    nodes = [node("pool-1", each) for each in payloads([row, bare], Node)]
+    check_golden(GOLDEN / "nodes.txt", lines(nodes))
+
+
+@pytest.mark.parametrize(
+    ("positions", "shown"),
+    [
+        ([1, 2, 3], [1, 2, 3]),
+        ([0, 1, 2], [1, 2, 3]),  # counted from 0, as the 0 shows
+        (["2", -1, None], [2]),
+        ([-1, -1, -1], []),
+    ],
+)
+def test_places_in_a_queue(positions: list[object], shown: list[int]) -> None:
+    given = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
+    rows = payloads(given, Workload)
+    places = queue_places(rows, {"job-0", "job-1", "job-2"})
+    assert [place.position for place in places] == shown
+    assert queue_places(rows, ()) == []
+
+
+def test_a_queue_with_an_amount_that_cannot_be_read_has_no_sum_of_that_kind() -> None:
+    given = [queued("a", 1, **{"nvidia.com_gpu": "8"}), queued("b", 2, **{"nvidia.com_gpu": "many"})]
+    rows = payloads(given, Workload)
+    assert pool_queue("pool-1", rows, ["gpu"]) == PoolQueue("pool-1", ())
+    found = pool_queue("pool-1", rows[:1], ["gpu", "npu"])
+    assert [(item.kind, item.count) for item in found.accelerators] == [("gpu", 8), ("npu", 0)]
+
+
+@pytest.mark.parametrize(
+    ("item", "dropped"),
+    [
+        (metric("cpuUsage", (0, 5), unit="Megabytes"), "malformed"),
+        (metric("diskCapacity", (0, 5), unit=""), "malformed"),
+        (metric("memUsedRate", (0, 103)), "out_of_range"),
+        (metric("diskCapacity", (0, -5), unit="Megabytes"), "out_of_range"),
+        (metric("cpuUsage", (-901, 5)), "stale"),
+    ],
+)
+def test_readings_of_the_monitor_that_are_not_shown(item: Row, dropped: str) -> None:
+    found = pool_readings(payload({"metrics": [item]}, PoolMonitor), now=START, max_age=900)
+    assert found is not None
+    assert found[0] == []
+    assert dict(found[1]) == {dropped: 1}
+
+
+def test_a_pool_of_both_kinds_has_each_series_once() -> None:
+    answer = {"metrics": [metric(name, (0, 50)) for name in ("cpuUsage", "gpuUtil", "npuUtil", "npuMemUsage")]}
+    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
+    assert found is not None
+    shown = [line.rpartition(" ")[0] for line in lines(pool_usage("pool-1", found[0])).splitlines()]
+    assert len(shown) == len(set(shown)) == 4
+
+
+def test_a_monitor_without_a_list_is_no_answer() -> None:
+    def read(answer: Row) -> object:
+        return pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
+
+    assert read({"metrics": {}}) is None
+    assert read({}) is None
+    assert read({"metrics": None}) == ([], {})
+
+
+_KEYS = """metrics metric metricName dataPoints timestamp unit statistics statistic value metadata name status resources
+availableResources cpu nvidia.com/gpu quotas jobUUID pendingPosition resourceRequirement spec quota used resource"""
+_SINGLE = st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["average", "-1", "job-num", "x"])
+_ANY = st.recursive(
+    _SINGLE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS.split()), inner),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["metrics", "metadata", "status", "quotas", "resourceRequirement"]), _ANY))
+def test_nothing_that_an_answer_holds_breaks_a_translation(answer: dict[str, Any]) -> None:
+    found = pool_readings(payload(answer, PoolMonitor), now=START, max_age=900)
+    assert found is None or all(usage.pool_id == "p" for usage in pool_usage("p", found[0]))
+    one = node("p", payload(answer, Node))
+    assert one is None or (one.allocated_cpu_cores or 0) >= 0
+    row = payload(answer, Workload)
+    assert all(isinstance(place, QueuePlace) for place in queue_places([row], ()))
+    assert pool_queue("p", [row], ()).pool_id == "p"
+    training_quota(payload(answer, TrainingQuotas))
