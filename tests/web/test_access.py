@@ -247,7 +247,7 @@ def test_a_change_that_shows_in_no_time_and_no_size_is_seen(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_files_that_cannot_be_looked_at_hold_up_nobody_for_long(
+def test_a_hanging_file_system_delays_requests_only_briefly(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hangs, goes_on, real = threading.Event(), threading.Event(), access_module._stamps
@@ -296,7 +296,7 @@ def test_without_a_thread_what_the_file_said_last_stays_in_use(path: Path, monke
     _visit(path, visit)
 
 
-def test_a_fault_of_our_own_changes_nothing_and_is_told(
+def test_an_internal_error_keeps_the_old_config_and_is_logged(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -315,7 +315,7 @@ def test_a_fault_of_our_own_changes_nothing_and_is_told(
     ]
 
 
-def test_too_many_logins_at_once_are_told_to_come_again(path: Path) -> None:
+def test_too_many_logins_of_one_address_are_answered_503(path: Path) -> None:
     async def visit(served: Served) -> None:
         answers = await asyncio.gather(*(served.get(basic("anna", f"guess{number}")) for number in range(60)))
         busy = [answer for answer in answers if answer.status == 503]
@@ -327,7 +327,7 @@ def test_too_many_logins_at_once_are_told_to_come_again(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_wrong_passwords_of_others_lock_nobody_out(path: Path) -> None:
+def test_wrong_passwords_do_not_lock_out_other_addresses(path: Path) -> None:
     async def visit(served: Served) -> None:
         wrong = [
             asyncio.create_task(served.get(basic("anna", f"guess{number}"), origin=f"127.0.0.{2 + number % 8}"))
@@ -342,7 +342,7 @@ def test_wrong_passwords_of_others_lock_nobody_out(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_what_the_file_means_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_config_in_use_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _write(path, f"basic_auth_users: {{anna: {ANNA}}}\nhttp_server_config: {{http2: true}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         access_module.Access(path).announce()
@@ -490,7 +490,7 @@ async def _status(served: Served, tls: ssl.SSLContext | None) -> Answer | None:
         return None
 
 
-def test_an_authority_that_is_of_no_use_any_more_keeps_everybody_out(site: Site, tmp_path: Path) -> None:
+def test_an_invalid_client_authority_refuses_every_request(site: Site, tmp_path: Path) -> None:
     site.write(", client_auth_type: RequireAndVerifyClientCert, client_ca_file: authority.pem")
     pair = site.authority.issue("client")
 

@@ -101,7 +101,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
         (b"\xff", b"annas-secret", Verdict.REFUSED),
     ],
 )
-def test_who_comes_in(user: bytes, password: bytes, expected: Verdict) -> None:
+def test_which_logins_are_admitted(user: bytes, password: bytes, expected: Verdict) -> None:
     assert judge(Logins(), user, password) is expected
 
 
@@ -152,7 +152,7 @@ def test_nothing_that_is_remembered_is_a_password() -> None:
     assert logins._verified != other._verified
 
 
-def test_a_user_that_there_is_none_of_is_refused_by_the_same_work(counted: Counted) -> None:
+def test_an_unknown_user_costs_the_same_check(counted: Counted) -> None:
     logins = Logins()
     names = [f"user{number}".encode() for number in range(40)]
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_a_user_that_there_is_none_of_is_refused_by_the_same_work(counted: Count
     assert costs[:40] == costs[40:]  # and always the same for a name, as for a user that exists
 
 
-def test_whatever_bcrypt_says_nobody_is_a_user_that_there_is_none_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_user_is_never_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bcrypt, "checkpw", lambda password, hashed: True)
     logins = Logins()
     for _ in range(2):
@@ -321,7 +321,7 @@ def test_a_login_that_is_given_up_keeps_no_turn(counted: Counted) -> None:
     run_stepped(main)
 
 
-def test_without_a_thread_nobody_new_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_new_logins_are_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -266,7 +266,7 @@ class Ledger:
             await until()
 
 
-def test_it_is_told_again_when_it_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_limit_is_logged_again_when_it_is_reached_again(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         ledger = Ledger(0)
 
@@ -291,7 +291,7 @@ def test_it_is_told_again_when_it_begins_again(caplog: pytest.LogCaptureFixture)
     run_stepped(main)
 
 
-def test_what_the_newest_page_has_is_held_against_nobody() -> None:
+def test_blocks_of_the_newest_page_do_not_count() -> None:
     random = Random(1)
 
     async def main() -> None:
