@@ -129,7 +129,7 @@ class Connection(HttpToolsProtocol):
         self._slot.release()
         answering, self._answering = self._answering, None  # which has this connection, in a circle
         if answering is not None:
-            # uvicorn notifies only the last request that waits: this one would go on writing to nobody.
+            # uvicorn notifies only the last request that waits: this one would go on writing.
             answering.disconnected = True
             answering.message_event.set()
         super().connection_lost(exc)
