@@ -15,7 +15,7 @@ from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
 from trainfleet_exporter.model import Job, Pod, Readings, Status, Subject
 from trainfleet_exporter.model import JobUsage as Usage
 from trainfleet_exporter.web import status_page
-from trainfleet_exporter.web.status_page import Sources, StatusPage
+from trainfleet_exporter.web.status_page import FigureSources, StatusPage
 from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, read_fleet
 
 JOBS, PODS = 2_000, 8_000
@@ -44,7 +44,7 @@ def large() -> Rig:
 
 def _page(rig: Rig) -> StatusPage:
     return StatusPage(
-        Sources(
+        FigureSources(
             page_store=rig.page_store,
             telemetry=rig.telemetry,
             last_errors=lambda: rig.errors,
@@ -143,7 +143,7 @@ async def _ask(page: StatusPage) -> Response:
 def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     rig = healthy()
     deny: list[str] = []
-    sources = Sources(
+    sources = FigureSources(
         page_store=rig.page_store,
         telemetry=rig.telemetry,
         last_errors=dict,

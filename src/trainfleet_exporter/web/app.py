@@ -16,13 +16,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
-from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
+from trainfleet_exporter.web.status_page import FigureSources, StatusPage
 
 
-class Outcome(Protocol):
+class ReloadResult(Protocol):
     """How a reload went (reload.Outcome)."""
 
     @property
@@ -46,13 +47,13 @@ class Pages:
     """`metrics.deny`: globs of families that are not published."""
     notice: str = ""
     """A warning at the top of the status page."""
-    reload: Callable[[], Awaitable[Outcome]] | None = None
+    reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reloads the config; None if requests may not do that."""
 
 
 def make_app(pages: Pages) -> ASGIApp:
     """Return the ASGI application. It answers GET and HEAD, and POST and PUT for the reload."""
-    sources = Sources(
+    sources = FigureSources(
         page_store=pages.page_store,
         telemetry=pages.telemetry,
         last_errors=pages.last_errors,

@@ -28,12 +28,13 @@ from starlette.responses import HTMLResponse, Response
 import trainfleet_exporter
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.status_page import words
-from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, LastError, read_fleet, read_providers
+from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers
 from trainfleet_exporter.web.status_page.view import ROWS, View
 
-__all__ = ["LastError", "Sources", "StatusPage"]
+__all__ = ["FigureSources", "StatusPage"]
 
 REFRESH_SECONDS = 30
 """How often a browser loads the page again."""
@@ -92,7 +93,7 @@ _template = _environment.from_string(re.sub(r"\n\s*", "", (_FOLDER / "page.html.
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class FigureSources:
     """Where the figures come from. `last_errors` are by provider and collector, `denied` is `metrics.deny`."""
 
     page_store: PageStore
@@ -106,7 +107,7 @@ class Sources:
 class StatusPage:
     """The endpoint. Belongs to one event loop."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: FigureSources) -> None:
         self._sources = sources
         self._rendering = asyncio.Lock()
         self._body = b""

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from trainfleet_exporter.model import FINISHED, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
+from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 IDLE_RATIO = 0.05
@@ -84,7 +85,7 @@ class IdleJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class JobTotal:
     """A number of jobs. `is_complete`: all of it is known. None and complete: the platforms have no such state."""
 
     value: int | None
@@ -107,7 +108,7 @@ class Fleet:
     hidden: list[str] = field(default_factory=list)
     """Families of the page that `metrics.deny` hides."""
 
-    def total(self, status: Status, providers: Collection[str], lacking: frozenset[str]) -> Total:
+    def total(self, status: Status, providers: Collection[str], lacking: frozenset[str]) -> JobTotal:
         """How many jobs of these providers are in a state; `lacking` are those that do not show all of their jobs."""
         counts = [self.jobs.get(provider, Counter[Status]()) for provider in providers]
         known = [found[status] for found in counts if status in found]
@@ -118,8 +119,8 @@ class Fleet:
             if status not in found
         )
         if not known:
-            return Total(None, is_complete)
-        return Total(sum(known), is_complete and lacking.isdisjoint(providers))
+            return JobTotal(None, is_complete)
+        return JobTotal(sum(known), is_complete and lacking.isdisjoint(providers))
 
     @property
     def hides_held(self) -> bool:
@@ -225,17 +226,6 @@ async def _slices(found: Sequence[T]) -> AsyncIterator[T]:
         for one in found[start : start + _SLICE]:
             yield one
         await asyncio.sleep(0)
-
-
-class LastError(Protocol):
-    """What went wrong last (polling.poll.LastError)."""
-
-    @property
-    def at(self) -> float: ...
-    @property
-    def part(self) -> str: ...
-    @property
-    def text(self) -> str: ...
 
 
 class Health(IntEnum):

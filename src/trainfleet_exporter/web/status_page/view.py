@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.web.status_page.figures import Fleet, Health, Held, PolledProvider, Total
+from trainfleet_exporter.web.status_page.figures import Fleet, Health, Held, JobTotal, PolledProvider
 
 ROWS = 50
 """How many rows or cards of one kind are shown; there may be any number of providers."""
@@ -141,7 +141,7 @@ class View:
 
     # Jobs and accelerators.
 
-    def total(self, status: Status, providers: Sequence[str] | None = None) -> Total:
+    def total(self, status: Status, providers: Sequence[str] | None = None) -> JobTotal:
         """How many jobs of these providers, or of all of them, are in a state."""
         return self.fleet.total(status, self.names if providers is None else providers, self.lacking)
 
