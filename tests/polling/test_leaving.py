@@ -179,3 +179,20 @@ def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
     throttles["a"].begin()
     throttles["a"].polled()
     assert (throttles["a"].interval, throttles["b"].interval) == (60, 60)
+
+
+def test_the_page_store_keeps_the_objects_of_each_part() -> None:
+    async def main() -> None:
+        page_store = PageStore()
+        store = _store(page_store)
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("x"))
+        await store.publish("b", count("b"))
+        assert page_store.objects() == [("p", count("a")), ("p", count("b"))]
+        before = page_store.changes
+        await store.expire()
+        assert page_store.objects() == [("p", count("x")), ("p", count("b"))]
+        assert page_store.changes > before
+        store.keep_only(["b"])
+        assert page_store.objects() == [("p", count("b"))]
+
+    run_stepped(main)
