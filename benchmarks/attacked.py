@@ -19,7 +19,7 @@ from benchmarks import processes
 from benchmarks.figures import number, quantile
 from benchmarks.reader import Reader
 from benchmarks.report import Check, Found, Table
-from trainfleet_exporter.web.guests import LIMIT
+from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
 
 _SECONDS = 60.0
 _SHORT = 5.0
@@ -103,7 +103,7 @@ def _passwords(seconds: float) -> Iterator[Found]:
         path = Path(folder) / "web.yaml"
         lines = [f"  user{user}: {hashed}\n" for user in range(users)]
         path.write_text(f"basic_auth_users:\n{''.join(lines)}", encoding="utf-8")
-        attack = _Attack("passwords", _GUESSERS, _GUESSED_FROM, (str(_LOGIN_SERIES), str(LIMIT), str(path)))
+        attack = _Attack("passwords", _GUESSERS, _GUESSED_FROM, (str(_LOGIN_SERIES), str(MAX_CONNECTIONS), str(path)))
         for scraper in scrapers:
             table.rows += attack.run([scraper], seconds)
     yield table
@@ -117,7 +117,8 @@ def _readers(seconds: float) -> Iterator[Found]:
     rows = _Attack("readers", _READERS, (_OURS,), (str(_PAGE_SERIES),)).run(scrapers, seconds)
     note = (
         f"{_READERS} connections of the scraper's own address ask for the plain page ({number(scrapers[0].size / 1e6)} "
-        f"MB) and read nothing of it. Each is replaced after 25 s. {LIMIT // 2} connections of one address are allowed."
+        f"MB) and read nothing of it. Each is replaced after 25 s. {MAX_CONNECTIONS // 2} connections of one address "
+        "are allowed."
     )
     yield Table("Scrapes beside clients of the same address that do not read", _COLUMNS, rows=rows, notes=[note])
     for scraper in scrapers:

@@ -23,7 +23,8 @@ from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.app import Pages, make_app
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 _FIRST = ("workspaces", "jobs")
 

@@ -23,10 +23,11 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import Pages, make_app
-from trainfleet_exporter.web.guests import LIMIT
-from trainfleet_exporter.web.security import Gate, Guard
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": "ListJobs"}
 """With an operation that each calls, for the counters of its telemetry."""
@@ -87,7 +88,7 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
     pages = Pages(page_store=held.page_store, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
     app = make_app(pages)
     if web_config is not None:
-        app = Guard(app, Gate(web_config))
+        app = AccessControl(app, Access(web_config))
     server = WebServer(app, listen("127.0.0.1:0"), max_connections=max_connections)
     gc.collect()
     gc.freeze()  # as the daemon does
@@ -110,5 +111,5 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
 
 if __name__ == "__main__":
     tune_memory()
-    connections = int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT
+    connections = int(sys.argv[2]) if len(sys.argv) > 2 else MAX_CONNECTIONS
     asyncio.run(_main(Fleet(int(sys.argv[1])), connections, Path(sys.argv[3]) if len(sys.argv) > 3 else None))

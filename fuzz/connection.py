@@ -21,7 +21,7 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.connection import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection
-from trainfleet_exporter.web.guests import Guests
+from trainfleet_exporter.web.connection_limiter import ConnectionLimiter
 from trainfleet_exporter.web.server import protocol_config
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -137,7 +137,7 @@ class _Place:
     def __init__(self) -> None:
         self.loop = _Loop()
         self.witness = _Witness()
-        self.guests = Guests(2)
+        self.limiter = ConnectionLimiter(2)
         self.state = ServerState()
         page_store, telemetry = PageStore(), Telemetry()
         objects = [
@@ -156,9 +156,9 @@ class _Place:
     async def visit(self, manner: _Manner, data: bytes) -> _Transport:
         """A client comes, and nothing is left of it."""
         loop = asyncio.get_running_loop()
-        guest = self.guests.admit("192.0.2.1")
-        assert guest is not None
-        protocol = Connection(config=self.config, server_state=self.state, app_state={}, guest=guest)
+        slot = self.limiter.admit("192.0.2.1")
+        assert slot is not None
+        protocol = Connection(config=self.config, server_state=self.state, app_state={}, slot=slot)
         transport = _Transport(protocol, loop)
         protocol.connection_made(transport)
         if not manner.reads:
@@ -199,6 +199,6 @@ def http(data: bytes) -> None:
     assert not transport.written or transport.written.startswith(b"HTTP/1.1 ")
     assert all(int(status) < 500 for status in _STATUS.findall(transport.written)), transport.written
     assert transport.is_lost
-    assert not place.guests
+    assert not place.limiter
     assert not place.state.connections
     assert not place.state.tasks

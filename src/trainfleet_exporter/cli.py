@@ -27,9 +27,9 @@ from trainfleet_exporter.process.resources import affordable_connections, check_
 from trainfleet_exporter.process.signals import Signals
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, apportioned, ordinal_of
-from trainfleet_exporter.web.guests import LIMIT
-from trainfleet_exporter.web.security import Gate
-from trainfleet_exporter.web.server import split_address
+from trainfleet_exporter.web.access import Access
+from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
+from trainfleet_exporter.web.listeners import split_address
 
 log = logging.getLogger(__name__)
 
@@ -95,19 +95,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
     if options.config_check:
-        config, gate = _load_both(options)
+        config, access = _load_both(options)
         print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
-        if gate is not None:
+        if access is not None:
             print(f"{options.web_config_file}: the web config is good")
         return 0
     signals.accept_hangups()
-    config, gate = _load_both(options)
+    config, access = _load_both(options)
     web = WebSettings(
         addresses=_addresses(options),
         telemetry_path=options.web_telemetry_path,
         enable_lifecycle=options.web_enable_lifecycle,
         max_connections=affordable_connections(options.web_max_connections),
-        gate=gate,
+        access=access,
         notice=_notice(options.shard),
     )
 
@@ -217,13 +217,13 @@ def _load(options: argparse.Namespace) -> Config:
     return apportioned(config, options.shard, {name: platform.splits for name, platform in platforms.items()})
 
 
-def _load_both(options: argparse.Namespace) -> tuple[Config, Gate | None]:
+def _load_both(options: argparse.Namespace) -> tuple[Config, Access | None]:
     """The config, and what the web config file says if there is one. ConfigError has the faults of both."""
     faults: list[Fault] = []
-    gate = None
+    access = None
     if options.web_config_file:  # an empty one is none, as for the official exporters
         try:
-            gate = Gate(Path(options.web_config_file))
+            access = Access(Path(options.web_config_file))
         except ConfigError as error:
             faults += error.faults
     try:
@@ -232,7 +232,7 @@ def _load_both(options: argparse.Namespace) -> tuple[Config, Gate | None]:
         raise ConfigError([*error.faults, *faults]) from None
     if faults:
         raise ConfigError(faults)
-    return config, gate
+    return config, access
 
 
 def _addresses(options: argparse.Namespace) -> Sequence[str]:
@@ -377,8 +377,8 @@ def _daemon_parser() -> Parser:
         dest="web_max_connections",
         metavar="N",
         type=_max_connections,
-        default=LIMIT,
-        help=f"the limit of open connections; one client address may hold half of them; default: {LIMIT}",
+        default=MAX_CONNECTIONS,
+        help=f"the limit of open connections; one client address may hold half of them; default: {MAX_CONNECTIONS}",
     )
     parser.add_argument("--version", action="version", version=version())
     return parser

@@ -18,10 +18,11 @@ from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.reload import Reloader
 from trainfleet_exporter.sharding import WHOLE, Shard
+from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import Pages, make_app
-from trainfleet_exporter.web.guests import LIMIT
-from trainfleet_exporter.web.security import Gate, Guard
-from trainfleet_exporter.web.server import WebServer, listen_on_each
+from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
+from trainfleet_exporter.web.listeners import listen_on_each
+from trainfleet_exporter.web.server import WebServer
 
 __all__ = ["Daemon", "Exporter", "WebSettings"]
 
@@ -38,11 +39,11 @@ class WebSettings:
     addresses: Sequence[str] = (":10075",)
     telemetry_path: str = "/metrics"
     enable_lifecycle: bool = False
-    max_connections: int = LIMIT
+    max_connections: int = MAX_CONNECTIONS
     """How many there may be at a time."""
     notice: str = ""
     """What readers of the status page must know before they believe it."""
-    gate: Gate | None = None
+    access: Access | None = None
     """What the web config file says; without one everybody comes in, by plain HTTP."""
 
 
@@ -83,7 +84,7 @@ class Daemon:
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen_on_each(web.addresses)
-        self._gate = web.gate
+        self._access = web.access
         self.server = _server(make_app(pages), sockets, web)
         self._building: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -94,8 +95,8 @@ class Daemon:
         self._building = asyncio.create_task(self.exporter.page_store.keep_built())
         self._schedule.start()
         self._manager.ready()
-        if self._gate is not None:
-            self._gate.announce()
+        if self._access is not None:
+            self._access.announce()
         log.info(
             "started",
             extra={
@@ -143,9 +144,9 @@ class Daemon:
 
 def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) -> WebServer:
     tls = None
-    if web.gate is not None:
-        app = Guard(app, web.gate)
-        tls = web.gate.context if web.gate.has_tls else None
+    if web.access is not None:
+        app = AccessControl(app, web.access)
+        tls = web.access.context if web.access.has_tls else None
     return WebServer(app, sockets, tls=tls, max_connections=web.max_connections)
 
 

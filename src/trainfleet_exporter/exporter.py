@@ -259,7 +259,8 @@ class Exporter:
         facts = member.provider.facts
         if member.shown != facts and self.is_primary(member.basis.config):
             member.shown = facts
-            self.page_store.put(_facts_key(member), self._renderer.render_at_once(member.name, [facts]).lines)
+            lines = self._renderer.render_at_once(member.name, [facts]).lines
+            self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
 
     def _attempted(self, provider: str, attempt: Attempt) -> None:
         self._observe(provider, attempt)

@@ -57,6 +57,11 @@ class Counter(_Instrument, prometheus.Counter):
     def _values(self) -> Iterable[float]:
         return (self._value.get(),)
 
+    def counts(self) -> list[tuple[Sequence[str], float]]:
+        """Return the label values and the count of each child, in the order in which they were created."""
+        children = cast("Mapping[Sequence[str], Self]", self._metrics)
+        return [(labels, child._value.get()) for labels, child in children.items()]
+
 
 class Histogram(_Instrument, prometheus.Histogram):
     """A histogram with labels."""

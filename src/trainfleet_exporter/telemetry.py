@@ -8,6 +8,7 @@ older than the state and disappear with their collector. A page that was built e
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -153,6 +154,12 @@ class Telemetry:
     """The exporter's own metrics, in a registry of their own."""
 
     def __init__(self, shard: Shard = WHOLE) -> None:
+        self.started = time.time()
+        """Unix seconds."""
+        self.reload_failed = False
+        """Whether the latest reading of the config file failed."""
+        self.config_loaded = self.started
+        """When the config file was last read with success, in Unix seconds."""
         gauges = CollectorRegistry()
         self._states = _StateGauges()
         gauges.register(self._states)
@@ -260,9 +267,11 @@ class Telemetry:
 
     def reloaded(self, *, success: bool) -> None:
         """Note that the config was read: with success it is in use from now on, else the one before stays."""
+        self.reload_failed = not success
         self._reload_succeeded.set(success)
         if success:
-            self._config_loaded.set_to_current_time()
+            self.config_loaded = time.time()
+            self._config_loaded.set(self.config_loaded)
 
     def watch_credentials(self, provider: str, expires: Callable[[], float | None]) -> None:
         """Show when a provider's credentials expire (Unix seconds), while `expires` returns a time."""
@@ -285,6 +294,18 @@ class Telemetry:
     def standings(self) -> Sequence[CollectorState]:
         """Copy the collectors' states of now, for a page that is sent later (see `exposition`)."""
         return [copy(state) for state in self._states.states]
+
+    def calls(self) -> list[tuple[str, str, str, int]]:
+        """Return provider, API, outcome and number of the attempts to call an operation, for each that there were."""
+        return [(provider, api, outcome, int(count)) for (provider, api, _, outcome), count in self._requests.counts()]
+
+    def budgets(self) -> list[tuple[str, str, int, int]]:
+        """Return provider, API, calls of the month and those that are left, for each budget."""
+        return [(*key, budget.calls, budget.remaining) for key, budget in self._states.budgets.items()]
+
+    def credential_expiries(self) -> dict[str, float | None]:
+        """Return when the credentials of each provider expire, in Unix seconds; None for those that do not."""
+        return {provider: expires() for provider, expires in self._states.expiries.items()}
 
     def exposition(self, *, openmetrics: bool, standings: Sequence[CollectorState] | None = None) -> bytes:
         """Write the exporter's own metrics as text, in OpenMetrics without the closing `# EOF`.

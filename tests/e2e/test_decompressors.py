@@ -22,7 +22,8 @@ from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.app import Pages, make_app
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 ACCEPTED = {Format.TEXT: "text/plain", Format.OPENMETRICS: OPENMETRICS}

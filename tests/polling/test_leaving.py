@@ -132,9 +132,16 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
     class Watched(PageStore):
         puts = 0
 
-        def put(self, part: object, lines: Mapping[str, Sequence[bytes]]) -> None:
+        def put(
+            self,
+            part: object,
+            lines: Mapping[str, Sequence[bytes]],
+            *,
+            provider: str = "",
+            objects: Sequence[object] = (),
+        ) -> None:
             self.puts += bool(lines)
-            super().put(part, lines)
+            super().put(part, lines, provider=provider, objects=objects)
 
     async def main() -> None:
         page_store = Watched()
@@ -172,3 +179,20 @@ def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
     throttles["a"].begin()
     throttles["a"].polled()
     assert (throttles["a"].interval, throttles["b"].interval) == (60, 60)
+
+
+def test_the_page_store_keeps_the_objects_of_each_part() -> None:
+    async def main() -> None:
+        page_store = PageStore()
+        store = _store(page_store)
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("x"))
+        await store.publish("b", count("b"))
+        assert page_store.objects() == [("p", count("a")), ("p", count("b"))]
+        before = page_store.changes
+        await store.expire()
+        assert page_store.objects() == [("p", count("x")), ("p", count("b"))]
+        assert page_store.changes > before
+        store.keep_only(["b"])
+        assert page_store.objects() == [("p", count("b"))]
+
+    run_stepped(main)

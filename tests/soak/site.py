@@ -18,7 +18,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.doors import Door
 from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.web.security import Gate
+from trainfleet_exporter.web.access import Access
 
 PAI, MODELARTS = "pai", "modelarts"
 WORKSPACES = ("12345",)
@@ -106,7 +106,7 @@ class Site:
         self.write("password", f"{catalog.PASSWORD}\n")
         self.renew_user(Random(0))
         self.wish(Wish())
-        web = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True, gate=Gate(folder / "web.yml"))
+        web = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True, access=Access(folder / "web.yml"))
         self.daemon = Daemon(self._load(), installed_platforms(), web, load=self._load)
 
     @property

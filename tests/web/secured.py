@@ -1,4 +1,4 @@
-"""A server behind a web config file, and those who come to it: for the tests of the gate."""
+"""A server behind a web config file, and those who come to it: for the tests of access."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 import bcrypt
 from starlette.types import Receive, Scope, Send
 
-from trainfleet_exporter.web.security import Gate, Guard
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.access import Access, AccessControl
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 ANNA = bcrypt.hashpw(b"annas-secret", bcrypt.gensalt(4)).decode()
 BERT = bcrypt.hashpw(b"berts-secret", bcrypt.gensalt(4)).decode()
@@ -64,8 +65,10 @@ async def serving(path: Path) -> AsyncIterator[Served]:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"hi"})
 
-    gate = Gate(path)
-    server = WebServer(Guard(hello, gate), listen("127.0.0.1:0"), tls=gate.context if gate.has_tls else None)
+    access = Access(path)
+    server = WebServer(
+        AccessControl(hello, access), listen("127.0.0.1:0"), tls=access.context if access.has_tls else None
+    )
     await server.start()
     try:
         yield Served(int(server.addresses[0].rpartition(":")[2]), reached)

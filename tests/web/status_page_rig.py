@@ -111,7 +111,8 @@ class Rig:
     def publish(self, part: str, provider: str, *objects: object) -> None:
         """Have objects shown."""
         renderer = Renderer(RenderSettings(deny=tuple(self.deny)))
-        self.page_store.put(part, renderer.render_at_once(provider, objects).lines)
+        lines = renderer.render_at_once(provider, objects).lines
+        self.page_store.put(part, lines, provider=provider, objects=objects)
 
     def pages(self) -> Pages:
         """What the application is made from."""

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.web.connection import abort_of
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 MB = 1_000_000
 
@@ -41,9 +42,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("requests", [1, 3])
-def test_the_client_sees_a_broken_connection_and_the_handler_ends_in_peace(
-    requests: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_abort_breaks_the_connection_and_ends_the_handler(requests: int, caplog: pytest.LogCaptureFixture) -> None:
     app = Endless()
 
     async def main() -> None:
@@ -64,7 +63,7 @@ def test_the_client_sees_a_broken_connection_and_the_handler_ends_in_peace(
     assert not caplog.records
 
 
-def test_nothing_is_left_of_a_request_for_the_collector_of_garbage() -> None:
+def test_a_request_leaves_no_reference_cycle() -> None:
     app = Endless()
 
     async def main() -> None:

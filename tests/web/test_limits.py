@@ -24,7 +24,8 @@ from trainfleet_exporter.web.connection import (
     REQUEST_BYTES,
     TARGET_BYTES,
 )
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 HI = b"HTTP/1.1 200 OK"
@@ -102,7 +103,7 @@ def nothing_is_told(caplog: pytest.LogCaptureFixture) -> object:
     assert not caplog.records
 
 
-def test_who_says_nothing_is_shown_out() -> None:
+def test_a_silent_connection_is_closed() -> None:
     async def visit(visitor: Visitor) -> None:
         assert await visitor.rest() == b""
         assert HEAD_SECONDS <= visitor.seconds < HEAD_SECONDS + 1
@@ -228,7 +229,7 @@ def test_a_body_that_never_comes_is_not_waited_for(kind: bytes) -> None:
     meet(visit)
 
 
-def test_a_body_that_ends_behind_its_answer_leaves_the_connection_idle() -> None:
+def test_a_body_that_ends_after_its_answer_leaves_it_idle() -> None:
     async def visit(visitor: Visitor) -> None:
         visitor.say(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n")
         assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
@@ -243,7 +244,7 @@ def test_a_body_that_ends_behind_its_answer_leaves_the_connection_idle() -> None
     meet(visit)
 
 
-def test_many_small_headers_take_no_more_memory_than_they_are_long() -> None:
+def test_many_small_headers_take_little_memory() -> None:
     async def visit(visitor: Visitor) -> None:
         gc.collect()
         tracemalloc.start()
@@ -259,7 +260,7 @@ def test_many_small_headers_take_no_more_memory_than_they_are_long() -> None:
     meet(visit)
 
 
-def test_who_breaks_off_amid_several_answers_is_written_to_no_more() -> None:
+def test_nothing_is_written_to_a_client_that_left() -> None:
     written = 0
 
     async def long(scope: Scope, receive: Receive, send: Send) -> None:
@@ -322,7 +323,7 @@ def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_who_does_not_take_an_answer_is_cut_off(requests: int) -> None:
+def test_a_client_that_does_not_read_is_cut_off(requests: int) -> None:
     async def visit(visitor: Visitor) -> None:
         visitor.say(ASK * requests)
         await visitor.reader.readuntil(b"\r\n\r\n")

@@ -22,7 +22,7 @@ async def _receive() -> Message:
 
 
 @pytest.mark.parametrize(("scheme", "most"), [("http", CHUNK_BYTES), ("https", CHUNK_BYTES // 4)])
-def test_it_leaves_in_pieces_and_in_small_ones_where_they_are_held_several_times(scheme: str, most: int) -> None:
+def test_chunks_are_smaller_with_tls(scheme: str, most: int) -> None:
     store = PageStore()
     for part in range(3):
         store.put(part, {FAMILY: [b'%s{part="%d"} 1\n' % (FAMILY.encode(), part) * 30_000]})
@@ -68,7 +68,7 @@ class _Silent(Telemetry):
         return b"own 1\n"
 
 
-def test_what_is_said_of_polls_is_as_old_as_the_page_that_shows_them() -> None:
+def test_collector_states_are_as_old_as_their_page() -> None:
     telemetry = Telemetry()
     store = PageStore(standings=telemetry.standings)
     state = CollectorState("p", "jobs", 60.0)

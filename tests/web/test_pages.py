@@ -161,7 +161,7 @@ def test_a_page_of_another_site_cannot_ask_for_a_reload(pages: Pages, headers: d
     assert good.asked == (status == 200)
 
 
-def test_without_the_flag_nobody_can_ask_for_a_reload(pages: Pages) -> None:
+def test_reload_is_refused_without_the_flag(pages: Pages) -> None:
     for method in ("POST", "PUT"):
         answer = _ask(pages, "/-/reload", method=method)
         assert (answer.status_code, answer.text) == (403, "Lifecycle API is not enabled.\n")

@@ -16,7 +16,8 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.web.server import WebServer, listen, listen_on_each
+from trainfleet_exporter.web.listeners import listen, listen_on_each
+from trainfleet_exporter.web.server import WebServer
 
 
 def _close(sockets: list[socket.socket]) -> None:
@@ -78,7 +79,7 @@ def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, number: int) ->
         listen("127.0.0.1:80")
 
 
-def test_where_one_of_two_addresses_is_taken_the_other_is_released() -> None:
+def test_one_taken_address_releases_the_other() -> None:
     taken = listen("127.0.0.1:0")
     with held_port() as port:
         first = f"127.0.0.1:{port}"
@@ -124,7 +125,7 @@ async def _ask(port: int) -> bytes:
     return answer
 
 
-def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_descriptor_connections_wait(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         sock = _denying()
         server = WebServer(_hello, [sock])
@@ -155,7 +156,7 @@ def test_without_a_descriptor_connections_wait_and_that_is_told_once(caplog: pyt
     assert len(told) == 2
 
 
-def test_a_shortage_that_nobody_meets_is_over_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shortage_ends_without_a_new_connection(caplog: pytest.LogCaptureFixture) -> None:
     """The last descriptor goes to the last who waits: nobody comes by whom the beginning or the end would be seen."""
     told: list[int] = []
 
@@ -201,7 +202,7 @@ def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1
 
 
-def test_a_client_that_does_not_read_is_cut_off_after_two_seconds(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
     async def endless(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -281,7 +282,7 @@ def test_it_stops_while_a_connection_waits_to_know_its_tls() -> None:
     run_stepped(main)
 
 
-def test_a_fault_of_our_own_ends_a_connection_and_leaves_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def context() -> ssl.SSLContext:
         raise RuntimeError("not to be had")
 

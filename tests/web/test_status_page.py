@@ -10,7 +10,7 @@ import yaml
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.web.status_page.fleet import IDLE_RATIO
+from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
@@ -119,7 +119,7 @@ def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     assert "! Not all collectors of ma are ok" in page.section("held")
 
 
-def test_where_a_collector_of_jobs_has_lost_all_it_is_at_least_what_the_others_show() -> None:
+def test_totals_are_at_least_where_a_collector_shows_nothing() -> None:
     rig = healthy()
     rig.failing("ma", "jobs_v1", "no answer", parts=0, parts_failed=3)
     rig.publish("ma/counts", "ma", *counts({Status.RUNNING: 1, Status.QUEUED: 0}))
@@ -132,7 +132,7 @@ def test_where_a_collector_of_jobs_has_lost_all_it_is_at_least_what_the_others_s
     assert "7 s ago, 3 parts failed: no answer" in page.section("problems")
 
 
-def test_a_provider_in_trouble_whose_jobs_are_known_to_hold_nothing_lacks_nothing() -> None:
+def test_totals_are_exact_where_jobs_hold_nothing() -> None:
     rig = Rig()
     rig.collector("well", "jobs")
     rig.publish("jobs", "well", holder("busy", 8))
@@ -142,7 +142,7 @@ def test_a_provider_in_trouble_whose_jobs_are_known_to_hold_nothing_lacks_nothin
     assert rig.see().tiles()["Accelerators held"][0] == "8"
 
 
-def test_an_error_that_is_over_is_told_for_an_hour() -> None:
+def test_an_error_that_is_over_is_shown_for_an_hour() -> None:
     rig = healthy()
     rig.errors["pai", "jobs"] = LastError(NOW - 900, "", "it was slow")
     rig.errors["ma", "jobs"] = LastError(NOW - 3700, "", "long ago")
@@ -189,7 +189,7 @@ def test_where_no_usage_is_known_nothing_is_called_idle() -> None:
     assert page.rows("held") == [["p GPU", "8", "not known", "8", "not known"]]
 
 
-def test_where_nobody_says_whether_jobs_hold_their_accelerators_it_is_not_zero() -> None:
+def test_unknown_holders_are_not_zero() -> None:
     rig = Rig()
     rig.collector("p", "jobs")
     rig.publish("jobs", "p", holder("untold", 5, status=Status.UNKNOWN, holds_resources=None))
@@ -259,14 +259,14 @@ def test_calls_budgets_and_credentials() -> None:
     assert "gone" not in page.section("providers")
 
 
-def test_a_config_that_was_not_fit_for_use() -> None:
+def test_an_invalid_config_is_an_alarm() -> None:
     rig = healthy()
     rig.telemetry.reloaded(success=False)
     (alarm,) = rig.see().all("p", "alarm")
     assert "the config before" in "".join(alarm.itertext())
 
 
-def test_a_notice_is_told_first() -> None:
+def test_a_notice_is_shown() -> None:
     rig = healthy()
     rig.notice = "All of this is <made> up."
     (notice,) = rig.see().all("p", "notice")

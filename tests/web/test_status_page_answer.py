@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.web.status_page_rig import Rig, Seen, healthy
-from trainfleet_exporter.web.status_page.page import REFRESH_SECONDS
+from trainfleet_exporter.web.status_page import REFRESH_SECONDS
 from trainfleet_exporter.web.status_page.words import ago, amount, cut, percent, span
 
 IMAGES = Path(__file__).parents[2] / "docs/images"

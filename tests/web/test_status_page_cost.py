@@ -1,4 +1,4 @@
-"""What the page costs others: it reads the metrics a little at a time and once, and its size has bounds."""
+"""What the page costs others: figures are made once and in slices, and the page has a bounded size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from tests.support.clock import run_stepped
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
-from trainfleet_exporter.model import Pod, Status
-from trainfleet_exporter.web.status_page import Sources, StatusPage, endpoint, samples
-from trainfleet_exporter.web.status_page.fleet import IDLE_ROWS, read_fleet
-from trainfleet_exporter.web.status_page.own import read_own
+from trainfleet_exporter.model import Job, Pod, Readings, Status, Subject
+from trainfleet_exporter.model import JobUsage as Usage
+from trainfleet_exporter.web import status_page
+from trainfleet_exporter.web.status_page import FigureSources, StatusPage
+from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, read_fleet
 
 JOBS, PODS = 2_000, 8_000
 PROVIDERS = 80
@@ -43,7 +44,7 @@ def large() -> Rig:
 
 def _page(rig: Rig) -> StatusPage:
     return StatusPage(
-        Sources(
+        FigureSources(
             page_store=rig.page_store,
             telemetry=rig.telemetry,
             last_errors=lambda: rig.errors,
@@ -69,40 +70,48 @@ def test_rows_have_bounds(large: Rig) -> None:
     assert page.tiles()["Accelerators held"][0] == f"{PROVIDERS * 25 * 26 // 2:,}"
 
 
-def test_the_loop_gets_its_turn_every_few_lines(large: Rig) -> None:
-    page = large.page_store.current()
-
+def test_making_figures_yields_to_the_event_loop(large: Rig) -> None:
     async def main() -> int:
         turns = 0
-        reading = asyncio.create_task(read_fleet(page, ()))
+        reading = asyncio.create_task(read_fleet(large.page_store.objects(), ()))
         while not reading.done():
             await asyncio.sleep(0)
             turns += 1
         return turns
 
-    lines = sum(text.count(b"\n") for name in _READ_WHOLE for text in page.samples(name))
-    assert lines == JOBS * 3 + PROVIDERS
-    assert asyncio.run(main()) >= lines // samples._LINES - len(_READ_WHOLE)
+    assert asyncio.run(main()) >= JOBS // 250
 
 
-_READ_WHOLE = (
-    "trainfleet_jobs",
-    "trainfleet_job_holds_resources",
-    "trainfleet_job_requested_accelerators",
-    "trainfleet_job_accelerator_utilization_ratio",
-)
+def test_rendering_yields_to_the_event_loop(large: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    elapsed = iter(range(10_000_000))
+    monkeypatch.setattr(status_page, "perf_counter", lambda: next(elapsed))  # each piece takes its time
+
+    async def main() -> int:
+        turns = 0
+        asking = asyncio.create_task(_ask(_page(large)))
+        while not asking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(main()) > 50  # each card is a piece at least
+
+
+def test_only_what_figures_are_made_of_is_kept(large: Rig) -> None:
+    kept = [found for _, objects in large.page_store.objects() for found in objects]
+    assert len(kept) == 2 * JOBS + PROVIDERS
+    assert not any(isinstance(found, Pod) for found in kept)
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     """Counts how often a page is read."""
     counted = Mock(wraps=read_fleet)
-    monkeypatch.setattr(endpoint, "read_fleet", counted)
+    monkeypatch.setattr(status_page, "read_fleet", counted)
     return counted
 
 
-def test_a_page_is_made_once_a_second_and_metrics_read_once(reads: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "_LINES", 1)  # others ask while it is being read
+def test_a_page_is_made_once_a_second_and_figures_once(reads: Mock) -> None:
     rig = healthy()
 
     async def main() -> list[bytes]:
@@ -134,7 +143,7 @@ async def _ask(page: StatusPage) -> Response:
 def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     rig = healthy()
     deny: list[str] = []
-    sources = Sources(
+    sources = FigureSources(
         page_store=rig.page_store,
         telemetry=rig.telemetry,
         last_errors=dict,
@@ -157,33 +166,62 @@ def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
 def test_a_reload_may_add_a_provider_while_the_page_is_made() -> None:
     async def main(turns: int) -> bool:
         rig = healthy()
-        reading = asyncio.create_task(read_own(rig.telemetry, rig.errors))
+        asking = asyncio.create_task(_ask(_page(rig)))
         for _ in range(turns):
             await asyncio.sleep(0)
-        was_reading = not reading.done()
+        was_asking = not asking.done()
         rig.collector("new", "jobs")
         rig.telemetry.watch_budget("new", "dlc", Mock(calls=10, remaining=5))
         rig.telemetry.watch_credentials("new", lambda: NOW + 60)
-        own = await reading
-        assert [name for name in own.providers if name != "new"] == ["pai", "ma"]
-        return was_reading
+        body = bytes((await asking).body)
+        assert b"<bdi>pai</bdi>" in body
+        assert b"<bdi>ma</bdi>" in body
+        return was_asking
 
-    assert asyncio.run(main(5))
     turns = 0
     while asyncio.run(main(turns)):
         turns += 1
+    assert turns > 3
 
 
-def test_metrics_that_are_no_more_are_let_go() -> None:
-    rig = healthy()
+def test_objects_that_are_replaced_or_dropped_are_freed() -> None:
+    job = holder("a", 8)
+    held = sys.getrefcount(job)
+    rig = Rig()
+    rig.collector("p", "jobs")
 
     async def main() -> None:
         page = _page(rig)
+        rig.publish("jobs", "p", job)
         await _ask(page)
-        block = rig.page_store.current().families["trainfleet_jobs"]
-        assert sys.getrefcount(block) == 3  # by its page, by its name here, and for the count
-        rig.publish("new", "pai", *counts({Status.RUNNING: 1}, "third"))
-        rig.page_store.current()
-        assert sys.getrefcount(block) == 2
+        rig.publish("jobs", "p", holder("b", 8))
+        assert sys.getrefcount(job) == held
+        rig.publish("jobs", "p", job)
+        rig.page_store.drop("jobs")
+        assert sys.getrefcount(job) == held
+        assert rig.page_store.objects() == []
 
     run_stepped(main)
+
+
+def test_columns_of_readings_are_read_like_objects() -> None:
+    def reading(field: str, value: float) -> Readings:
+        return Readings(Usage, field, [Subject(("a",)), Subject(("b",))], [value, 0.9])
+
+    async def main() -> None:
+        jobs: list[object] = [holder("a", 8), holder("b", 4)]
+        columns = [reading("values.accelerator_utilization", 0.01), reading("values.cpu", 0.5)]
+        fleet = await read_fleet([("p", jobs), ("p", columns)], ())
+        (held,) = fleet.held
+        assert (held.held, held.idle, held.unmeasured) == (12, 8, 0)
+        assert [job.job_id for job in fleet.idle] == ["a"]
+
+    asyncio.run(main())
+
+
+def test_a_job_with_an_id_that_is_too_long_is_not_counted() -> None:
+    async def main() -> None:
+        jobs = [Job(job_id="x" * 5000, holds_resources=True, accelerators=holder("a", 8).accelerators)]
+        assert (await read_fleet([("p", jobs)], ())).held == []
+
+    asyncio.run(main())

@@ -15,7 +15,7 @@ def failures() -> Failures:
     return Failures(CollectorState("p", "jobs", 60.0), Telemetry())
 
 
-def test_the_first_error_of_a_poll_stays_until_another_poll_has_one(failures: Failures) -> None:
+def test_the_first_error_stays_until_another_poll_fails(failures: Failures) -> None:
     async def main() -> None:
         failures.begin()
         failures.add("w1", Throttled("slow down", status=429, operation="ListJobs"))
@@ -46,7 +46,7 @@ def test_an_open_circuit_is_no_news(failures: Failures) -> None:
     assert failures.last.text == "no route"
 
 
-def test_an_open_circuit_is_news_when_what_went_wrong_before_is_over(failures: Failures) -> None:
+def test_an_open_circuit_is_shown_after_an_error_is_over(failures: Failures) -> None:
     failures.begin()
     failures.add("w1", Throttled("slow down"))
     failures.begin()  # all is well again
@@ -77,14 +77,14 @@ def test_an_open_circuit_is_no_news_of_what_is_done_without(failures: Failures) 
     assert failures.last.text == "slow down"
 
 
-def test_a_fault_of_our_own_is_not_told_in_its_own_words(failures: Failures) -> None:
+def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:
     failures.begin()
     failures.add("w1", ValueError("token=hunter2"))
     assert failures.last is not None
     assert failures.last.text == "a fault of the exporter's own (ValueError), of which its log tells"
 
 
-def test_what_a_poll_did_without_is_told_too(failures: Failures) -> None:
+def test_what_a_poll_did_without_is_shown(failures: Failures) -> None:
     failures.begin()
     failures.tell("machine types", Throttled("slow down"))
     assert failures.count == 0

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.web.status_page_rig import NOW, Rig, Seen, counts, holder, usage
 from trainfleet_exporter.model import Accelerators, ProviderFacts, Status
 from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.web.status_page.markup import element, text
-from trainfleet_exporter.web.status_page.words import NAME_CHARS, TEXT_CHARS, cut
+from trainfleet_exporter.web.status_page.words import NAME_CHARS, TEXT_CHARS, cut, harmless
 
 NASTY = [
     '<script>alert(1)</script>"><img src=x onerror=alert(1)>',
@@ -88,7 +87,7 @@ def test_a_name_is_shown_as_it_is_as_far_as_that_does_no_harm(name: str) -> None
     expected = [wanted if len(wanted) <= NAME_CHARS else wanted[: NAME_CHARS - 1] + "…"]
     shown = next(found for found in names if found.startswith("n"))
     assert len(shown) <= NAME_CHARS
-    if len(f"n{name}") <= 2 * NAME_CHARS and text(expected[0]) == text(expected[0]).replace("\ufffd", ""):
+    if len(f"n{name}") <= 2 * NAME_CHARS and "\ufffd" not in str(harmless(expected[0])):
         assert shown == expected[0]
 
 
@@ -115,10 +114,3 @@ def test_many_models_of_one_job_are_cut() -> None:
     (row,) = rig.see().rows("idle")
     assert row[1].startswith("200 GPUmodel-0, model-1")
     assert len(row[1]) < 50
-
-
-def test_what_is_no_html_name_is_no_tag() -> None:
-    with pytest.raises(AssertionError):
-        element("b onclick=x")
-    with pytest.raises(AssertionError):
-        element("b", **{'x="': "y"})

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from trainfleet_exporter.families import FAMILIES, Family
+from trainfleet_exporter.model import Job, JobCount, JobUsage, ProviderFacts, Readings
 from trainfleet_exporter.page import deflate
 from trainfleet_exporter.page.blocks import Block, Page
 from trainfleet_exporter.page.formats import Format, head
@@ -22,6 +23,9 @@ _REST_SECONDS = 1.0
 """From the end of one build to the begin of the next, at least."""
 _REST = 9
 """How many times the CPU time of a build the next one waits: builds take a tenth of the time at most."""
+
+_KEPT = frozenset({Job, JobCount, JobUsage, ProviderFacts, Readings})
+"""Classes of the model that the figures of the status page are made of."""
 
 Texts = tuple[bytes, ...]
 
@@ -61,6 +65,7 @@ class PageStore:
 
     Memory: the lines once, which both formats share and the newest page refers to; their gzip once; and while a page is
     built, the lines and the gzip of the families that changed since the last one. A format has of its own its heads.
+    Of the objects that lines were made of, it keeps those that the status page needs (see `objects`).
     """
 
     def __init__(self, families: Sequence[Family] = FAMILIES, standings: Callable[[], Any] = lambda: None) -> None:
@@ -69,6 +74,8 @@ class PageStore:
         self._lines = {family.name: _FamilyLines() for family in families}
         self._families: dict[Hashable, Collection[str]] = {}
         """What each part has lines of."""
+        self._objects: dict[Hashable, tuple[str, Sequence[object]]] = {}
+        """The provider and the kept objects of each part that has any."""
         self._standings = standings
         self._changes = 0
         """The number of the latest change of any family."""
@@ -80,9 +87,17 @@ class PageStore:
         self._fails = False
         """Whether the latest build failed."""
 
-    def put(self, part: Hashable, lines: Mapping[str, Sequence[bytes]]) -> None:
+    def put(
+        self,
+        part: Hashable,
+        lines: Mapping[str, Sequence[bytes]],
+        *,
+        provider: str = "",
+        objects: Sequence[object] = (),
+    ) -> None:
         """Replace a part whole by these lines (as a `Renderer` makes them). A page shows all of the change or nothing.
 
+        `objects` of the `provider` are what the lines were made of: the status page counts those, and not the lines.
         Raises KeyError, and changes nothing, for a family that the store does not know.
         """
         unknown = lines.keys() - self._lines.keys()
@@ -95,6 +110,10 @@ class PageStore:
             for family, texts in texts_by_family.items()
         ]
         self._families[part] = tuple(lines)
+        if kept := [found for found in objects if type(found) in _KEPT]:
+            self._objects[part] = provider, kept
+        else:
+            self._objects.pop(part, None)
         if any(changed):
             self._changes = number
             self._changed.set()
@@ -113,6 +132,18 @@ class PageStore:
         """How many series (sample lines) the part has, by family. Counts them: takes 10 ns a line."""
         found = {family: self._lines[family].parts.get(part, ()) for family in self._families.get(part, ())}
         return {family: sum([text.count(b"\n") for text in texts]) for family, texts in found.items() if texts}
+
+    @property
+    def changes(self) -> int:
+        """The number of the latest change: the same number means the same samples."""
+        return self._changes
+
+    def objects(self) -> list[tuple[str, Sequence[object]]]:
+        """Return what is published now as objects, part by part, each with the name of its provider.
+
+        Only the classes that the status page makes figures of: ProviderFacts, Job, JobCount, JobUsage, and Readings.
+        """
+        return list(self._objects.values())
 
     def page(self) -> Page:
         """What a scrape sends: the page as it is now, if that can be built at once; else the newest finished one."""

@@ -26,7 +26,9 @@ Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
 class LineStore(Protocol):
     """Where parts are shown (page.PageStore)."""
 
-    def put(self, part: Hashable, lines: Mapping[str, Sequence[bytes]]) -> None: ...
+    def put(
+        self, part: Hashable, lines: Mapping[str, Sequence[bytes]], *, provider: str, objects: Sequence[object]
+    ) -> None: ...
     def drop(self, part: Hashable) -> None: ...
 
 
@@ -95,7 +97,7 @@ class PartStore:
             return 0
         previous = self._shown.get(key)
         self._series += rendered.series - (previous.rendered.series if previous is not None else 0)
-        self._page_store.put(self._page_key(key), rendered.lines)
+        self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
         self._shown[key] = _Shown(
             read_at=time.time(),
             published=_now(),
@@ -170,7 +172,9 @@ class PartStore:
                 if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
                     shown.stale_at = stale_at
                 if self._shown.get(key) is shown:
-                    self._page_store.put(self._page_key(key), rendered.lines)
+                    self._page_store.put(
+                        self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects
+                    )
                     self._series += rendered.series - shown.rendered.series
                     shown.rendered = rendered
         self._tell()

@@ -1,1 +1,1 @@
-"""The exporter's own HTTP side: what it answers, and the server that it answers with."""
+"""The exporter's own HTTP side: its endpoints, and the server and its limits."""

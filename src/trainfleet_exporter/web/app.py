@@ -1,6 +1,6 @@
-"""The pages: /metrics, the status page, health, readiness, the running config, and the wish to have it read again.
+"""The endpoints: /metrics, the status page, health, readiness, the running config, and its reload.
 
-Nothing here calls a cloud or waits for a poll: every page shows what was published last.
+None of them calls a cloud or waits for a poll: they show what was published last.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.web.headers import guarded
+from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
-from trainfleet_exporter.web.status_page import LastError, Sources, StatusPage
+from trainfleet_exporter.web.status_page import FigureSources, StatusPage
 
 
-class Outcome(Protocol):
+class ReloadResult(Protocol):
     """How a reload went (reload.Outcome)."""
 
     @property
@@ -33,7 +34,7 @@ class Outcome(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages show and do. `waiting_for` names the collectors whose first poll has not ended yet."""
+    """What the endpoints show and do. `waiting_for` names the collectors whose first poll has not ended."""
 
     page_store: PageStore
     telemetry: Telemetry
@@ -41,18 +42,18 @@ class Pages:
     config_text: Callable[[], str]
     telemetry_path: str = "/metrics"
     last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]] = dict
-    """What went wrong last, by provider and collector."""
+    """By provider and collector."""
     denied: Callable[[], Sequence[str]] = tuple
-    """Globs of families that are not shown."""
+    """`metrics.deny`: globs of families that are not published."""
     notice: str = ""
-    """What readers of the status page must know before they believe it."""
-    reload: Callable[[], Awaitable[Outcome]] | None = None
-    """Reads the config again; None where nobody may ask for that by a request."""
+    """A warning at the top of the status page."""
+    reload: Callable[[], Awaitable[ReloadResult]] | None = None
+    """Reloads the config; None if requests may not do that."""
 
 
 def make_app(pages: Pages) -> ASGIApp:
-    """The ASGI application. Only GET and HEAD are answered, and POST and PUT where that makes something happen."""
-    sources = Sources(
+    """Return the ASGI application. It answers GET and HEAD, and POST and PUT for the reload."""
+    sources = FigureSources(
         page_store=pages.page_store,
         telemetry=pages.telemetry,
         last_errors=pages.last_errors,
@@ -71,7 +72,7 @@ def make_app(pages: Pages) -> ASGIApp:
         waiting = pages.waiting_for()
         if waiting:
             return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
-        if not is_shown:  # the page that scrapes are sent has what the first polls found from here on
+        if not is_shown:  # from now on, scrapes get what the first polls found
             await pages.page_store.build()
             is_shown = True
         return PlainTextResponse("trainfleet-exporter is ready.\n")
@@ -98,11 +99,11 @@ def make_app(pages: Pages) -> ASGIApp:
         ]
     )
     starlette.router.redirect_slashes = False  # else `/metrics/` redirects to the host that the request names
-    return guarded(starlette)
+    return with_security_headers(starlette)
 
 
 def _comes_from_elsewhere(request: Request) -> bool:
-    """Whether a browser made the request for a page of another site; other clients name no origin."""
+    """Whether a browser sends the request for a page of another site; other clients send no origin."""
     origin = request.headers.get("origin")
     elsewhere = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
     return elsewhere or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

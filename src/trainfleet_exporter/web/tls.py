@@ -1,7 +1,7 @@
-"""TLS of the web server: what the web config file says of it, and the ssl context that does as it says.
+"""TLS of the web server: its section of the web config file, and the ssl context made of that.
 
-The words are those of the official exporters, which have them from Go; here they are turned into OpenSSL's. What
-Python's ssl has no means for is refused: certificates of clients that are asked for but not verified, several curves.
+The official exporters take their words from Go; here they become OpenSSL's. What Python's ssl cannot do is refused:
+client certificates that are requested and not verified, several curves.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _Cipher: TypeAlias = Annotated[str, choice((*_CIPHERS, *_CIPHERS_OF_13))]
 
 
 class TlsServer(Section):
-    """What the file says about TLS; none of it means plain HTTP."""
+    """The section; an empty one means plain HTTP."""
 
     cert_file: _Path | None = None
     key_file: _Path | None = None
@@ -105,9 +105,36 @@ class TlsServer(Section):
     prefer_server_cipher_suites: Flag = True
     curve_preferences: tuple[_Curve, ...] = ()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it names."""
+        return tuple(path for path in (self.cert_file, self.key_file, self.client_ca_file) if path is not None)
+
+    def key_of(self, name: str) -> str:
+        """Under which key the PEM text `name` is given: as a path or as it is."""
+        return name if getattr(self, f"{name}_file") is None else f"{name}_file"
+
+    def read(self, name: str) -> tuple[bytes, list[Problem]]:
+        """Read the PEM text `name`, from its file if it has one. Return what is wrong with that, too."""
+        path: Path | None = getattr(self, f"{name}_file")
+        if path is None:
+            text: bytes | None = getattr(self, name)
+            return text or b"", []
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        else:
+            if len(content) <= _MAX_BYTES:
+                return content, []
+            reason = f"it is longer than {_MAX_BYTES} bytes"
+        message = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
+        return b"", [Problem((_AT, f"{name}_file"), message)]
+
 
 def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[str | int]) -> Iterator[Problem]:
-    """What is wrong between the values of the section. `written` are its keys, `spoilt` those with faults already."""
+    """Return what is wrong between the values of the section. `written` are its keys, `spoilt` those with faults."""
     if not written:
         return
     for name in ("cert", "key"):
@@ -156,103 +183,39 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
 
 
 @dataclass(frozen=True, slots=True)
-class Source(HoldsSecrets):
-    """Where a text in PEM is to be had: under which key it is given, as a path or as it is."""
-
-    key: str
-    path: Path | None
-    text: bytes | None = field(repr=False)
-
-    def read(self) -> tuple[bytes, list[Problem]]:
-        """What stands there now, or why that cannot be told."""
-        if self.path is None:
-            return self.text or b"", []
-        try:
-            with self.path.open("rb") as file:
-                content = file.read(_MAX_BYTES + 1)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        else:
-            if len(content) <= _MAX_BYTES:
-                return content, []
-            reason = f"it is longer than {_MAX_BYTES} bytes"
-        message = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
-        return b"", [Problem((_AT, self.key), message)]
-
-
-@dataclass(frozen=True, slots=True)
-class TlsSettings(HoldsSecrets):
-    """What a section without faults says."""
-
-    cert: Source
-    key: Source
-    client_auth: str
-    client_ca: Source | None
-    allowed_sans: frozenset[str] | None
-    versions: tuple[str, str]
-    ciphers: tuple[str, ...]
-    prefers_own: bool
-    curves: tuple[str, ...]
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that it names."""
-        sources = (self.cert, self.key, self.client_ca)
-        return tuple(source.path for source in sources if source is not None and source.path is not None)
-
-
-@dataclass(frozen=True, slots=True)
 class Pair(HoldsSecrets):
-    """The server's certificate, with its chain, and its key, which fit each other."""
+    """The server's certificate with its chain, and the key that belongs to it."""
 
     cert: bytes = field(repr=False)
     key: bytes = field(repr=False)
 
 
-def tls_settings(given: TlsServer) -> TlsSettings:
-    """The settings of a section in which there are no problems."""
-
-    def source(name: str, path: Path | None, text: bytes | None) -> Source:
-        return Source(name if path is None else f"{name}_file", path, text)
-
-    has_authority = given.client_ca_file is not None or given.client_ca is not None
-    return TlsSettings(
-        cert=source("cert", given.cert_file, given.cert),
-        key=source("key", given.key_file, given.key),
-        client_auth=given.client_auth_type,
-        client_ca=source("client_ca", given.client_ca_file, given.client_ca) if has_authority else None,
-        allowed_sans=None if given.client_allowed_sans is None else frozenset(map(_same, given.client_allowed_sans)),
-        versions=(given.min_version, given.max_version),
-        ciphers=given.cipher_suites,
-        prefers_own=given.prefer_server_cipher_suites,
-        curves=given.curve_preferences,
-    )
-
-
-def read_pair(settings: TlsSettings) -> tuple[Pair | None, list[Problem]]:
-    """The certificate and its key as their files hold them now, or what is wrong with them."""
-    (cert, problems), (key, more) = settings.cert.read(), settings.key.read()
+def read_pair(settings: TlsServer) -> tuple[Pair | None, list[Problem]]:
+    """Read the certificate and its key; without a pair, return what is wrong with them."""
+    (cert, problems), (key, more) = settings.read("cert"), settings.read("key")
     problems += more
     if not problems:
         problems += _pair_problems(settings, cert, key)
     return (None if problems else Pair(cert, key)), problems
 
 
-def make_context(settings: TlsSettings, pair: Pair | None) -> tuple[ssl.SSLContext, list[Problem]]:
-    """The context that shows the pair and lets in whom the settings want; it is of no use if there are problems."""
+def make_context(settings: TlsServer, pair: Pair | None) -> tuple[ssl.SSLContext, list[Problem]]:
+    """Return the context for a pair; it must not be used if there are problems."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = (_VERSIONS[word] for word in settings.versions)
+    context.minimum_version, context.maximum_version = (
+        _VERSIONS[word] for word in (settings.min_version, settings.max_version)
+    )
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    if not settings.prefers_own:
+    if not settings.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["http/1.1"])
-    if settings.ciphers:
-        if of_12 := _of_12(settings.ciphers):
+    if settings.cipher_suites:
+        if of_12 := _of_12(settings.cipher_suites):
             context.set_ciphers(":".join(of_12))
         else:
             context.minimum_version = ssl.TLSVersion.TLSv1_3
-    if settings.curves:
-        context.set_ecdh_curve(_CURVES[settings.curves[0]])
+    if settings.curve_preferences:
+        context.set_ecdh_curve(_CURVES[settings.curve_preferences[0]])
     problems = _verify_clients(context, settings)
     if pair is not None:
         _load(context, pair)
@@ -263,22 +226,22 @@ def _of_12(suites: Sequence[str]) -> list[str]:
     return [_CIPHERS[suite] for suite in suites if suite in _CIPHERS]
 
 
-def _verify_clients(context: ssl.SSLContext, settings: TlsSettings) -> list[Problem]:
-    if settings.client_auth in _NO_AUTH or settings.client_ca is None:
+def _verify_clients(context: ssl.SSLContext, settings: TlsServer) -> list[Problem]:
+    if settings.client_auth_type in _NO_AUTH:
         return []
-    required = settings.client_auth == "RequireAndVerifyClientCert"
+    required = settings.client_auth_type == "RequireAndVerifyClientCert"
     context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    # An authority in the file is believed, also one that another authority has signed.
+    # An authority in the file is trusted, also one that another authority has signed.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # A session that is taken up again is not verified anew: there is none by ticket. Those of TLS 1.2 that the server
-    # keeps cannot be switched off; they end with the context, which is another one when the files change.
+    # A resumed session is not verified again: there are no tickets. Sessions of TLS 1.2 that the server keeps cannot be
+    # switched off; they end with the context, which is replaced when the files change.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    context.sslobject_class = _checking(settings.allowed_sans)
-    pem, problems = settings.client_ca.read()
+    context.sslobject_class = _checking(settings.client_allowed_sans)
+    pem, problems = settings.read("client_ca")
     if not problems and not _load_authorities(context, pem):
         message = "found no certificate that can be used; allowed: those of the clients' authorities, in PEM"
-        problems.append(Problem((_AT, settings.client_ca.key), message))
+        problems.append(Problem((_AT, settings.key_of("client_ca")), message))
     return problems
 
 
@@ -290,11 +253,11 @@ def _load_authorities(context: ssl.SSLContext, pem: bytes) -> bool:
     return context.cert_store_stats()["x509"] > 0
 
 
-def _pair_problems(settings: TlsSettings, cert: bytes, key: bytes) -> list[Problem]:
+def _pair_problems(settings: TlsServer, cert: bytes, key: bytes) -> list[Problem]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if not _load_authorities(context, cert):
         message = "found no certificate that can be used; allowed: the server's, and its chain after it, in PEM"
-        return [Problem((_AT, settings.cert.key), message)]
+        return [Problem((_AT, settings.key_of("cert")), message)]
     try:
         _load(context, Pair(cert, key))
     except _EncryptedKeyError:
@@ -306,7 +269,7 @@ def _pair_problems(settings: TlsSettings, cert: bytes, key: bytes) -> list[Probl
     else:
         return []
     message = f"found a key that cannot be used ({reason}); allowed: the private key of the certificate, in PEM"
-    return [Problem((_AT, settings.key.key), message)]
+    return [Problem((_AT, settings.key_of("key")), message)]
 
 
 class _EncryptedKeyError(Exception):
@@ -314,7 +277,7 @@ class _EncryptedKeyError(Exception):
 
 
 def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    def refuse() -> str:  # without it OpenSSL would ask whoever sits at the terminal
+    def refuse() -> str:  # without it OpenSSL would ask at the terminal
         raise _EncryptedKeyError
 
     with _as_path(pair.cert) as cert, _as_path(pair.key) as key:
@@ -323,9 +286,9 @@ def _load(context: ssl.SSLContext, pair: Pair) -> None:
 
 @contextlib.contextmanager
 def _as_path(content: bytes) -> Iterator[str]:
-    """A path that a text can be read from, once: OpenSSL takes keys in no other way. Where there is a way, by no disk.
+    """Give a path that a text can be read from, once: OpenSSL takes keys in no other way. On Linux it is not on disk.
 
-    What was read before is loaded, and not the file again, so that a renewal cannot come between the two.
+    The file that the text came from is not read again: it may have been renewed since it was checked.
     """
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
@@ -339,7 +302,7 @@ def _as_path(content: bytes) -> Iterator[str]:
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
-    """The alternative names of a certificate as `getpeercert()` gives it: hosts, addresses, mail addresses, URIs."""
+    """Return the alternative names of a certificate as `getpeercert()` gives it: hosts, addresses, mail, URIs."""
     names = (certificate or {}).get("subjectAltName", ())
     kinds = {"DNS", "IP Address", "email", "URI"}
     return frozenset(_same(value.strip()) if kind == "IP Address" else value for kind, value in names if kind in kinds)
@@ -350,16 +313,17 @@ def _has_expired(certificate: dict[str, Any]) -> bool:
 
 
 def _same(name: str) -> str:
-    """A name, in the one way that it is written if it is an address."""
+    """Write an address in the one way that compares equal; other names stay."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:
         return name
 
 
-def _checking(allowed: frozenset[str] | None) -> type[ssl.SSLObject]:
-    """What a connection's TLS is done by, so that the handshake fails for a client that bears none of the names, and
+def _checking(sans: Sequence[str] | None) -> type[ssl.SSLObject]:
+    """Return the class for connections whose handshake fails for a client with none of these alternative names, and
     for one whose certificate has expired since its session began."""
+    allowed = None if sans is None else frozenset(map(_same, sans))
 
     class Checking(ssl.SSLObject):
         def do_handshake(self) -> None:

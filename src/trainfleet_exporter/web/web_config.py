@@ -1,7 +1,7 @@
 """The web config file: TLS, users and headers, in the format of the official exporters.
 
-Read as strictly as the config file, with every fault at once. Two things differ: a `$` stands for itself, since hashes
-of passwords are full of them, and what cannot be done here is refused instead of left undone.
+It is read as strictly as the config file, with every fault at once. Two things differ: a `$` stands for itself, since
+password hashes are full of them, and what this exporter cannot do is refused instead of ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Ta
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.web.tls import TlsServer, TlsSettings, tls_problems, tls_settings
+from trainfleet_exporter.web.tls import TlsServer, tls_problems
 
 _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
@@ -37,7 +37,7 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
 }
 """The headers that may be set, and their values where these are a closed list."""
 _HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-"""The last character of the salt has two bits only; with more of them bcrypt takes the hash for none."""
+"""The last character of the salt has only two bits; bcrypt rejects a hash with more of them."""
 _TLS = "tls_server_config"
 _COSTS = range(4, 19)
 """Of bcrypt; each step doubles the time, and 18 takes some ten seconds."""
@@ -92,14 +92,14 @@ _Users: TypeAlias = Annotated[dict[str, _Hash], BeforeValidator(_mapping)]
 
 
 class HttpServer(Section):
-    """What is said about HTTP."""
+    """The section about HTTP."""
 
     http2: Flag | None = None
     headers: _Headers = Field(default={})
 
 
 class RateLimit(Section):
-    """A token bucket in front of everything: one request each `interval` seconds, `burst` of them at once."""
+    """A token bucket for all requests: one each `interval` seconds, `burst` of them at once."""
 
     interval: Annotated[float, PlainValidator(_interval)] = 0.0
     burst: CountFrom1 | None = None
@@ -116,38 +116,38 @@ class WebFile(Section):
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(HoldsSecrets):
-    """What a sound file says."""
+    """What a valid file says."""
 
-    tls: TlsSettings | None = None
+    tls: TlsServer | None = None
     """None for plain HTTP."""
     users: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
-    """bcrypt hashes by user; empty where nobody has to log in."""
+    """bcrypt hashes by user; empty if there are no logins."""
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds_each: float = 0.0
     """Seconds between two requests; 0 where they are not limited."""
     burst: int = 1
     files: tuple[Path, ...] = ()
-    """What it was read from, the web config file first."""
+    """The files that it was read from, the web config file first."""
     notes: tuple[str, ...] = ()
-    """What is said of settings that change nothing here."""
+    """About settings that change nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebFileRead:
-    """A file that was read, whatever is wrong with it."""
+    """A file that was read, valid or not."""
 
     document: Document
-    tls: TlsSettings | None
-    """What it says of TLS, where that part is sound."""
+    tls: TlsServer | None
+    """Its TLS section, if that is valid and not empty."""
     config: WebConfig | None
-    """What it says; None if it has faults."""
+    """None if it has faults."""
     faults: tuple[Fault, ...]
 
 
 def read_web_config(path: Path) -> WebFileRead:
     """Read a web config file, but not the files that it names. Relative paths in it start from its folder.
 
-    ConfigError if it is no YAML mapping at all.
+    Raises ConfigError if it is not a YAML mapping at all.
     """
     document = read_document(path, {}, keys=", ".join(WebFile.allowed_keys()))
     root = _literal(document.root)
@@ -161,18 +161,18 @@ def read_web_config(path: Path) -> WebFileRead:
         problems += [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]
         problems = _first_of_each(problems)
         if written and not any(problem.loc[0] == _TLS for problem in problems):
-            tls = tls_settings(given.tls_server_config)
+            tls = given.tls_server_config
     found = {document.fault(problem.loc, problem.message) for problem in problems if problem.loc not in document.broken}
     faults = tuple(found | set(document.faults))
     config = None if faults or given is None else _config(path, given, tls)
     return WebFileRead(document, tls, config, faults)
 
 
-def _config(path: Path, given: WebFile, tls: TlsSettings | None) -> WebConfig:
+def _config(path: Path, given: WebFile, tls: TlsServer | None) -> WebConfig:
     notes = []
     if given.http_server_config.http2:
         notes.append("http_server_config.http2: HTTP/2 is not spoken here, clients are served by HTTP/1.1")
-    if tls is not None and tls.client_auth == "RequestClientCert":
+    if tls is not None and tls.client_auth_type == "RequestClientCert":
         notes.append(
             "client_auth_type RequestClientCert: nobody would have to show a certificate, so none is asked for"
         )
@@ -205,7 +205,7 @@ def _other_problems(given: WebFile) -> Iterator[Problem]:
 
 
 def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
-    """One problem for each place: what was found there is told before what is missing for it."""
+    """Keep one problem for each place: an invalid value comes before a missing one."""
     first: dict[Loc, Problem] = {}
     for problem in problems:
         first.setdefault(problem.loc, problem)
@@ -213,7 +213,7 @@ def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _literal(node: Node) -> Node:
-    """The tree with its texts as they are written: `${NAME}` means nothing in this file."""
+    """Return the tree with its texts as they are written: `${NAME}` means nothing in this file."""
     if isinstance(node, Scalar):
         return Scalar(node.line, Expansion(node.expansion.written))
     if isinstance(node, Row):

@@ -45,8 +45,8 @@ class Page:
         store = exporter.page_store
         put, drop = store.put, store.drop
 
-        def watched_put(part: Hashable, lines: Mapping[str, Any]) -> None:
-            put(part, lines)
+        def watched_put(part: Hashable, lines: Mapping[str, Any], **given: Any) -> None:
+            put(part, lines, **given)
             self._replace(part, {family: _series(b"".join(texts)) for family, texts in lines.items()})
 
         def watched_drop(part: Hashable) -> None:

@@ -1,14 +1,149 @@
 """The status page at `/`: what somebody on call wants to know within five seconds.
 
-    snapshot ──fleet──► figures of the fleet ──┐
-                                               ├──page──► markup ──► kept for a second, whoever asks
-    telemetry ──own──► how polling goes ───────┘
+    page store ──objects──► Fleet ────────────┐
+                                              ├── View ── page.html.jinja ──► the page, kept for a second
+    telemetry ──states, calls, budgets────────┘
 
-It asks no cloud and waits for no poll. The figures of the fleet are read from the sample lines of the snapshot, about
-2 ms at a time, and kept as long as the snapshot is the same; how many rows the page has is bounded everywhere.
+A request for it calls no cloud and waits for no poll. Work on the event loop is done in slices of about a millisecond.
+The page has a bounded number of rows.
 """
 
-from trainfleet_exporter.web.status_page.endpoint import Sources, StatusPage
-from trainfleet_exporter.web.status_page.own import LastError
+from __future__ import annotations
 
-__all__ = ["LastError", "Sources", "StatusPage"]
+import asyncio
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+import trainfleet_exporter
+from trainfleet_exporter.model import Status
+from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.status_page import words
+from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers
+from trainfleet_exporter.web.status_page.view import ROWS, View
+
+__all__ = ["FigureSources", "StatusPage"]
+
+REFRESH_SECONDS = 30
+"""How often a browser loads the page again."""
+_KEPT_SECONDS = 1.0
+"""How long an answer is repeated: nothing on the page changes faster, and many readers cost as much as one."""
+_SLICE_SECONDS = 0.001
+"""After so much work, other tasks of the event loop run."""
+_RECENT_SECONDS = 3600.0
+"""How long the last error of a collector that works again stays on the page."""
+_LOW_BUDGET = 0.1
+"""The part of a month's budget below which what is left is shown in red."""
+
+_FOLDER = Path(__file__).parent
+_STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
+_STYLE_HASH = f"sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}"
+
+_HEADERS = {
+    # Nothing but the page itself, and no script; the icon is in the page.
+    "content-security-policy": f"default-src 'none'; style-src '{_STYLE_HASH}'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""There is no ETag: a page that may not be stored cannot be revalidated."""
+
+_environment = Environment(
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=lambda value: "" if value is None else words.harmless(value),
+)
+_environment.filters |= {
+    "ago": words.ago,
+    "amount": words.amount,
+    "cut": words.cut,
+    "percent": words.percent,
+    "several": words.several,
+    "span": words.span,
+    "utc": words.utc,
+}
+_environment.globals = {
+    "Health": Health,
+    "idle_ratio": IDLE_RATIO,
+    "low_budget": _LOW_BUDGET,
+    "recent_seconds": _RECENT_SECONDS,
+    "refresh_seconds": REFRESH_SECONDS,
+    "rows": ROWS,
+    "statuses": list(Status),
+    "style": Markup(_STYLE),  # noqa: S704 - a file of this package
+    "version": trainfleet_exporter.__version__,
+}
+_template = _environment.from_string(re.sub(r"\n\s*", "", (_FOLDER / "page.html.jinja").read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSources:
+    """Where the figures come from. `last_errors` are by provider and collector, `denied` is `metrics.deny`."""
+
+    page_store: PageStore
+    telemetry: Telemetry
+    last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]]
+    denied: Callable[[], Sequence[str]]
+    telemetry_path: str
+    notice: str
+
+
+class StatusPage:
+    """The endpoint. Belongs to one event loop."""
+
+    def __init__(self, sources: FigureSources) -> None:
+        self._sources = sources
+        self._rendering = asyncio.Lock()
+        self._body = b""
+        self._rendered_at = float("-inf")
+        self._fleet = Fleet()
+        self._fleet_of: tuple[int, tuple[str, ...]] | None = None
+        """The store's change, and the globs of `metrics.deny`, that it was made for."""
+
+    async def answer(self, _: Request) -> Response:
+        """Answer a request with the page."""
+        loop = asyncio.get_running_loop()
+        async with self._rendering:
+            if loop.time() - self._rendered_at >= _KEPT_SECONDS:
+                self._body = await self._render()
+                self._rendered_at = loop.time()
+        return HTMLResponse(self._body, headers=_HEADERS)
+
+    async def _render(self) -> bytes:
+        store, telemetry, denied = self._sources.page_store, self._sources.telemetry, tuple(self._sources.denied())
+        if self._fleet_of != (store.changes, denied):
+            self._fleet_of = store.changes, denied
+            self._fleet = await read_fleet(store.objects(), denied)
+        now = time.time()
+        providers = read_providers(telemetry, self._sources.last_errors(), now)
+        view = View(self._fleet, providers, telemetry.started, telemetry.reload_failed, telemetry.config_loaded)
+        pieces: list[str] = []
+        began = perf_counter()
+        for piece in _template.generate(
+            view=view,
+            fleet=self._fleet,
+            now=now,
+            metrics_path=self._sources.telemetry_path,
+            notice=self._sources.notice,
+        ):
+            pieces.append(piece)
+            if perf_counter() - began >= _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = perf_counter()
+        return "".join(pieces).encode()

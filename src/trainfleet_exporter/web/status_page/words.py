@@ -1,25 +1,38 @@
-"""Numbers, times and texts as people read them. What a cloud calls things is made harmless here."""
+"""Numbers, times and texts as people read them: the filters of the template."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 
-from trainfleet_exporter.web.status_page.markup import Html, element
+from markupsafe import Markup
 
 NAME_CHARS = 60
 """Characters of a name that are shown."""
 TEXT_CHARS = 300
 """Characters of an error's text that are shown."""
 
+_HARMFUL = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # control characters
+    "\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"  # what turns the direction of a text, or breaks its line
+    "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff"  # halves of pairs, and what is no character
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
+    + "]"
+)
+
+
+def harmless(value: object) -> object:
+    """Replace characters that control the reader's screen by U+FFFD; leave what is no text, or is markup."""
+    return _HARMFUL.sub("\ufffd", value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
 
 def ago(then: float | None, now: float) -> str:
-    """How long ago a Unix time was; a time to come (a clock was set) is 0 s ago."""
+    """Say how long ago a Unix time was; a time to come (a clock was set) is 0 s ago."""
     return "never" if then is None else f"{span(int(max(now - then, 0)))} ago"
 
 
 def span(seconds: float) -> str:
-    """A duration in its one or two largest units."""
+    """Write a duration in its one or two largest units."""
     if seconds < 1:
         return f"{seconds:.1f} s" if seconds >= 0.05 else "0 s" if seconds < 0.001 else f"{seconds * 1000:.0f} ms"
     if seconds < 99.5:
@@ -35,36 +48,30 @@ def span(seconds: float) -> str:
 
 
 def amount(value: float) -> str:
-    """A number with its thousands apart; at most one decimal, where it is no whole one."""
+    """Write a number with its thousands apart, and with at most one decimal."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def several(count: float, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
+    """Write `1 job`, `2 jobs`."""
     return f"{amount(count)} {noun}" if count == 1 else f"{amount(count)} {noun}s"
 
 
 def percent(ratio: float) -> str:
-    """A ratio, with decimals only below 10 %; what is not 0 does not look like it."""
+    """Write a ratio, with decimals only below 10 %; what is not 0 does not look like it."""
     if 0 < ratio < 0.0005:
         return "<0.1 %"
     shown = f"{ratio * 100:.1f}" if ratio < 0.0995 else f"{ratio * 100:.0f}"
     return f"{shown.removesuffix('.0')} %"
 
 
-def moment(when: float) -> Html:
-    """A Unix time in UTC."""
-    found = datetime.fromtimestamp(when, UTC)
-    return element("time", f"{found:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{found:%Y-%m-%dT%H:%M:%SZ}")
+def utc(when: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """Write a Unix time in UTC."""
+    return datetime.fromtimestamp(when, UTC).strftime(form)
 
 
-def name(text: str, limit: int = NAME_CHARS) -> Html:
-    """A text of somebody else's: one line, cut, and apart from its neighbours whichever way it is written."""
-    return element("bdi", cut(text, limit))
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, the last of them an ellipsis where some are left out; spaces and line breaks
+def cut(text: str, limit: int = NAME_CHARS) -> str:
+    """Keep at most `limit` characters, the last of them an ellipsis where some are left out; spaces and line breaks
     become one space each."""
     short = re.sub(r"\s+", " ", text[: limit * 2]).strip()  # no work on 10 kB of which nothing is shown
     return short if len(short) <= limit and len(text) <= limit * 2 else f"{short[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""The gate: what changes in its files, and what a request meets."""
+"""Access by the web config file: what changes in its files, and what a request meets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tests.support.certificates import Authority
 from tests.support.clock import START, run_stepped
 from tests.web.secured import ANNA, BERT, Answer, Served, basic, serving, trusting
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
-from trainfleet_exporter.web import security
+from trainfleet_exporter.web import access as access_module
+from trainfleet_exporter.web.access import Bucket
 from trainfleet_exporter.web.connection import PARTING_SECONDS
-from trainfleet_exporter.web.security import Bucket
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
 
 Visit = Callable[[Served], Awaitable[None]]
 
@@ -246,10 +247,10 @@ def test_a_change_that_shows_in_no_time_and_no_size_is_seen(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_files_that_cannot_be_looked_at_hold_up_nobody_for_long(
+def test_a_hanging_file_system_delays_requests_only_briefly(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hangs, goes_on, real = threading.Event(), threading.Event(), security._stamps
+    hangs, goes_on, real = threading.Event(), threading.Event(), access_module._stamps
 
     def hang(paths: object) -> object:
         hangs.set()
@@ -260,7 +261,7 @@ def test_files_that_cannot_be_looked_at_hold_up_nobody_for_long(
         loop = asyncio.get_running_loop()
         await served.get()
         await _later()
-        monkeypatch.setattr(security, "_stamps", hang)
+        monkeypatch.setattr(access_module, "_stamps", hang)
         began = loop.time()
         first = asyncio.create_task(served.get())
         await asyncio.to_thread(hangs.wait, 30)
@@ -295,14 +296,14 @@ def test_without_a_thread_what_the_file_said_last_stays_in_use(path: Path, monke
     _visit(path, visit)
 
 
-def test_a_fault_of_our_own_changes_nothing_and_is_told(
+def test_an_internal_error_keeps_the_old_config_and_is_logged(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     async def visit(served: Served) -> None:
-        monkeypatch.setattr(security, "_load", fail)
+        monkeypatch.setattr(access_module, "_load", fail)
         _write(path, "basic_auth_users: {}\n")
         await _later()
         assert (await served.get()).status == 401
@@ -314,7 +315,7 @@ def test_a_fault_of_our_own_changes_nothing_and_is_told(
     ]
 
 
-def test_too_many_logins_at_once_are_told_to_come_again(path: Path) -> None:
+def test_too_many_logins_of_one_address_are_answered_503(path: Path) -> None:
     async def visit(served: Served) -> None:
         answers = await asyncio.gather(*(served.get(basic("anna", f"guess{number}")) for number in range(60)))
         busy = [answer for answer in answers if answer.status == 503]
@@ -326,7 +327,7 @@ def test_too_many_logins_at_once_are_told_to_come_again(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_wrong_passwords_of_others_lock_nobody_out(path: Path) -> None:
+def test_wrong_passwords_do_not_lock_out_other_addresses(path: Path) -> None:
     async def visit(served: Served) -> None:
         wrong = [
             asyncio.create_task(served.get(basic("anna", f"guess{number}"), origin=f"127.0.0.{2 + number % 8}"))
@@ -341,10 +342,10 @@ def test_wrong_passwords_of_others_lock_nobody_out(path: Path) -> None:
     _visit(path, visit)
 
 
-def test_what_the_file_means_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_config_in_use_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _write(path, f"basic_auth_users: {{anna: {ANNA}}}\nhttp_server_config: {{http2: true}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        security.Gate(path).announce()
+        access_module.Access(path).announce()
     (use, note) = caplog.records
     assert use.getMessage() == "web config in use"
     assert use.__dict__["fields"] == {"file": str(path), "tls": "no", "clients": "NoClientCert", "users": 1}
@@ -489,7 +490,7 @@ async def _status(served: Served, tls: ssl.SSLContext | None) -> Answer | None:
         return None
 
 
-def test_an_authority_that_is_of_no_use_any_more_keeps_everybody_out(site: Site, tmp_path: Path) -> None:
+def test_an_invalid_client_authority_refuses_every_request(site: Site, tmp_path: Path) -> None:
     site.write(", client_auth_type: RequireAndVerifyClientCert, client_ca_file: authority.pem")
     pair = site.authority.issue("client")
 
@@ -523,7 +524,7 @@ def test_tls_is_switched_by_a_restart_only(site: Site, caplog: pytest.LogCapture
     _visit(site.path, off)
     _write(site.path, "{}\n")
     _visit(site.path, on)
-    told = [record.getMessage() for record in caplog.records if record.name == security.__name__]
+    told = [record.getMessage() for record in caplog.records if record.name == access_module.__name__]
     assert all("tls_server_config: TLS is switched on and off by a restart only" in line for line in told)
     assert len(told) == 2
 
@@ -540,8 +541,8 @@ def test_a_large_page_arrives_whole_by_tls(site: Site) -> None:
         await send({"type": "http.response.body", "body": b""})
 
     async def main() -> None:
-        gate = security.Gate(site.path)
-        server = WebServer(security.Guard(page, gate), listen("127.0.0.1:0"), tls=gate.context)
+        access = access_module.Access(site.path)
+        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
         await server.start()
         port = int(server.addresses[0].rpartition(":")[2])
         request = b"GET / HTTP/1.0\r\n\r\n"
@@ -568,8 +569,8 @@ def test_a_last_answer_that_is_taken_slowly_arrives_whole_by_tls(site: Site) -> 
         await send({"type": "http.response.body", "body": bytes(20_000_000)})
 
     async def main() -> None:
-        gate = security.Gate(site.path)
-        server = WebServer(security.Guard(page, gate), listen("127.0.0.1:0"), tls=gate.context)
+        access = access_module.Access(site.path)
+        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
         await server.start()
         port = int(server.addresses[0].rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())

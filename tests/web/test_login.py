@@ -65,7 +65,7 @@ HERE = "192.0.2.1"
 
 
 def judge(logins: Logins, user: bytes, password: bytes, users: Mapping[bytes, bytes] = USERS) -> Verdict:
-    return run_stepped(lambda: logins.judge(users, header(user, password), HERE))
+    return run_stepped(lambda: logins.check(users, header(user, password), HERE))
 
 
 class Counted:
@@ -101,7 +101,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
         (b"\xff", b"annas-secret", Verdict.REFUSED),
     ],
 )
-def test_who_comes_in(user: bytes, password: bytes, expected: Verdict) -> None:
+def test_which_logins_are_admitted(user: bytes, password: bytes, expected: Verdict) -> None:
     assert judge(Logins(), user, password) is expected
 
 
@@ -152,7 +152,7 @@ def test_nothing_that_is_remembered_is_a_password() -> None:
     assert logins._verified != other._verified
 
 
-def test_a_user_that_there_is_none_of_is_refused_by_the_same_work(counted: Counted) -> None:
+def test_an_unknown_user_costs_the_same_check(counted: Counted) -> None:
     logins = Logins()
     names = [f"user{number}".encode() for number in range(40)]
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_a_user_that_there_is_none_of_is_refused_by_the_same_work(counted: Count
     assert costs[:40] == costs[40:]  # and always the same for a name, as for a user that exists
 
 
-def test_whatever_bcrypt_says_nobody_is_a_user_that_there_is_none_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_user_is_never_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bcrypt, "checkpw", lambda password, hashed: True)
     logins = Logins()
     for _ in range(2):
@@ -188,10 +188,10 @@ def test_one_login_at_a_time_and_only_so_many_wait(monkeypatch: pytest.MonkeyPat
 
     async def main() -> list[Verdict]:
         logins = Logins()
-        wrong = [logins.judge(USERS, header(b"anna", f"guess{number}".encode()), HERE) for number in range(31)]
-        right = [logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) for _ in range(5)]
+        wrong = [logins.check(USERS, header(b"anna", f"guess{number}".encode()), HERE) for number in range(31)]
+        right = [logins.check(USERS, header(b"bert", b"berts-secret"), HERE) for _ in range(5)]
         verdicts = await asyncio.gather(*wrong, *right)
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
         return verdicts
 
     verdicts = run_stepped(main)
@@ -203,11 +203,11 @@ def test_addresses_take_turns_and_none_waits_for_a_whole_queue(counted: Counted)
     async def main() -> list[bytes]:
         logins = Logins()
         wrong = [
-            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 8}"))
+            asyncio.create_task(logins.check(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 8}"))
             for number in range(8 * 40)
         ]
         await asyncio.sleep(0)
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
         before = [password for password, _ in counted.calls]
         assert Counter(await asyncio.gather(*wrong)) == {
             Verdict.REFUSED: 8 * 32 + 1,  # one is checked while 32 wait
@@ -222,11 +222,11 @@ def test_an_address_without_a_wrong_password_goes_first(counted: Counted) -> Non
     async def main() -> None:
         logins = Logins()
         wrong = [
-            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 64}"))
+            asyncio.create_task(logins.check(USERS, header(b"anna", b"guess"), f"192.0.2.{2 + number % 64}"))
             for number in range(128)
         ]
         await asyncio.wait(wrong[:64])  # one of each address
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
         assert len(counted.calls) <= 66  # one was under way
         assert set(await asyncio.gather(*wrong)) == {Verdict.REFUSED}
 
@@ -237,14 +237,14 @@ def test_a_right_password_makes_up_for_a_wrong_one(counted: Counted) -> None:
     async def main() -> None:
         logins = Logins()
         for user, password in ((b"anna", b"guess"), (b"anna", b"annas-secret")):
-            await logins.judge(USERS, header(user, password), HERE)
+            await logins.check(USERS, header(user, password), HERE)
         others = [f"192.0.2.{2 + number}" for number in range(64)]
         for other in others:
-            await logins.judge(USERS, header(b"anna", b"guess"), other)
-        wrong = [asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), other)) for other in others]
+            await logins.check(USERS, header(b"anna", b"guess"), other)
+        wrong = [asyncio.create_task(logins.check(USERS, header(b"anna", b"guess"), other)) for other in others]
         await asyncio.sleep(0)
         before = len(counted.calls)
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
         assert len(counted.calls) <= before + 2
         await asyncio.gather(*wrong)
 
@@ -257,8 +257,8 @@ def test_wrong_addresses_are_remembered_up_to_a_number(monkeypatch: pytest.Monke
     async def main() -> None:
         logins = Logins()
         for number in range(1100):
-            await logins.judge(USERS, header(b"anna", b"guess"), f"2001:db8:0:{number}::/64")
-        assert len(logins._turns._wrong) == 1024
+            await logins.check(USERS, header(b"anna", b"guess"), f"2001:db8:0:{number}::/64")
+        assert len(logins._queue._wrong) == 1024
 
     run_stepped(main)
 
@@ -267,11 +267,11 @@ def test_a_known_user_does_not_wait_for_logins_of_others(counted: Counted) -> No
     async def main() -> None:
         logins = Logins()
         bert = header(b"bert", b"berts-secret")
-        assert await logins.judge(USERS, bert, HERE) is Verdict.ADMITTED
-        wrong = [asyncio.create_task(logins.judge(USERS, header(b"bert", b"guess"), HERE)) for _ in range(40)]
+        assert await logins.check(USERS, bert, HERE) is Verdict.ADMITTED
+        wrong = [asyncio.create_task(logins.check(USERS, header(b"bert", b"guess"), HERE)) for _ in range(40)]
         await asyncio.sleep(0)
         checks = len(counted.calls)
-        assert await logins.judge(USERS, bert, HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, bert, HERE) is Verdict.ADMITTED
         assert len(counted.calls) == checks
         assert Verdict.ADMITTED not in await asyncio.gather(*wrong)
 
@@ -293,11 +293,11 @@ def test_wrong_passwords_use_half_a_core_at_most(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(time, "thread_time", loop.time)
         logins = Logins()
         passwords = [b"guess", b"guess", b"berts-secret"]
-        await asyncio.gather(*(logins.judge(USERS, header(b"bert", password), HERE) for password in passwords))
-        await logins.judge(USERS, header(b"anna", b"guess"), HERE)
+        await asyncio.gather(*(logins.check(USERS, header(b"bert", password), HERE) for password in passwords))
+        await logins.check(USERS, header(b"anna", b"guess"), HERE)
         assert began == [0.0, 4.0, 8.0, 10.0]  # after a right password the next check is at once
         await asyncio.sleep(60)
-        await logins.judge(USERS, header(b"anna", b"guess"), HERE)
+        await logins.check(USERS, header(b"anna", b"guess"), HERE)
         assert began[-1] == loop.time() - 2.0  # what was rested for long is no debt
 
     run_stepped(main)
@@ -307,7 +307,7 @@ def test_a_login_that_is_given_up_keeps_no_turn(counted: Counted) -> None:
     async def main() -> None:
         logins = Logins()
         running, waiting, last = (
-            asyncio.create_task(logins.judge(USERS, header(b"anna", b"guess"), HERE)) for _ in range(3)
+            asyncio.create_task(logins.check(USERS, header(b"anna", b"guess"), HERE)) for _ in range(3)
         )
         await asyncio.sleep(0)
         waiting.cancel()
@@ -316,12 +316,12 @@ def test_a_login_that_is_given_up_keeps_no_turn(counted: Counted) -> None:
         await asyncio.wait([waiting, last])
         assert waiting.cancelled()
         assert last.cancelled()
-        assert await logins.judge(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
+        assert await logins.check(USERS, header(b"bert", b"berts-secret"), HERE) is Verdict.ADMITTED
 
     run_stepped(main)
 
 
-def test_without_a_thread_nobody_new_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_new_logins_are_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -26,10 +26,10 @@ from tests.web.secured import trusting
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Body, Format, PageStore
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.web.metrics import MetricsEndpoint
-from trainfleet_exporter.web.readers import Answer, Readers
-from trainfleet_exporter.web.security import Gate, Guard
-from trainfleet_exporter.web.server import WebServer, listen
+from trainfleet_exporter.web.access import Access, AccessControl
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.metrics import Answer, MetricsEndpoint, SlowClientLimit
+from trainfleet_exporter.web.server import WebServer
 
 MB = 1_000_000
 PARTS = 8
@@ -103,18 +103,16 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(
-    allowance: int, web_config: Path | None = None, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Site]:
+async def serving(limit: int, web_config: Path | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
     page_store = PageStore()
-    app: ASGIApp = MetricsEndpoint(page_store, Telemetry(), allowance)
-    gate = Gate(web_config) if web_config else None
-    if gate:
-        app = Guard(app, gate)
+    app: ASGIApp = MetricsEndpoint(page_store, Telemetry(), limit)
+    access = Access(web_config) if web_config else None
+    if access:
+        app = AccessControl(app, access)
     sockets = listen("127.0.0.1:0")
     for sock in sockets:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)  # connections have it from here
-    server = WebServer(app, sockets, tls=gate.context if gate and gate.has_tls else None)
+    server = WebServer(app, sockets, tls=access.context if access and access.has_tls else None)
     await server.start()
     site = Site(page_store, int(server.addresses[0].rpartition(":")[2]), tls)
     try:
@@ -133,10 +131,10 @@ TOLD = "connection(s) cut off: slow clients keep too much memory in use for old 
 
 
 def test_memory_is_bounded_and_the_newest_have_their_answers(caplog: pytest.LogCaptureFixture) -> None:
-    allowance, count = 17 * MB, 10  # two old pages, of which a quarter has been written
+    limit, count = 17 * MB, 10  # two old pages, of which a quarter has been written
 
     async def main() -> None:
-        async with serving(allowance) as site:
+        async with serving(limit) as site:
             show(site.page_store, -1)
             await (await site.ask()).versions()  # whatever is made once
             tracemalloc.start()
@@ -146,7 +144,7 @@ def test_memory_is_bounded_and_the_newest_have_their_answers(caplog: pytest.LogC
                 await asyncio.sleep(0.1)
                 # The page, and what is allowed; and what connections, of which three are left, have taken, with the
                 # chunk that is written last.
-                assert tracemalloc.get_traced_memory()[0] < PAGE + allowance + 4 * 2.2 * MB
+                assert tracemalloc.get_traced_memory()[0] < PAGE + limit + 4 * 2.2 * MB
             newest = site.clients[-3:]
             for version, client in enumerate(newest, count - 3):
                 assert await client.versions() == {b"%d" % version}
@@ -254,21 +252,21 @@ def test_with_requests_that_wait_behind_the_one_cut_off(caplog: pytest.LogCaptur
 class Ledger:
     """Answers under way without connections."""
 
-    def __init__(self, allowance: int) -> None:
-        self.readers = Readers(allowance)
+    def __init__(self, limit: int) -> None:
+        self.slow_clients = SlowClientLimit(limit)
         self.page_store = PageStore()
-        self.cut_off: list[int] = []
+        self.aborted: list[int] = []
 
     async def read(self, version: int, until: Callable[[], Awaitable[object]], *, gzip: bool = False) -> None:
         """An answer of a page as it is now that gets stuck until somebody lets it go on."""
         page = self.page_store.current()
         body = page.body(Format.TEXT, b"", gzip=gzip)
-        with self.readers.answer(page, body, lambda: self.cut_off.append(version)):
+        with self.slow_clients.answer(page, body, lambda: self.aborted.append(version)):
             del page, body
             await until()
 
 
-def test_it_is_told_again_when_it_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_limit_is_logged_again_when_it_is_reached_again(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         ledger = Ledger(0)
 
@@ -283,17 +281,17 @@ def test_it_is_told_again_when_it_begins_again(caplog: pytest.LogCaptureFixture)
             await asyncio.gather(*tasks)
 
         await stuck(range(5))
-        assert ledger.cut_off == [0, 1, 2]
+        assert ledger.aborted == [0, 1, 2]
         assert len(warnings(caplog)) == 1
         await stuck(range(5, 6))
         await stuck(range(6, 9))
-        assert ledger.cut_off == [0, 1, 2, 6]
+        assert ledger.aborted == [0, 1, 2, 6]
         assert len(warnings(caplog)) == 2
 
     run_stepped(main)
 
 
-def test_what_the_newest_page_has_is_held_against_nobody() -> None:
+def test_blocks_of_the_newest_page_do_not_count() -> None:
     random = Random(1)
 
     async def main() -> None:
@@ -305,7 +303,7 @@ def test_what_the_newest_page_has_is_held_against_nobody() -> None:
             ledger.page_store.put("alone", {FAMILIES[5].name: [random.randbytes(4 * MB)]})
             tasks.append(asyncio.create_task(ledger.read(version, end.wait, gzip=True)))
             await asyncio.sleep(1)
-        assert ledger.cut_off == [0]
+        assert ledger.aborted == [0]
         end.set()
         await asyncio.gather(*tasks)
 
@@ -321,7 +319,7 @@ def test_nor_where_it_is_read_in_another_coding() -> None:
             show(ledger.page_store, version, range(version, version + 1))
             tasks.append(asyncio.create_task(ledger.read(version, end.wait, gzip=version == 3)))
             await asyncio.sleep(1)
-        assert ledger.cut_off == []
+        assert ledger.aborted == []
         end.set()
         await asyncio.gather(*tasks)
 

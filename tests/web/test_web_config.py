@@ -18,7 +18,7 @@ from tests.support.certificates import Authority
 from tests.web.secured import ANNA
 from trainfleet_exporter.cli import main
 from trainfleet_exporter.errors import ConfigError
-from trainfleet_exporter.web.security import Gate
+from trainfleet_exporter.web.access import Access
 from trainfleet_exporter.web.tls import TlsServer
 from trainfleet_exporter.web.web_config import HttpServer, RateLimit, WebConfig, WebFile, read_web_config
 
@@ -62,7 +62,7 @@ def _write(folder: Path, text: str) -> Path:
 def _faults(folder: Path, text: str) -> list[str]:
     path = _write(folder, text)
     with pytest.raises(ConfigError) as caught:
-        Gate(path)
+        Access(path)
     return [str(fault).replace(str(path), "web.yaml") for fault in caught.value.faults]
 
 
@@ -75,7 +75,7 @@ def _check_case(case: str, found: str) -> None:
 
 def _good(folder: Path, text: str) -> WebConfig:
     path = _write(folder, text)
-    Gate(path)
+    Access(path)
     config = read_web_config(path).config
     assert config is not None
     return config
@@ -202,7 +202,7 @@ _SECTIONS = st.fixed_dictionaries(
 def test_any_file_is_good_or_has_faults_that_say_where(folder: Path, tree: object) -> None:
     path = _write(folder, json.dumps(tree))  # which is YAML as well
     try:
-        Gate(path)
+        Access(path)
     except ConfigError as error:
         faults = list(map(str, error.faults))
     else:

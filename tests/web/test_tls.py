@@ -105,7 +105,7 @@ def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
         ("RequireAndVerifyClientCert", [False, True, False, False]),
     ],
 )
-def test_who_is_let_in_by_each_kind_of_client_authentication(site: Site, kind: str, expected: list[bool]) -> None:
+def test_client_authentication_types(site: Site, kind: str, expected: list[bool]) -> None:
     authority = [] if expected[3] else ["client_ca_file: authority.pem"]
     site.write(f"client_auth_type: {kind}", *authority)
     clients = [site.nobody(), site.client("prometheus"), site.stranger(), site.client("prometheus", expired=True)]
@@ -125,9 +125,7 @@ def test_only_the_allowed_names_come_in(site: Site) -> None:
     assert site.let_in(site.stranger("prometheus.test"), site.nobody()) == [False, False]
 
 
-def test_a_session_is_not_taken_up_again_with_a_certificate_that_has_expired(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_expired_certificate_cannot_resume_a_session(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.write("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem")
     settings = read_web_config(site.path).tls
     assert settings is not None
@@ -164,9 +162,7 @@ def _agree(client: ssl.SSLContext, server: ssl.SSLContext, session: ssl.SSLSessi
     return kept if kept is not None and (kept.has_ticket or kept.id) else None
 
 
-def test_the_log_tells_why_somebody_was_refused_to_who_asks_for_that(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_refused_handshakes_are_logged_at_debug(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.write(
         "client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem", "client_allowed_sans: [x.test]"
     )
@@ -196,7 +192,7 @@ def test_names_of_a_certificate() -> None:
     assert names_of(None) == names_of({}) == frozenset()
 
 
-def test_whatever_is_in_the_file_is_believed_also_if_another_authority_has_signed_it(site: Site) -> None:
+def test_an_intermediate_authority_in_the_file_is_trusted(site: Site) -> None:
     leaf, key = site.authority.issue("leaf", host="pinned")
     site.write("client_auth_type: RequireAndVerifyClientCert", f"client_ca_file: {leaf.name}")
     assert site.let_in(trusting(site.authority.file, leaf, key), site.client("pinned")) == [True, False]
@@ -285,7 +281,7 @@ def test_texts_in_the_place_of_files(site: Site) -> None:
     assert site.let_in(site.client("prometheus"), site.nobody()) == [True, False]
 
 
-def test_a_handshake_that_does_not_come_ends_after_ten_seconds_and_holds_up_nobody(site: Site) -> None:
+def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
     async def visit(served: Served) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()

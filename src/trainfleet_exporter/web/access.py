@@ -1,15 +1,15 @@
-"""Who may come in by the web server's door: TLS, logins, headers and a rate, as the web config file says now.
+"""Access to the web server: TLS, logins, headers and a request rate, as the web config file says now.
 
-The file, and the certificates and keys that it names, are looked at again when somebody comes, once a second at most:
+The file, and the certificates and keys that it names, are checked when a request comes, at most once a second:
 
-    in use ──a file changes──► being written: what was in use stays, half a file may let in everybody
-                                 │ for two seconds nobody has written any more
-                                 ├──sound─────────────────────────────► the new one is in use
-                                 ├──a certificate or key of no use────► the rest is in use, with the pair before
-                                 └──any other fault───────────────────► every request is answered 500
+    in use ──a file changes──► being written: the old config stays in use, half a file may admit everybody
+                                 │ no change for two seconds
+                                 ├──valid──────────────────────────────► the new config is in use
+                                 ├──invalid certificate or key─────────► the rest is in use, with the old pair
+                                 └──any other fault────────────────────► every request is answered 500
 
-That last one is what the official exporters do, too: whom the file wants kept out, nobody can tell any more. Whether
-there is TLS at all is settled when the process starts.
+The official exporters answer 500, too: whom an invalid file keeps out is not known. TLS is switched on and off only by
+a restart.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
-from trainfleet_exporter.web.guests import key_of
-from trainfleet_exporter.web.headers import guarded
+from trainfleet_exporter.web.connection import with_security_headers
+from trainfleet_exporter.web.connection_limiter import client_of
 from trainfleet_exporter.web.login import Logins, Verdict
 from trainfleet_exporter.web.tls import Pair, make_context, read_pair
 from trainfleet_exporter.web.web_config import WebConfig, read_web_config
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
-"""How old what is known of the files may be when somebody comes."""
-_WAIT_SECONDS = 2.0
-"""How long whoever comes waits for the files to be looked at."""
+_CHECK_SECONDS = 1.0
+"""Between two checks of the files, at least."""
+_CHECK_WAIT_SECONDS = 2.0
+"""How long a request waits for a check."""
 _SETTLED_NS = 2_000_000_000
-"""Nanoseconds without a change after which a file is taken as written."""
-_PUT_OFF = 10
-"""How often a look may find that somebody is still writing; then the files are taken as they are."""
-_ROUNDING = 1e-6
-"""Seconds that sums of times may be wrong by."""
+"""Nanoseconds without a change after which a file counts as written."""
+_POSTPONED_AT_MOST = 10
+"""How many checks in a row may find that the files are being written; then they are read as they are."""
+_ROUNDING_SECONDS = 1e-6
+"""By which sums of times may be wrong."""
 _CHALLENGE = 'Basic realm="trainfleet-exporter", charset="UTF-8"'
 _Stamp: TypeAlias = tuple[int, int, int, int] | None
-"""What tells that a file is another one: time, size, inode and device; None for one that is not there."""
+"""Time, size, inode and device of a file, by which a change is seen; None for a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State(HoldsSecrets):
-    """What the files said last."""
+    """What the files said at the latest check."""
 
     config: WebConfig
     context: ssl.SSLContext | None
@@ -63,88 +63,88 @@ class _State(HoldsSecrets):
     stamps: tuple[_Stamp, ...]
     """Of the files, as they were before they were read."""
     is_settled: bool
-    """Whether the files were written by then, so that each of them, if it changes, is sure to get another stamp."""
-    put_off: int = 0
-    """How many looks have found since that somebody is writing."""
+    """Whether the files were written by then, so that a change is sure to give another stamp."""
+    postponed: int = 0
+    """How many checks since then have found that the files are being written."""
     faults: tuple[Fault, ...] = ()
     is_shut: bool = False
-    """Whether the faults are of a kind that keeps everybody out."""
+    """Whether every request is refused because of the faults."""
 
 
-class Gate:
-    """What a web config file says, followed as it changes. At the start only, its faults are a ConfigError."""
+class Access:
+    """A web config file, followed as it changes. Raises ConfigError for its faults at the start only."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._state = _load(path, None)
-        self._next_look = 0.0
-        self._looking: asyncio.Future[_State] | None = None
+        self._next_check = 0.0
+        self._checking: asyncio.Future[_State] | None = None
         self._is_slow = False
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are made by TLS, which does not change."""
+        """Whether connections use TLS, which does not change."""
         return self._state.context is not None
 
     def announce(self) -> None:
-        """Tell the log what the file means."""
+        """Log what the file means."""
         _announce("web config in use", self._path, self._state.config)
 
     async def config(self) -> WebConfig | None:
-        """What the file says of requests; None while it has faults that keep everybody out."""
+        """Return what the file says; None while every request is refused because of its faults."""
         state = await self._current()
         return None if state.is_shut else state.config
 
     async def context(self) -> ssl.SSLContext:
-        """By what a new connection is made, where there is TLS."""
+        """Return the TLS context for a new connection, where there is TLS."""
         context = (await self._current()).context
         assert context is not None
         return context
 
     async def _current(self) -> _State:
         loop = asyncio.get_running_loop()
-        if self._looking is None and loop.time() >= self._next_look:
+        if self._checking is None and loop.time() >= self._next_check:
             try:
-                self._looking = loop.run_in_executor(DaemonThreadExecutor(), self._look, self._state)
+                self._checking = loop.run_in_executor(DaemonThreadExecutor(), self._check, self._state)
             except RuntimeError:  # no thread is to be had
-                self._next_look = loop.time() + _LOOK_SECONDS
+                self._next_check = loop.time() + _CHECK_SECONDS
             else:
-                self._looking.add_done_callback(self._looked)
-        if self._looking is not None and not self._is_slow:
-            _, waiting = await asyncio.wait([self._looking], timeout=_WAIT_SECONDS)
+                self._checking.add_done_callback(self._checked)
+        if self._checking is not None and not self._is_slow:
+            _, waiting = await asyncio.wait([self._checking], timeout=_CHECK_WAIT_SECONDS)
             if waiting and not self._is_slow:
                 self._is_slow = True  # a file server that is gone must not keep everybody waiting
                 log.warning("web config: its files cannot be looked at in time, what they said last stays in use")
         return self._state
 
-    def _looked(self, looking: asyncio.Future[_State]) -> None:
-        self._next_look = asyncio.get_running_loop().time() + _LOOK_SECONDS
-        self._looking, self._is_slow = None, False
+    def _checked(self, checking: asyncio.Future[_State]) -> None:
+        self._next_check = asyncio.get_running_loop().time() + _CHECK_SECONDS
+        self._checking, self._is_slow = None, False
         before = self._state
         try:
-            self._state = looking.result()
+            self._state = checking.result()
         except Exception:
             log.exception("web config: what it said last stays in use, on a fault of the exporter's own")
         else:
-            self._tell(before, self._state)
+            self._log_change(before, self._state)
 
-    def _look(self, state: _State) -> _State:
+    def _check(self, state: _State) -> _State:
         """What the files say now. Called in a thread."""
         stamps = _stamps(state.config.files)
         if state.is_settled and not state.faults and stamps == state.stamps:
             return state
-        if not _are_settled(stamps) and state.put_off < _PUT_OFF:
-            return replace(state, put_off=state.put_off + 1)
+        if not _are_settled(stamps) and state.postponed < _POSTPONED_AT_MOST:
+            return replace(state, postponed=state.postponed + 1)
         try:
             found = _load(self._path, state.pair)
         except ConfigError as error:
-            return replace(state, faults=error.faults, is_shut=True, put_off=0)
+            return replace(state, faults=error.faults, is_shut=True, postponed=0)
         if (found.context is None) != (state.context is None):
             fault = Fault(str(self._path), None, "tls_server_config", "TLS is switched on and off by a restart only")
-            return replace(state, faults=(fault,), is_shut=True, put_off=0)
+            return replace(state, faults=(fault,), is_shut=True, postponed=0)
         return found
 
-    def _tell(self, before: _State, now: _State) -> None:
+    def _log_change(self, before: _State, now: _State) -> None:
         """Say what has changed, once."""
         if now.faults:
             if now.faults != before.faults:
@@ -155,25 +155,25 @@ class Gate:
             _announce("web config read again", self._path, now.config)
 
 
-class Guard:
-    """An application behind the gate. Nothing of it is reached, no page and no action, but by who may come in."""
+class AccessControl:
+    """An application behind access control: a request that is refused reaches no page and no action of it."""
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
-        self._gate = gate
+        self._access = access
         self._logins = Logins()
         self._bucket = Bucket(0.0, 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        config = await self._gate.config()
+        config = await self._access.config()
         if config is None:
             refusal: Response | None = PlainTextResponse("The web config file is not usable; the log says why.\n", 500)
         else:
-            refusal = await self._judge(config, scope)
+            refusal = await self._refusal(config, scope)
             send = _with_headers(config.headers, send)
-        await (guarded(refusal) if refusal is not None else self._app)(scope, receive, send)
+        await (with_security_headers(refusal) if refusal is not None else self._app)(scope, receive, send)
 
-    async def _judge(self, config: WebConfig, scope: Scope) -> Response | None:
+    async def _refusal(self, config: WebConfig, scope: Scope) -> Response | None:
         if not self._bucket.is_for(config.seconds_each, config.burst):
             self._bucket = Bucket(config.seconds_each, config.burst)
         if not self._bucket.take(asyncio.get_running_loop().time()):
@@ -182,7 +182,7 @@ class Guard:
             return None
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         client = scope.get("client")
-        match await self._logins.judge(config.users, given, key_of(client[0] if client else "")):
+        match await self._logins.check(config.users, given, client_of(client[0] if client else "")):
             case Verdict.ADMITTED:
                 return None
             case Verdict.BUSY:
@@ -192,29 +192,29 @@ class Guard:
 
 
 class Bucket:
-    """A rate: one request each `seconds_each`, and up to `burst` at once after a pause. 0 seconds is no limit."""
+    """A token bucket: one request each `seconds_each`, and up to `burst` at once after a pause; 0 is no limit."""
 
     def __init__(self, seconds_each: float, burst: int) -> None:
         self._seconds_each = seconds_each
         self._burst = burst
         self._full_at = float("-inf")
-        """When as many as ever may come at once again."""
+        """When a whole burst is allowed again."""
 
     def is_for(self, seconds_each: float, burst: int) -> bool:
         """Whether this is the rate that it keeps."""
         return (self._seconds_each, self._burst) == (seconds_each, burst)
 
     def take(self, now: float) -> bool:
-        """Whether one more may come; `now` is in seconds."""
+        """Whether one more request is allowed; `now` is in seconds."""
         full_at = max(self._full_at, now) + self._seconds_each
-        if full_at - now > self._burst * self._seconds_each + _ROUNDING:
+        if full_at - now > self._burst * self._seconds_each + _ROUNDING_SECONDS:
             return False
         self._full_at = full_at
         return True
 
 
 def _with_headers(headers: Mapping[str, str], send: Send) -> Send:
-    """What adds these headers to an answer, in the place of its own of the same name."""
+    """Return a `send` that adds these headers to an answer, in place of its own of the same name."""
 
     async def adding(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -227,7 +227,7 @@ def _with_headers(headers: Mapping[str, str], send: Send) -> Send:
 
 
 def _load(path: Path, pair: Pair | None) -> _State:
-    """Everything anew; `pair` is what stays in use where the certificate or its key are of no use. Reads files."""
+    """Read all files; `pair` stays in use where the certificate or its key is invalid. Raises ConfigError."""
     before = _stamps((path,))
     read = read_web_config(path)
     files = (path, *(read.tls.files if read.tls is not None else ()))
@@ -248,7 +248,7 @@ def _announce(what: str, path: Path, config: WebConfig) -> None:
     fields = {
         "file": str(path),
         "tls": "yes" if config.tls else "no",
-        "clients": config.tls.client_auth if config.tls else "NoClientCert",
+        "clients": config.tls.client_auth_type if config.tls else "NoClientCert",
         "users": len(config.users),
     }
     log.info(what, extra={"fields": fields})

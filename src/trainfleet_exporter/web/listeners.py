@@ -1,0 +1,276 @@
+"""Listening sockets, and taking connections from them, also while the system has no file descriptor left.
+
+asyncio alone would try 2,048 times a second then, each with a traceback in the log (up to Python 3.13 at least). Here
+it is one attempt a second, one log line when that begins and one when it is over:
+
+    listening ──no descriptor──► short: new connections wait in the kernel's queue ──5 seconds without that──► listening
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from trainfleet_exporter.arguments import found
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.web.connection import PARTING_SECONDS
+from trainfleet_exporter.web.connection_limiter import ConnectionLimiter, Slot
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
+"""Connections accepted before other tasks of the event loop run."""
+_RETRY_SECONDS = 1.0
+"""Until the next attempt where the system had no descriptor, or no memory, for a connection."""
+_OVER_SECONDS = 5.0
+"""Without another failure, after an attempt, until a shortage is over: one that comes and goes is logged once."""
+_HANDSHAKE_SECONDS = 10.0
+"""For the TLS handshake."""
+
+
+class Shortage:
+    """Logs that connections cannot be accepted: once when that begins, once when it is over."""
+
+    def __init__(self) -> None:
+        self._over: asyncio.TimerHandle | None = None
+        self._since: float | None = None
+
+    def note(self, error: OSError) -> None:
+        """Note that a connection could not be accepted.
+
+        There may not be any: a system without descriptors refuses before it looks. So attempts find the end of a
+        shortage, and not the next connection.
+        """
+        self.cancel()
+        loop = asyncio.get_running_loop()
+        self._over = loop.call_later(_RETRY_SECONDS + _OVER_SECONDS, self._end)
+        if self._since is None:
+            self._since = loop.time()
+            reason = os.strerror(error.errno) if error.errno else type(error).__name__
+            log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
+
+    def cancel(self) -> None:
+        """Do not log that it is over."""
+        if self._over is not None:
+            self._over.cancel()
+            self._over = None
+
+    def _end(self) -> None:
+        assert self._since is not None
+        lasted = asyncio.get_running_loop().time() - self._since
+        self._over = self._since = None
+        log.info("connections are accepted again, after %.0f s", lasted)
+
+
+class Listener:
+    """Accepts the connections of one listening socket, as far as the limiter admits them, in place of asyncio.Server.
+
+    `protocol` makes the protocol of each. `tls` returns the TLS context for the next one; without it there is no TLS.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        protocol: Callable[[Slot], asyncio.BaseProtocol],
+        *,
+        limiter: ConnectionLimiter,
+        tls: Callable[[], Awaitable[ssl.SSLContext]] | None,
+        shortage: Shortage,
+    ) -> None:
+        self._sock = sock
+        self._protocol = protocol
+        self._limiter = limiter
+        self._tls = tls
+        self._shortage = shortage
+        self._loop = asyncio.get_running_loop()
+        self._retry: asyncio.TimerHandle | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        """Connections that are accepted and not set up (TLS handshakes)."""
+        self._is_open = True
+        self._loop.add_reader(self._sock, self._accept)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every connection that was accepted is set up, or closed."""
+        return not self._opening
+
+    def close(self) -> None:
+        """Accept no more. The socket itself stays open."""
+        if self._is_open:
+            self._is_open = False
+            self._shortage.cancel()
+            self._pause()
+
+    def abort(self) -> None:
+        """Close the connections that are not set up."""
+        for task in self._opening:
+            task.cancel()
+
+    def _resume(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._sock, self._accept)
+        self._accept()  # also without a new connection: else a shortage that lasts would count as over
+
+    def _pause(self) -> None:
+        if self._retry is None:
+            self._loop.remove_reader(self._sock)
+        else:
+            self._retry.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                connection, address = self._sock.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:  # by the client
+                continue
+            except OSError as error:
+                # The socket stays readable: without a pause the event loop would spin.
+                self._pause()
+                self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
+                self._shortage.note(error)
+                return
+            slot = self._limiter.admit(address[0])
+            if slot is None:
+                connection.close()
+                continue
+            task = self._loop.create_task(self._open(connection, address[0], slot))
+            slot.close = task.cancel
+            self._opening.add(task)
+            task.add_done_callback(partial(self._opened, connection, slot))
+
+    def _opened(self, connection: socket.socket, slot: Slot, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:  # maybe before it did anything
+            connection.close()
+            slot.release()
+        if error is not None:
+            log.error("a connection did not come about, on a fault of the exporter's own", exc_info=error)
+
+    async def _open(self, connection: socket.socket, client: str, slot: Slot) -> None:
+        protocol = partial(self._protocol, slot)
+        try:
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(protocol, connection)
+            else:
+                await self._loop.connect_accepted_socket(
+                    protocol,
+                    connection,
+                    ssl=await self._context(self._tls, connection),
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=PARTING_SECONDS,
+                )
+        except OSError as error:  # the client left, or speaks no TLS that we speak
+            reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
+            slot.release()
+            log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
+
+    @staticmethod
+    async def _context(tls: Callable[[], Awaitable[ssl.SSLContext]], connection: socket.socket) -> ssl.SSLContext:
+        try:
+            return await tls()
+        except BaseException:
+            connection.close()  # which asyncio does not own yet
+            raise
+
+
+def listen(address: str) -> list[socket.socket]:
+    """Open the listening sockets for `host:port`, `:port` (every interface) or `[::1]:port`.
+
+    Raises StartError in one clear line: a malformed address, a taken port, a forbidden one.
+    """
+    host, port = split_address(address)
+    sockets: list[socket.socket] = []
+    try:
+        for family, sockaddr in _resolve(host, port):
+            # Naming IPPROTO_TCP matters: asyncio sets TCP_NODELAY only on sockets that say they are TCP, and without
+            # it each answer on a kept connection waits some 40 ms.
+            sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
+            sock.bind(sockaddr)
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+    except (OSError, UnicodeError) as error:
+        for sock in sockets:
+            sock.close()
+        raise StartError(f"cannot listen on {address}: {_reason(error)}") from None
+    return sockets
+
+
+def listen_on_each(addresses: Sequence[str]) -> list[socket.socket]:
+    """Open the listening sockets of all addresses, or none of them. Raises as `listen` does."""
+    sockets: list[socket.socket] = []
+    try:
+        for address in addresses:
+            sockets += listen(address)
+    except StartError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """What went wrong, and what to do about it."""
+    other = "choose another --web.listen-address"
+    match error:
+        case UnicodeError():
+            return f"not a host name; {other}"
+        case socket.gaierror():  # its number is no errno
+            return f"{(error.strerror or 'name not resolved').lower()}; {other}"
+        case OSError(errno=errno.EADDRINUSE):
+            return f"{os.strerror(errno.EADDRINUSE)} (another exporter running?); {other}"
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            return f"{error.strerror}; raise the limit (ulimit -n)"
+        case _:
+            return f"{error.strerror or type(error).__name__}; {other}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `:PORT`. StartError says what is wrong with anything else."""
+    host, separator, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise StartError(f"{found(address)}; allowed for an IPv6 address: [ADDRESS]:PORT")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        meant = ""
+        if re.fullmatch("[0-9]{1,5}", address, re.ASCII) and int(address) <= 65535:
+            meant = f":{address}"
+        elif not separator and re.fullmatch("[A-Za-z0-9.-]{1,63}[A-Za-z]|[0-9.]{7,15}", address, re.ASCII):
+            meant = f"{address}:10075"
+        hint = f'did you mean "{meant}"? ' if meant else ""
+        raise StartError(f"{found(address)}; {hint}allowed: HOST:PORT or :PORT, with a port of 0 to 65535")
+    return host, int(port)
+
+
+def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    if not host:
+        # One socket for both families where the kernel has IPv6, as Go's servers do.
+        if socket.has_dualstack_ipv6():
+            return [(socket.AF_INET6, ("::", port))]
+        return [(socket.AF_INET, ("0.0.0.0", port))]  # noqa: S104 - `:port` asks for every interface
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    unique = dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found)
+    # A name such as localhost stands for several addresses; a port of 0 can only be had once.
+    return [(socket.AddressFamily(family), sockaddr) for family, sockaddr in list(unique)[: 1 if port == 0 else None]]
+
+
+def address_text(sock: socket.socket) -> str:
+    """Write where a socket listens, as `host:port` or `[::1]:port`."""
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
