@@ -20,13 +20,19 @@ from pydantic import BaseModel
 from tests.support.planted import Planted
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.process.logs import describe, format_traceback, set_up_logs
-from trainfleet_exporter.process.redaction import remember
+from trainfleet_exporter.process.redaction import KNOWN, remember
 
 PLANTED = Planted()
 SECRET = PLANTED.plant("what went wrong", special=False)
 HARD = PLANTED.plant("what went wrong, with special characters")
 log = logging.getLogger("trainfleet_exporter.test")
-remember(SECRET, HARD)  # as whatever reads, receives or uses a secret does
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two secrets are known, and none that other tests of this process used."""
+    monkeypatch.setattr(KNOWN, "_texts", {})
+    remember(SECRET, HARD)
 
 
 class _Model(BaseModel):
