@@ -26,6 +26,7 @@ PLANTED = Planted()
 SECRET = PLANTED.plant("what went wrong", special=False)
 HARD = PLANTED.plant("what went wrong, with special characters")
 log = logging.getLogger("trainfleet_exporter.test")
+remember(SECRET, HARD)  # for processes that import this module
 
 
 @pytest.fixture(autouse=True)
