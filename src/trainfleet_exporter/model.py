@@ -179,7 +179,7 @@ class NodeCount(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pool of nodes that jobs are placed on (PAI: resource quota; ModelArts: resource pool)."""
+    """A pool of nodes that jobs are placed on (a cloud may call it a quota)."""
 
     pool_id: str
     name: str = ""

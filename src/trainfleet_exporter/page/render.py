@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, Family
 from trainfleet_exporter.families.family import Number, NumberByAccelerator
-from trainfleet_exporter.model import Job, Readings
+from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
@@ -185,19 +185,11 @@ class Renderer:
         head = f"{column.name}{{"
         tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
         for start in range(0, len(readings.subjects), _READINGS):
-            end = start + _READINGS
-            labels, values = [], []
-            for subject, value in zip(readings.subjects[start:end], readings.values[start:end], strict=True):
-                text = subject.labels
-                if not text:
-                    text = subject.labels = naming.labels(subject.keys)
-                    if not text:
-                        batch.too_long += 1
-                        continue
-                labels.append(text)
-                values.append(value)
-            numbers = format_values(values)
-            lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True)]
+            subjects = readings.subjects[start : start + _READINGS]
+            numbers = format_values(list(readings.values[start : start + _READINGS]))
+            labels = [subject.labels or naming.write(subject) for subject in subjects]
+            lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
+            batch.too_long += len(labels) - len(lines)
             batch.add(column.name, lines)
             yield
 
@@ -243,6 +235,11 @@ class _Naming:
         if any(map(is_too_long, keys)):
             return ""
         return self._provider + self._template % tuple(map(escape_label, keys))
+
+    def write(self, subject: Subject) -> str:
+        """The same, kept by the subject for the next time."""
+        subject.labels = self.labels(subject.keys)
+        return subject.labels
 
 
 class _Further:

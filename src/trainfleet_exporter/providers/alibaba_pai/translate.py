@@ -199,6 +199,8 @@ def restart_times(given: str | None) -> tuple[int | None, int | None]:
     """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
     if not given:
         return None, None
+    if len(given) == 1 and given in "0123456789":
+        return int(given), None
     used, _, allowed = given.partition("/")
     return whole(number(used)), whole(number(allowed)) if allowed else None
 
