@@ -101,7 +101,8 @@ class Ours(Client):
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()
-        self._store = self._new_store(PageStore())
+        self._pages = PageStore()
+        self._store = self._new_store(self._pages)
 
     async def list_jobs(self, task: Task) -> Done:
         """As the sweep of jobs does poll after poll: it knows them, and they have run on."""
@@ -127,7 +128,7 @@ class Ours(Client):
 
     async def get_new_job(self, task: Task) -> Done:
         """As the cycle over pods does with a job that it never saw."""
-        return Done(1, await self._read_pods(task.job_id, self._new_store(PageStore())))
+        return Done(1, await self._read_pods(task.job_id, self._new_store(self._pages)))
 
     async def aclose(self) -> None:
         """Close the connections."""

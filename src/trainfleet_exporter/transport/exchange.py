@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import lru_cache
 from typing import TypeVar
 
 import httpx
@@ -36,6 +37,11 @@ _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.Invalid
 
 T = TypeVar("T")
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
+
+
+@lru_cache(maxsize=4096)  # most polls ask for the same targets again, and httpx takes 15 µs to parse one
+def _url(text: str) -> httpx.URL:
+    return httpx.URL(text)
 
 
 class Exchange:
@@ -97,7 +103,7 @@ class Exchange:
         try:
             return httpx.Request(
                 signed.method,
-                self._origin + signed.target,
+                _url(self._origin + signed.target),
                 headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
                 content=signed.body or None,
                 extensions={"timeout": self._timeout, "trace": trace, "target": signed.target.encode("ascii")},
