@@ -32,7 +32,8 @@ remember(SECRET, HARD)  # for processes that import this module
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two secrets are known, and none that other tests of this process used."""
-    monkeypatch.setattr(KNOWN, "_texts", {})
+    monkeypatch.setattr(KNOWN, "_configured", {})
+    monkeypatch.setattr(KNOWN, "_used", {})
     remember(SECRET, HARD)
 
 

@@ -48,7 +48,7 @@ class Secret:
         self._path: Path | None = None
         self._stamp: tuple[int, int, int] | None = None
         self.source = source
-        remember(text)
+        remember(text, configured=True)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -67,7 +67,7 @@ class Secret:
         """The text itself. `AccessDenied` names the file that has become unreadable, empty or unfit."""
         if self._path is not None:
             self._follow(self._path)
-        remember(self._text)
+        remember(self._text, configured=True)
         return self._text
 
     def now(self) -> Secret:

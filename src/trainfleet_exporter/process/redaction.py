@@ -26,8 +26,8 @@ BEGINNING = 8
 """Characters of a form's beginning that are redacted where the text ends or shows that it was cut."""
 LONGEST_TRACE = 64 * 1024
 """Characters of a traceback or of a library's record that are searched and shown."""
-_MOST_KNOWN = 512
-"""Secrets that the process remembers; the one that was used longest ago is forgotten first."""
+_MOST_CONFIGURED, _MOST_USED = 1024, 128
+"""Secrets that the process remembers of each kind; the one that was used longest ago is forgotten first."""
 _PIECE = 16
 """Characters of any form of a secret that are redacted wherever they stand."""
 _BEGINNING_OF_WORD = 10
@@ -57,30 +57,40 @@ _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class KnownSecrets:
-    """The secrets that a process used lately, the latest last. Safe to use from several threads."""
+    """The secrets of a config, and those that the process used lately. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, None] = {}
-        self._lock = threading.Lock()
+        self._configured: dict[str, Forms | None] = {}
+        self._used: dict[str, Forms | None] = {}
+        """The latest last; with their forms, which take long to make, once they were needed."""
+        # A finalizer may log an error while this thread has the lock.
+        self._lock = threading.RLock()
 
-    def remember(self, *secrets: str | None) -> None:
-        """Redact these from now on; None and short ones are skipped."""
+    def remember(self, *secrets: str | None, configured: bool = False) -> None:
+        """Redact these from now on; None and short ones are skipped.
+
+        What is `configured` is used once and may show up much later: temporary keys do not push it out.
+        """
+        texts, most = (self._configured, _MOST_CONFIGURED) if configured else (self._used, _MOST_USED)
         with self._lock:
             for secret in secrets:
                 if secret and len(secret) >= SHORTEST:
-                    self._texts.pop(secret, None)
-                    self._texts[secret] = None
-            while len(self._texts) > _MOST_KNOWN:
-                del self._texts[next(iter(self._texts))]
+                    texts[secret] = texts.pop(secret, None)
+            while len(texts) > most:
+                texts.pop(next(iter(texts)), None)
 
     def redact(self, text: str) -> str:
         """The text, at most its first 64 KiB, with `<secret>` in place of every secret.
 
-        It takes about a millisecond for ten known secrets, so it is not for each line of a log.
+        It takes a millisecond or more, so it is not for each line of a log.
         """
         with self._lock:
-            secrets = tuple(self._texts)
-        return _SHAPES.sub(MASK, Redactor(secrets).text(text, longest=LONGEST_TRACE))
+            for texts in (self._configured, self._used):
+                for secret, forms in tuple(texts.items()):
+                    if forms is None:
+                        texts[secret] = Forms(secret)
+            known = [forms for texts in (self._configured, self._used) for forms in tuple(texts.values()) if forms]
+        return _SHAPES.sub(MASK, Redactor((), known=known).text(text, longest=LONGEST_TRACE))
 
 
 KNOWN = KnownSecrets()

@@ -131,6 +131,7 @@ class PaiDialect(SignedDialect[Keys]):
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt, with a nonce and a date of its own: a repeated nonce is refused."""
         keys = self.credential.current()
+        keys.remember()
         # The canonical query itself goes on the wire, so that what was signed is what is sent.
         query = canonical_query(call.query)
         signed = sign(

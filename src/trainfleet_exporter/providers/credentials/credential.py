@@ -70,6 +70,10 @@ class Keys(HoldsSecrets):
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        self.remember()
+
+    def remember(self) -> None:
+        """Have them redacted. To be called at each use, so that newer keys do not push them out."""
         remember(self.access_key_id, self.access_key_secret, self.security_token)
 
     def quotable(self) -> tuple[str, ...]:

@@ -116,6 +116,10 @@ class Token(HoldsSecrets):
     project_id: str = ""
 
     def __post_init__(self) -> None:
+        self.remember()
+
+    def remember(self) -> None:
+        """Have it redacted (see Keys.remember)."""
         remember(self.text)
 
 
@@ -202,6 +206,7 @@ class HuaweiDialect(SignedDialect[Keys | Token]):
         # The canonical query itself goes on the wire, so that what was signed is what is sent.
         target = f"{call.path}?{query}" if (query := canonical_query(call.query)) else call.path
         credential = self.credential.current()
+        credential.remember()
         content_type = "application/json" if call.body else None
         if isinstance(credential, Token):
             headers = {"host": host, "X-Auth-Token": credential.text}

@@ -127,9 +127,10 @@ class StatusPage:
 
     async def _render(self) -> bytes:
         store, telemetry, denied = self._sources.page_store, self._sources.telemetry, tuple(self._sources.denied())
-        if self._fleet_of != (store.changes, denied):
-            self._fleet_of = store.changes, denied
+        fleet_of = store.changes, denied
+        if self._fleet_of != fleet_of:
             self._fleet = await read_fleet(store.objects(), denied)
+            self._fleet_of = fleet_of
         now = time.time()
         providers = read_providers(telemetry, self._sources.last_errors(), now)
         view = View(self._fleet, providers, telemetry.started, telemetry.reload_failed, telemetry.config_loaded)
