@@ -98,3 +98,10 @@ def test_of_undated_readings_that_differ_none_is_believed() -> None:
     of.take(batch([PODS[0], PODS[1], PODS[0], PODS[1], PODS[1]], 1, 2, 1, 3, 2))
     assert {subject.keys for subject in of.ambiguous} == {PODS[1]}
     assert of.dropped == {"duplicate": 4}
+
+
+def test_an_empty_batch_changes_nothing() -> None:
+    of = newest(index())
+    of.take(batch([], times=[]))
+    of.take(batch(PODS, 1, 2, 3))
+    assert in_order(of) == [([1, 2, 3], [NOW, NOW, NOW])]

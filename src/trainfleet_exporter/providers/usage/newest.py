@@ -55,6 +55,8 @@ class InOrder:
 
     def take(self, batch: Batch, since: float, until: float) -> bool:
         """Take over readings if they are those that come next, and usual; whether they were."""
+        if not batch.keys:
+            return True
         times = array("d", [batch.times] if isinstance(batch.times, float) else batch.times)
         columns = [column for column in batch.values if isinstance(column, array)]
         if len(columns) < len(batch.values) or not (since <= min(times) and max(times) <= until):
