@@ -78,7 +78,7 @@ def test_secrets_are_remembered_by_many_threads() -> None:
     known = KnownSecrets()
 
     def run(name: str) -> None:
-        for number in range(60):
+        for number in range(300):
             known.remember(f"{name}-secret-{number}")
             known.redact("text")
 
@@ -87,7 +87,7 @@ def test_secrets_are_remembered_by_many_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert known.redact("first-secret-59 second-secret-59") == "<secret> <secret>"
+    assert known.redact("first-secret-299 second-secret-299") == "<secret> <secret>"
 
 
 def test_temporary_keys_do_not_push_out_configured_secrets() -> None:

@@ -48,8 +48,8 @@ class JobCounts(PerWorkspaceCollector[LanternShared]):
     """Finished jobs by state."""
 
     async def read(self, part: Part) -> None:
-        told = await self._shared.client.count_jobs(part.key, part.deadline)
-        await part.publish(translate.finished_counts(told, part.key))
+        answer = await self._shared.client.count_jobs(part.key, part.deadline)
+        await part.publish(translate.finished_counts(answer, part.key))
 
 
 class Usage(PerWorkspaceCollector[LanternShared]):
