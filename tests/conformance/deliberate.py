@@ -371,8 +371,8 @@ MISTAKES = (
     Mistake(
         "of several exporters none counts finished jobs",
         "collectors.py",
-        "await part.publish(translate.finished_counts(told, part.key))",
-        "await part.publish(translate.finished_counts(told, part.key) if self._shared.shard.is_whole\n"
+        "await part.publish(translate.finished_counts(answer, part.key))",
+        "await part.publish(translate.finished_counts(answer, part.key) if self._shared.shard.is_whole\n"
         "            else translate.finished_counts({}, part.key))",
         "test_share_all_shards_together_show_what_one_exporter_shows",
         "of a shard, where one exporter shows",
