@@ -39,3 +39,9 @@ def test_the_checks_that_are_named_are_the_kit_s() -> None:
     for mistake in MISTAKES:
         assert hasattr(ProviderConformance, mistake.check.partition("[")[0]), mistake.name
     assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 14
+
+
+def test_the_text_of_each_mistake_stands_once_in_the_example() -> None:
+    for mistake in MISTAKES:
+        text = (EXAMPLE / "src" / "trainfleet_lantern" / mistake.file).read_text(encoding="utf-8")
+        assert text.count(mistake.old) == 1, f"{mistake.name}: {mistake.old!r} in {mistake.file}"
