@@ -1,4 +1,4 @@
-"""`make bench`: measure everything, print it as it goes, and write docs/benchmarks.md. `--help` says how to do less."""
+"""`make bench`: measure everything, print it as it goes, and write docs/evidence/benchmarks.md. `--help` says how to do less."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from benchmarks import (
 )
 from benchmarks.report import Found, Table, document, markdown, notes
 
-_DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(part.name for part in _PARTS)}")
     parser.add_argument("--short", action="store_true", help="smaller sizes and fewer rounds, to see that all works")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md even so")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/benchmarks.md even so")
     asked = parser.parse_args()
     unknown = set(asked.names) - {part.name for part in _PARTS}
     if unknown:

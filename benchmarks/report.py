@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Table:
-    """One measurement as it is printed and written into docs/benchmarks.md."""
+    """One measurement as it is printed and written into docs/evidence/benchmarks.md."""
 
     title: str
     columns: Sequence[str]
@@ -39,7 +39,7 @@ _TOP = """\
 
 Written by `make bench`, which measures all of it anew (an hour on two cores) and asks nothing of any network. What is
 compared was measured side by side in the same run: elsewhere the times will differ, the ratios less so. What it comes
-to in practice is in [sizing.md](sizing.md).
+to in practice is in [sizing.md](../sizing.md).
 
 {machine}
 {versions}

@@ -43,7 +43,7 @@ from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Attempt
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "scale.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "shards.md"
 SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
 """How many shards there are, and over how many an account is spread at most (`sharding.spread`)."""
 ACCOUNTS, JOBS = 200, 500
@@ -250,7 +250,7 @@ def _run(shard: Shard, fleet: Fleet) -> Measured:
 
 
 def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jobs: int) -> str:
-    """What came of it, for docs/scale.md."""
+    """What came of it, for docs/evidence/shards.md."""
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")
@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--spread", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=2, help="processes at a time")
-    parser.add_argument("--write", action="store_true", help="into docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/shards.md")
     options = parser.parse_args()
     if options.shard is not None:
         fleet = Fleet(options.accounts, options.jobs, options.spread)

@@ -1,4 +1,4 @@
-"""docs/faults.md, from what the matrix saw."""
+"""docs/evidence/faults.md, from what the matrix saw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.faults.matrix import RowResult
 from tests.faults.operations import ROWS
 from tests.faults.row import Row
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "told": "!", "less": "−", "other": "~", "void": "·"}
 _EXCLUDED = " "
 _HEAD = """\
