@@ -31,15 +31,15 @@ _LOOK_EVERY = 0.5
 _CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re.MULTILINE)
 _COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _METHOD = (
-    f"{_JOBS} jobs with 8 pods each, 12 readings a pod. Windows with polls at full rate (every sweep again and again "
-    "without a pause, each second all readings and a fiftieth of the jobs are others) and idle windows in turn; plain "
-    "and gzip in turn, with pauses of 5 to 25 ms between scrapes."
+    f"{_JOBS} jobs with 8 pods each, 12 readings a pod. Windows with polls at full rate and idle windows take turns. In "
+    "the former, sweeps run without a pause, and each second all readings and a fiftieth of the jobs change. Plain and "
+    "gzip scrapes take turns, with pauses of 5 to 25 ms."
 )
 _PINNED = (
-    "The exporter has one processor core for itself, its thread that deflates included. The made-up cloud and the "
-    "reader share another, which the cloud has while the reader does not want it."
+    "The exporter and its compressing thread have one processor core. The generated cloud and the reader share another, "
+    "and the reader goes first."
 )
-_FREE = "One processor core for all: the made-up cloud and the reader take from the exporter."
+_FREE = "All share one processor core, so the generated cloud and the reader slow the exporter."
 
 
 def run(*, short: bool = False) -> Iterator[Found]:
@@ -62,8 +62,8 @@ def run(*, short: bool = False) -> Iterator[Found]:
                 _window(ours, seconds, "polling", url)
                 ours.order("off")
             calls = _calls(ours) - before
-    table = Table(f"Scrapes beside polls: {page.series():,} series", _COLUMNS)
-    table.notes = [f"{_METHOD} {_FREE if own is None else _PINNED} {calls:,} calls were answered meanwhile."]
+    table = Table(f"Scrapes during polls: {page.series():,} series", _COLUMNS)
+    table.notes = [f"{_METHOD} {_FREE if own is None else _PINNED} {calls:,} calls were made meanwhile."]
     for (state, gzip), found in seconds.items():
         shares = [number(quantile(found, share) * 1e3) for share in (0.5, 0.9, 0.99, 1.0)]
         table.rows.append((state, "gzip" if gzip else "plain", str(len(found)), *shares))

@@ -115,19 +115,19 @@ def run(rounds: int = ROUNDS) -> Iterator[Found]:
 def _notes(rounds: int, with_sdk: bool, cores: int) -> list[str]:
     notes = [
         (
-            f"Each client is a process of its own, {CONCURRENCY} requests under way at a time; batches of them take"
-            f" turns, {rounds} of each after one that is not counted. Medians (10th to 90th percentile); ratios are"
-            " those of the batches of one round."
+            f"Each client is a process with {CONCURRENCY} requests in flight. Batches take turns, {rounds} for each"
+            " client after one that does not count. Medians (10th to 90th percentile). A ratio compares the batches of"
+            " one round."
         ),
         (
-            "Ours is what a poll does: the transport with limiter and breakers, the model's objects, and their samples"
-            " as they are put on the page. A poll mostly meets jobs that it met before, of which durations have"
-            " changed: they are decoded and translated like all others, and keep the lines that have not changed."
-            " Jobs that it never saw are what an exporter meets at its start. The others do not distinguish them."
+            "Ours does what a poll does: the transport with limiter and breakers, the model's objects, and their lines"
+            " on the page. A poll mostly sees known jobs with a new duration. It decodes and translates them like all"
+            " others, and keeps the lines that have not changed. Jobs that it never saw are those of a start. The other"
+            " clients do not distinguish them."
         ),
         (
-            "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
-            " there both others wait for the simulator most of the time, so that CPU tells more of them than requests."
+            "The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."
+            " With the simulator, both others wait for it most of the time. So compare CPU there, not requests."
         ),
         f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and answers from strings that are nearly ready.",
     ]

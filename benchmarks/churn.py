@@ -72,12 +72,12 @@ def _beside_pushgateway(ours: _Held, shown: Page, jobs: int) -> Iterator[Found]:
     table = Table(
         f"Resident memory with {shown.series():,} series ({jobs:,} jobs with {PODS} pods each)",
         ("program", "after scrapes", "at its peak"),
-        [("the exporter: polls, model, page, web server", f"{ours.resident:,.0f} MiB", f"{ours.peak:,.0f} MiB")],
+        [("the exporter, complete", f"{ours.resident:,.0f} MiB", f"{ours.peak:,.0f} MiB")],
         [
             (
-                f"Each is a process of its own. The exporter has polled twice, then each is scraped {_SCRAPES} times"
-                f" plain and gzip in turn. Pushgateway has the samples of the exporter's very page, but for what the"
-                f" exporter tells of itself: {megabytes(len(shown.of_clouds()))}, which it was given by one PUT."
+                f"Each is a process. The exporter has polled twice, then each is scraped {_SCRAPES} times, plain and"
+                f" gzip in turn. Pushgateway got the exporter's page by one PUT, without the exporter's own metrics:"
+                f" {megabytes(len(shown.of_clouds()))}."
             )
         ],
     )
@@ -109,7 +109,7 @@ def _a_pod(ours: _Held, jobs: int) -> Table:
     plain, gzip = (ours.plain - one.plain) / pods, (ours.gzip - one.gzip) / pods
     return Table(
         "Memory of a live pod, with twelve families",
-        ("all", "its lines on the page", "the same, deflated", "beside the page"),
+        ("all", "its lines on the page", "the same, deflated", "outside the page"),
         [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
         [
             (
@@ -134,7 +134,7 @@ def _cycles(there: Stage, cycles: int, jobs: int) -> Iterator[Found]:
     table = Table(
         f"Resident memory over {cycles} poll cycles, with a tenth of {jobs:,} jobs replaced in each",
         ("cycles", "least after a cycle", "most after a cycle", "peak"),
-        notes=["Every reading is another one in each cycle, and a gzip scrape follows. Peaks are within the cycles."],
+        notes=["Every reading changes in each cycle, and a gzip scrape follows. Peaks are within the cycles."],
     )
     for start, end in _groups(cycles):
         some = after[start:end]

@@ -25,13 +25,13 @@ _ROUNDS = 7
 _CHANGES_BEFORE = 2
 _COLUMNS = ("server, encoding", "one, ms", f"each of {_SCRAPERS}, ms", "longest, ms", "resident, MiB", "peak, MiB")
 _METHOD = (
-    f"{_ROUNDS} rounds of one scrape alone and of {_SCRAPERS} at the same moment, on kept connections, ours and nginx "
-    "in turn; the readers are threads of one process, which competes with the server for the machine. Medians, and "
-    "from the 10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
+    f"{_ROUNDS} rounds of one scrape alone and of {_SCRAPERS} at the same time, on kept connections. Ours and nginx take "
+    "turns. The readers are threads of one process, which shares the machine with the server. Medians, and from the 10th "
+    "to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
 )
 _SLOW_METHOD = (
-    f"{_SLOW} connections ask for the plain page and read nothing of it (their buffers are small), each of another "
-    "page: everything on it changes between them. Beside it, the same changes without them."
+    f"{_SLOW} connections ask for the plain page and read nothing of it, with small buffers. Everything on the page "
+    "changes between them. The other row has the same changes without them."
 )
 
 
@@ -113,8 +113,8 @@ def _slow(ours: Ordered, page: peers.Page) -> Table:
         table.rows.append((str(slow), number(before), number(peaks[-1]), milliseconds(seconds)))
     more = (peaks[1] - peaks[0]) * (1 << 20)
     table.notes.append(
-        f"They cost {number(more / 1e6)} MB at the peak, beside the {number(_SLOW * len(page.plain) / 1e6)} MB of "
-        f"{_SLOW} whole pages."
+        f"They cost {number(more / 1e6)} MB at the peak. {_SLOW} whole pages would be "
+        f"{number(_SLOW * len(page.plain) / 1e6)} MB."
     )
     return table
 

@@ -16,9 +16,8 @@ _SERIES = 100_000
 _GO = Path(__file__).parent / "gunzip.go"
 _TIMEOUT = 300.0
 _METHOD = (
-    "Each reads one gzip answer (curl asks for its own). What comes out is compared with the plain page, but for what "
-    "the exporter tells about itself, which is another with each scrape. Go reads it as one member, with nothing after "
-    "it."
+    "Each reads one gzip response (curl makes its own request). The result is compared with the plain page, without the "
+    "exporter's own metrics, which differ in each scrape. Go reads it as one member, with nothing after it."
 )
 
 

@@ -35,7 +35,7 @@ _TICKS = 50
 """A second: so many times one of so many slow clients sends its byte."""
 _STRANGERS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 _OURS = "127.0.0.1"
-_COLUMNS = ("beside", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
+_COLUMNS = ("other clients", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _METHOD = (
     f"{_ROUNDS} rounds, in each {_SCRAPES} plain scrapes of each kind alone, and as many beside {_SLOW} clients that "
     f"send a byte a second and {_IDLE} that send nothing: of three other addresses, and of the one that scrapes come "
@@ -53,9 +53,9 @@ class _Case:
 
 
 _CASES = (
-    _Case("nobody", ()),
-    _Case("slow and idle ones of other addresses", _STRANGERS),
-    _Case("slow and idle ones of the same address", (_OURS,)),
+    _Case("none", ()),
+    _Case("slow and idle, other addresses", _STRANGERS),
+    _Case("slow and idle, same address", (_OURS,)),
 )
 
 

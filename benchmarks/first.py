@@ -35,11 +35,11 @@ _COLUMNS = (
     "new at once",
 )
 _METHOD = (
-    f"{_ROUNDS} polls of each kind. `first scrape` is asked for as soon as the last part of the poll was published, "
-    "plain and gzip one after the other, the one that comes first changing from poll to poll; then we scrape on "
-    "without a pause until a page has all of the poll (`new page sent after`), and when all is ready, scrape ours and "
-    "nginx's static file in turn. Until the new page is ready, a scrape gets the one before, whole. Ten providers "
-    "share the series: a tenth is a poll of one of them. Medians, and from the 10th to the 90th percentile in brackets."
+    f"{_ROUNDS} polls of each kind. `first scrape` begins when the last part of the poll is published. Plain and gzip "
+    "follow each other, in another order after each poll. Then scrapes continue without a pause until a page has all of "
+    "the poll (`new page sent after`). After that, ours and nginx's static file are scraped in turn. Until the new page "
+    "is ready, a scrape gets the previous one, whole. Ten providers share the series: a tenth is a poll of one of them. "
+    "Medians, and from the 10th to the 90th percentile in brackets."
 )
 
 

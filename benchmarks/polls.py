@@ -105,18 +105,18 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         )
     table.notes += [
         (
-            f"Medians of {rounds} turns (10th to 90th percentile), the kinds taking turns, and within each the"
-            " exporters of all sizes, after a round that is not counted. A turn has one poll of the most jobs and"
-            f" {REPEATED} of fewer, of which the mean is taken. Ratios are those of one turn."
+            f"Medians of {rounds} turns (10th to 90th percentile), after a round that does not count. The kinds take"
+            " turns, and within each the exporters of all sizes. A turn has one poll of the most jobs and the mean of"
+            f" {REPEATED} polls of fewer. A ratio compares the polls of one turn."
         ),
         (
-            "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
-            " both formats, plain and deflated. The exporters have one processor core, the clouds (bare loopback"
-            " servers) another. Cycles over single jobs (pods) are left out."
+            "CPU of the exporter's process with its threads, from the first call until the page is ready: both formats,"
+            " plain and gzip. The exporters have one processor core, the clouds (bare loopback servers) another. Cycles"
+            " with one call per job (pods) are left out."
         ),
         (
-            "Where only durations are said to have changed, the times of readings have not either; where every reading"
-            " has, its time has as well in a poll that is the first of its minute."
+            "If only durations changed, the times of readings did not change either. If every reading changed, its time"
+            " also changed in the first poll of a minute."
         ),
     ]
     return table

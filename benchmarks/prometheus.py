@@ -49,10 +49,10 @@ _COLUMNS = (
     "peak, MiB",
 )
 _METHOD = (
-    "`scrape_duration_seconds` as Prometheus has it: with inflating, parsing and storing, for which the same page as "
-    "nginx's static file is the measure; median and longest, without the first, which makes every series. Its requests "
-    "ask for gzip, as they do by themselves. CPU and memory are those of Prometheus, which began with an empty store "
-    "for each target, one after the other."
+    "`scrape_duration_seconds` of Prometheus includes inflating, parsing and storing. The same page as nginx's static "
+    "file is the reference. Median and longest exclude the first scrape, which creates every series. Requests ask for "
+    "gzip by default. CPU and memory are those of Prometheus. It started with an empty store for each target, one after "
+    "the other."
 )
 
 
@@ -90,8 +90,8 @@ def run(*, short: bool = False) -> Iterator[Found]:
         used = processes.cpu_seconds([ours.pid]) - used
         table.rows.append(_row("trainfleet-exporter", seen))
         table.notes.append(
-            f"Each minute all readings on our page were others. Our server used {number(used)} s of CPU meanwhile, in "
-            "which these readings were made up, rendered and deflated."
+            f"Each minute, all readings on our page changed. Our server used {number(used)} s of CPU meanwhile to "
+            "generate, render and compress them."
         )
     yield table
 

@@ -37,9 +37,9 @@ _VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
 _TOP = """\
 # Benchmarks
 
-Written by `make bench`, which measures all of it anew (an hour on two cores) and asks nothing of any network. What is
-compared was measured side by side in the same run: elsewhere the times will differ, the ratios less so. What it comes
-to in practice is in [sizing.md](../sizing.md).
+`make bench` measures everything on this page (an hour on two cores) and uses no network. What is compared was measured
+in the same run. On other machines the times differ, and the ratios less so. [sizing.md](../sizing.md) shows what this
+means in practice.
 
 {machine}
 {versions}

@@ -28,13 +28,12 @@ _COLUMNS = (
     "body",
 )
 _METHOD = (
-    "Medians, and from the 10th to the 90th percentile in brackets. All servers hold the same samples and run at once; "
-    "one reader asks them in turn, one scrape each a round, in another order each round, after one or two scrapes to "
-    "warm up. Pushgateway is asked in each third round only, prometheus-client in each fifteenth. `times ours` is the "
-    "median of the ratios of a scrape to ours of the same round, to the last byte; of those two, to the median of "
-    "ours. CPU is that of all of a server's processes, user and system, over its scrapes. nginx sends a file, and "
-    "another that was gzipped before, with sendfile off, which is the faster way over loopback; its memory does not "
-    "have them, as the kernel caches them."
+    "Medians, and from the 10th to the 90th percentile in brackets. All servers hold the same samples and run at once. "
+    "One reader makes one scrape of each in a round, in another order each round, after one or two scrapes to warm up. "
+    "Pushgateway takes part in each third round only, prometheus-client in each fifteenth. `times ours` is the median "
+    "ratio of a scrape to ours of the same round, to the last byte. For those two, it is the ratio to our median. CPU "
+    "covers all processes of a server, user and system, over its scrapes. nginx sends a plain and a gzipped file, with "
+    "sendfile off, which is faster over loopback. Its memory does not include them, because the kernel caches them."
 )
 
 

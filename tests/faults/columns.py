@@ -10,12 +10,12 @@ from trainfleet_exporter.simulator import Fault
 
 KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
 ENDS: Mapping[str, str] = {
-    KEPT: "the answer was not taken: the last good figures stayed for their time and then went",
-    SAME: "the answer was understood all the same: nothing changed",
-    TOLD: "nothing is missing, and a metric and the log tell of the fault",
+    KEPT: "the response was rejected: the last good values stayed for their time and then disappeared",
+    SAME: "the response was understood: nothing changed",
+    TOLD: "nothing is missing, and a metric and the log show the fault",
     LESS: "only what the fault touched is missing, and was counted",
     OTHER: "shown as what it is: an unknown state, a strange text",
-    VOID: "there is nothing of that kind in the operation's answer",
+    VOID: "the operation's response has nothing of that kind",
 }
 SHUT = "refused"
 """The one fault that is not an answer: the address takes no connections."""
@@ -197,7 +197,7 @@ COLUMNS: tuple[Column, ...] = (
         VOID,
     ),
     _misleading(_LIST, "no_list", "the list is not there", KEPT, LESS, VOID),
-    _misleading(_LIST, "half_list", "half of the rows that the total tells of", KEPT, LESS, VOID),
+    _misleading(_LIST, "half_list", "half of the rows that the total counts", KEPT, LESS, VOID),
     Column(
         name="second page fails",
         group=_LIST,
@@ -239,7 +239,7 @@ COLUMNS: tuple[Column, ...] = (
         name="unknown words",
         group=_VALUE,
         kind="unknown_words",
-        meaning="states in words that nobody knows; the usage of such jobs comes back a poll after their states",
+        meaning="unknown words for states; the usage of such jobs comes back a poll after their states",
         ends=(OTHER, SAME, VOID),
         judge=unknown_states,
         recovers=2,

@@ -17,23 +17,22 @@ _EXCLUDED = " "
 _HEAD = """\
 # Every operation under every fault
 
-Written by `make faults`, held to by the tests: each cell is one operation of a simulated cloud, over loopback HTTP on a
-stepped clock, made to fail in one way while two providers are polled, and looked at before, twice during and after.
+`make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one way.
+Two providers are polled over loopback HTTP on a stepped clock. The test looks at them before, twice during and after.
 """
 _CHECKS = """\
-In each cell, but for what *Unlike the others* names:
+The test checks this in each cell. *Unlike the others* lists the exceptions.
 
-- `/metrics` answers 200 and is well-formed, in both formats; all other pages answer as ever.
-- Every collector that does not build on the operation goes on polling; the other provider notices nothing.
-- Nothing that is shown is untrue: no zero for what is missing, nothing twice, no part of a list taken for the whole.
-  What is shown while the fault lasts was there before it, with the same values; what is missing is of the families
-  that the operation feeds.
-- The calls are counted under the fault's own outcome, and the log says it: in a few lines, not in each poll's.
-- Last good figures stay for `keep_last_good_polls` and then go.
-- One interval after the fault (but for what is named below) everything is as before, and says so; parts are
-  as many as before, tasks and open files no more than collectors amid a cycle and kept connections come to. When the
-  daemon of a row has stopped, not one of them is left.
-- No planted secret (keys, tokens, passwords, and what users put into their jobs) is in any page or log line.
+- `/metrics` responds with 200 and is well-formed in both formats. All other pages respond as before.
+- Every collector that does not need the operation keeps polling. The other provider is not affected.
+- Nothing on the page is false: no zero for a missing value, no duplicate, no partial list shown as a whole.
+- Values on the page during the fault are the last good ones. Only families that the operation feeds are missing.
+- The calls have the fault's outcome. The log reports it in a few lines, not at each poll.
+- The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
+- One interval after the fault, everything is as before (exceptions below). There are no more parts than before.
+- There are no more tasks and open files than running collectors and kept connections need. After the daemon stops, none
+  is left.
+- No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
 """
 
 
