@@ -289,7 +289,7 @@ async def _main() -> None:
     parser.add_argument("--pods", type=int, default=8)
     asked = parser.parse_args()
     server = await serve(Fleet(asked.jobs, asked.pods))
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    print(json.dumps({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}), flush=True)
     await asyncio.sleep(math.inf)
 
 

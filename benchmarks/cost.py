@@ -19,7 +19,7 @@ from time import perf_counter
 import httpx
 from tests.support.clock import run_stepped
 
-from benchmarks.document import write_measured
+from benchmarks.report import write_measured
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.errors import Unreachable

@@ -33,8 +33,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.support.clock import run_stepped
 
-from benchmarks.document import write_measured
-from benchmarks.machine import machine
+from benchmarks.report import machine, write_measured
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
