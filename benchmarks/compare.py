@@ -26,15 +26,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 
 import trainfleet_exporter
 from benchmarks.cloud import Fleet, config, serve
 from benchmarks.polls import ALL, DURATIONS, JOBS, JOBS_DURATIONS, PODS, READINGS, REPEATED, ROUNDS, Kind
 from benchmarks.report import Table, markdown, milliseconds, notes, spread
-from benchmarks.rig import ROOT, DrivenExporter, become, exporters
-from trainfleet_exporter.config import Config, load_config
+from benchmarks.rig import ROOT, DrivenExporter, become, exporters, load
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -252,7 +251,8 @@ async def trace() -> Mapping[str, Passed]:
     """The three, each as it is after others of its kind."""
     fleet = Fleet(_JOBS, PODS)
     async with await serve(fleet) as cloud:
-        loaded = _load(f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}")
+        url = f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}"
+        loaded = load(config(url).replace("poll_interval: 60s", "poll_interval: 3600s"))
         exporter = Exporter(loaded, installed_platforms())
         runners = {runner.state.collector: runner for runner in exporter.runners}
         for _ in range(2):
@@ -277,7 +277,7 @@ async def _trace_scrape(loaded: Config) -> Passed:
         scrapes = [await passed(lambda: _scrape(host, int(port))) for _ in range(_SCRAPES)]
     finally:
         await daemon.stop()
-    return min(scrapes, key=len)  # what else the daemon does meanwhile is in another one
+    return min(scrapes, key=len)  # the others include what else the daemon did meanwhile
 
 
 async def _scrape(host: str, port: int) -> None:
@@ -288,14 +288,6 @@ async def _scrape(host: str, port: int) -> None:
     await writer.wait_closed()
     if b"chunked" in head.lower() or not gzip.decompress(body):
         raise RuntimeError(f"no whole gzip page: {head!r}")
-
-
-def _load(url: str) -> Config:
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "config.yaml")
-        path.write_text(config(url).replace("poll_interval: 60s", "poll_interval: 3600s"), encoding="utf-8")
-        platforms = {name: platform.config for name, platform in installed_platforms().items()}
-        return load_config(path, environ={}, platforms=platforms)
 
 
 def main() -> int:

@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 from unittest import mock
@@ -35,8 +34,8 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
-from benchmarks.rig import become
-from trainfleet_exporter.config import Config, load_config
+from benchmarks.rig import become, load
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Fault, Simulator
@@ -61,7 +60,7 @@ _MODELARTS_APIS = ("modelarts", "iam", "aom")
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 _LIMITS = "limits: {requests_per_second: 1000, concurrency: 200, monthly_calls: {%s: 2000000}}"
-"""So many that no call waits for another one: waiting calls would depend on the order in which they came."""
+"""So many that no call waits for another: the order of waiting calls would depend on the order in which they came."""
 _GLOBAL = """\
 global:
   poll_interval: 30s
@@ -141,7 +140,7 @@ _DELAY = 7.0
 _SHORTEST, _LONGEST = 0.02, 0.4
 """Seconds that calls take while there is no fault."""
 _VARYING = re.compile(rb"NextToken=[^&]*|\d{4}-\d\d-\d\dT[^&\"]*|\d{10,}")
-"""What may differ from run to run in what is asked: random tokens, and times by rounding."""
+"""What may differ between runs in a request: random tokens, and times by rounding."""
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 _IDS = frozenset(
@@ -174,7 +173,7 @@ class _PlannedFault:
 
 
 def timetable(seconds: float) -> list[_PlannedFault]:
-    """All faults of so much time in order. Each API begins with another kind, so that they differ at any moment."""
+    """All faults of so many seconds, in order. Each API begins with another kind, so that they differ at any moment."""
     found = []
     for place, api in enumerate(_ALL_APIS):
         first = _FIRST_FAULT + place * _FAULT_EVERY / len(_ALL_APIS)
@@ -247,7 +246,7 @@ def _corrupted(kind: str, held: list[Message]) -> list[Message]:
 
 
 class _Corruption:
-    """Changes an answer; which of its values, depends on their places alone."""
+    """Changes values of an answer, chosen by their places alone."""
 
     def __init__(self, kind: str) -> None:
         self._change: Callable[[dict[str, Any]], dict[str, Any]] = {
@@ -261,7 +260,7 @@ class _Corruption:
         self._objects = 0
 
     def of(self, value: Any, *, is_row: bool = False) -> Any:
-        """The corrupted value; only objects within lists (rows, and what they hold) change."""
+        """The corrupted value; only objects within lists (rows and their content) change."""
         if isinstance(value, list):
             return [self.of(one, is_row=True) for one in value]
         if not isinstance(value, dict):
@@ -275,7 +274,7 @@ class _Corruption:
         return self.of(value, is_row=is_row)
 
     def _some(self, fields: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-        """Names of fields, and whether it is the turn of this one: of every 11th."""
+        """Names of fields, and whether to spoil each: every 11th is spoilt."""
         for name in fields:
             self._fields += 1
             yield name, self._fields % 11 == 0
@@ -298,7 +297,7 @@ _Gates = Mapping[tuple[str, str], Gate]
 
 
 class _Middle(random.Random):
-    """Jitter that is the same however many others draw theirs before."""
+    """Jitter that does not depend on how many numbers were drawn before."""
 
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
@@ -384,12 +383,7 @@ def _config(doors: Mapping[tuple[str, str], Door]) -> Config:
         provider.replace("ENDPOINTS", ", ".join(f"{api}: {doors[name, api].url}" for api in _APIS[name]))
         for name, provider in _PROVIDERS.items()
     ]
-    text = _GLOBAL + "".join(blocks)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "config.yaml")
-        path.write_text(text, encoding="utf-8")
-        platforms = {name: platform.config for name, platform in installed_platforms().items()}
-        return load_config(path, environ={}, platforms=platforms)
+    return load(_GLOBAL + "".join(blocks))
 
 
 def _client(daemon: Daemon) -> httpx.AsyncClient:

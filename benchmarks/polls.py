@@ -65,11 +65,11 @@ class Kind:
     usage: bool = False
 
 
-ALL = Kind("all sweeps: every job is another one, every reading too", "sweep", jobs=1.0, usage=True)
-READINGS = Kind("all sweeps: every reading and duration is another one", "sweep", usage=True)
-DURATIONS = Kind("all sweeps: only durations are", "sweep")
-JOBS = Kind("jobs alone: every job is another one", "sweep jobs", jobs=1.0)
-JOBS_DURATIONS = Kind("jobs alone: only durations are", "sweep jobs")
+ALL = Kind("all bulk collectors: every job and every reading is new", "sweep", jobs=1.0, usage=True)
+READINGS = Kind("all bulk collectors: every reading and duration changed", "sweep", usage=True)
+DURATIONS = Kind("all bulk collectors: only durations changed", "sweep")
+JOBS = Kind("jobs alone: every job is new", "sweep jobs", jobs=1.0)
+JOBS_DURATIONS = Kind("jobs alone: only durations changed", "sweep jobs")
 KINDS = (ALL, READINGS, DURATIONS, JOBS, JOBS_DURATIONS)
 
 _Costs = Mapping[Kind, Sequence[float]]
@@ -84,7 +84,7 @@ def cost(*, short: bool) -> Iterator[Found]:
     yield _growth(found)
     largest = found[max(found)]
     yield _durations("a jobs poll", largest, JOBS_DURATIONS, JOBS)
-    yield _durations("a poll of all sweeps", largest, DURATIONS, ALL)
+    yield _durations("a poll of all bulk collectors", largest, DURATIONS, ALL)
 
 
 def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:

@@ -1,6 +1,6 @@
 """What all benchmarks share: child processes and what they use, an exporter with its cloud, and one scraper for all.
 
-Nothing here imports the exporter, whose code may be that of another checkout.
+Only the exporter's config is imported here, because its code may be that of another checkout.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 from benchmarks.cloud import config
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.providers.registry import installed_platforms
 
 ROOT = Path(__file__).parent.parent
 """This checkout."""
@@ -169,6 +171,15 @@ def exporters(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[
             DrivenExporter(cloud, stack.enter_context(child("driven", path, core=own, checkout=one)))
             for one in checkouts
         ]
+
+
+def load(text: str) -> Config:
+    """The exporter's config, read as from a file."""
+    platforms = {name: platform.config for name, platform in installed_platforms().items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.yaml")
+        path.write_text(text, encoding="utf-8")
+        return load_config(path, environ={}, platforms=platforms)
 
 
 def two_cores() -> tuple[int | None, int | None]:
