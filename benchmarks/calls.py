@@ -163,7 +163,7 @@ def _measured(rounds: int, with_sdk: bool, own: int | None, others: int | None) 
         job_ids = [job["JobId"] for job in listed["Jobs"]]
         bare = _Server("bare", cloud.url, job_ids, clients, is_simulator=False)
         yield bare, _measure(bare, rounds, own)
-    with child("simulated", _POPULATION, "pai", core=others) as cloud:
+    with child("simulator", _POPULATION, "pai", core=others) as cloud:
         jobs = cloud.command("jobs")
         title = "simulator ({} jobs; GetJob of {} to {} pods)".format(jobs["running"], *jobs["pods"])
         signing = [name for name in clients if name in ("ours", "sdk")]

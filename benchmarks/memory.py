@@ -190,7 +190,7 @@ def large_answers(*, short: bool) -> Iterator[Found]:
     """Answers of 50 kB that inflate to just under 32 MiB of values: a table by kind, and the promises."""
     table = Table("Answers of few bytes and many values", _BOMB_COLUMNS, notes=[_BOMB_METHOD])
     found = []
-    with tempfile.TemporaryDirectory() as folder, rig.child("simulated", 100, "pai", "modelarts") as clouds:
+    with tempfile.TemporaryDirectory() as folder, rig.child("simulator", 100, "pai", "modelarts") as clouds:
         config = Path(folder, "config.yaml")
         config.write_text(clouds.command("config")["config"], encoding="utf-8")
         for case, match in _CASES.items():

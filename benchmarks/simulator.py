@@ -1,4 +1,4 @@
-"""The simulated clouds in a process of their own: `python -m benchmarks.simulated POPULATION CLOUD...`.
+"""The simulated clouds in a process of their own: `python -m benchmarks.simulator POPULATION CLOUD...`.
 
 Nothing happens in their worlds, so no job ends meanwhile. It serves until its input ends, and answers each line of
 input by the config that reaches it and by PAI's running jobs: their number, and the ids and pods of those with the most
