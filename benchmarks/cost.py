@@ -1,4 +1,4 @@
-"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites the tables of docs/evidence/calls.md.
+"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites docs/evidence/calls.md.
 
 Each row is a world of so many live jobs, polled by the real exporter over loopback HTTP for some simulated minutes;
 the calls are those that the cloud's own log holds, and the exporter's counters are checked against it.

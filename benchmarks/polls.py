@@ -192,7 +192,7 @@ def busy(*, short: bool) -> Iterator[Found]:
             _window(ours, seconds, "polling")
             ours.command("off")
         calls = _calls(ours) - before
-    table = Table(f"Scrapes beside polls: {series:,} series", _BUSY_COLUMNS)
+    table = Table(f"Scrapes during polls: {series:,} series", _BUSY_COLUMNS)
     table.notes = [f"{_BUSY_METHOD} {_PINNED if is_pinned else _FREE} {calls:,} calls were answered meanwhile."]
     for (state, gzip), found in seconds.items():
         table.rows.append(

@@ -241,8 +241,8 @@ def _cloudmonitor_metrics() -> str:
         rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
     return (
         "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name without `trainfleet_`. Its value has "
-        "three keys, which replace what the catalogue says:\n\n- `name`: the metric in CloudMonitor, required if there is "
-        "no default\n- `unit`\n- `statistic`\n\n"
+        "three keys, which replace what the catalogue says:\n\n- `name`: the metric in CloudMonitor, required if there "
+        "is no default\n- `unit`\n- `statistic`\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
     )
 
@@ -252,8 +252,8 @@ def _aom_metrics() -> str:
     for suffix, allowed in aom.UNITS.items():
         rows.setdefault(", ".join(map(code, allowed)), []).append(suffix)
     return (
-        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name without `trainfleet_`. Its value "
-        "has two required keys:\n\n- `promql`: a query whose result has the labels of AOM's series\n- `unit`\n\n"
+        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name without `trainfleet_`. Its "
+        "value has two required keys:\n\n- `promql`: a query whose result has the labels of AOM's series\n- `unit`\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
     )
 

@@ -13,19 +13,22 @@ from deploy.generator.rules_yaml import Thresholds
 _HEAD = """\
 # Rules and alerts
 
-`python -m deploy.generator` generates this page from the rules. [alerts.md](alerts.md) shows how to load and tune them.
+`python -m deploy.generator` generates this page from the rules. [alerts.md](alerts.md) shows how to load and tune
+them.
 
 - Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
 - Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
 - Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` gives hours. For
-  `user:trainfleet_held_accelerators:sum` these are accelerator-hours, for `user:trainfleet_held_cost:per_hour` it is money.
+  `user:trainfleet_held_accelerators:sum` these are accelerator-hours, for `user:trainfleet_held_cost:per_hour` it is
+  money.
 - A minute without a scrape has no sample and counts as nothing.
-- Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read them.
-- To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time. Records build
-  on records, and a run does not see its own output.
+- Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read
+  them.
+- To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.
+  Records build on records, and a run does not see its own output.
 
-A record's name is `level:metric:operations`. The level is what it groups by. A job without a known utilization is unmeasured:
-it counts as held, but not as used, wasted or idle.
+A record's name is `level:metric:operations`. The level is what it groups by. A job without a known utilization is
+unmeasured: it counts as held, but not as used, wasted or idle.
 
 ## Records
 
@@ -37,10 +40,10 @@ _ALERTS = """
 
 Alerts about jobs have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
-They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the cloud
-reports the end. If the job's series only disappear, the alert ends after `bridge`. That is longer than `exporter_down_for` and
-`provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A failed poll does not end an alert,
-because the exporter shows the last good values for a few polls.
+They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the
+cloud reports the end. If the job's series only disappear, the alert ends after `bridge`. That is longer than
+`exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
+failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
 | alert | severity | for | what it says |
 |---|---|---|---|
@@ -48,9 +51,9 @@ because the exporter shows the last good values for a few polls.
 _READ = """
 ## What they read
 
-A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records that read it
-are then absent or less exact, and most alerts that read it do not fire. Records appear without level and prefix here. The
-exporter's own families are not listed, because they cannot be denied.
+A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records
+that read it are then absent or less exact, and most alerts that read it do not fire. Records appear without level and
+prefix here. The exporter's own families are not listed, because they cannot be denied.
 
 | family | alerts | records |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""The queries of docs/faq.md and docs/joins.md, run by promtool on series as the exporters show them: each answers what the page says."""
+"""The queries of docs/faq.md and docs/joins.md, run by promtool on series as the exporters show them."""
 
 from __future__ import annotations
 

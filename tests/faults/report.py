@@ -17,8 +17,9 @@ _EXCLUDED = " "
 _HEAD = """\
 # Every operation under every fault
 
-`make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one way.
-Two providers are polled over loopback HTTP on a stepped clock. The test looks at them before, twice during and after.
+`make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
+way. Two providers are polled over loopback HTTP on a stepped clock. The test looks at them before, twice during and
+after.
 """
 _CHECKS = """\
 The test checks this in each cell. *Unlike the others* lists the exceptions.
