@@ -31,8 +31,8 @@ _FROM_CODE = re.compile(_MARKS, re.DOTALL)
 _ROWS = re.compile(r"^\|.*$", re.MULTILINE)
 _MADE_OF_RULES = "docs/rules.md"
 """Its rows are texts of the rules and follow the rules there."""
-_MADE_OF_DATA = ("docs/evidence/faults.md", "docs/evidence/benchmarks.md")
-"""Their sentences list operations, versions and methods of measurement."""
+_MADE_OF_DATA = "docs/evidence/benchmarks.md"
+"""Its sentences list versions, machines and methods of measurement."""
 
 
 def _pages() -> Iterator[Text]:
@@ -40,7 +40,7 @@ def _pages() -> Iterator[Text]:
         name, text = name_of(page), _FROM_CODE.sub("", prose(page))
         if name == _MADE_OF_RULES:
             text = _ROWS.sub("", text)
-        yield Text(name, text, words_only=name in _MADE_OF_DATA)
+        yield Text(name, text, words_only=name == _MADE_OF_DATA)
 
 
 SOURCES: tuple[Callable[[], Iterator[Text]], ...] = (_pages,)

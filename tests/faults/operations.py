@@ -58,7 +58,7 @@ _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_sec
 _PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
 _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
 _LOCKED = 6
-_LEFT_ALONE = "refused credentials are left alone for five minutes: too many wrong passwords lock an account"
+_LEFT_ALONE = "rejected credentials are not used for five minutes, because many wrong passwords lock an account"
 _GONE = {
     "not found": Unlike(
         KEPT,
@@ -66,7 +66,7 @@ _GONE = {
         ("while it should be kept",),
     )
 }
-_TEXT = "its answer is plain text, not JSON"
+_TEXT = "its response is plain text, not JSON"
 _PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
 PAI = (
@@ -172,7 +172,7 @@ PAI = (
         cold=True,
         second_page=_PAGE_TWO,
         recovery={"one bad row": 11},
-        slow="a catalogue with a row that could not be read is asked for again after ten minutes",
+        slow="a catalogue with an invalid row is read again after ten minutes",
     ),
     Row(
         api="sts",
@@ -272,7 +272,7 @@ MODELARTS = (
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
         second_page={"offset": "1"},
         recovery={"unknown words": 4},
-        slow="jobs change between AOM and task metrics no faster than both have answered",
+        slow="a job changes its source only after AOM and task metrics have both responded",
         one_workspace=_MODELARTS_WORKSPACE,
     ),
     Row(
@@ -365,7 +365,7 @@ MODELARTS = (
             recovers=2,
             recovers_from_refusal=2,
             recovery=dict.fromkeys(_HOLD_UP, 4),
-            slow="a cycle that has begun goes to its end first, and later still where calls hang or wait",
+            slow="the current cycle finishes first, and takes longer if calls hang or wait",
             judges=dict.fromkeys(_NUMBERS, unknown_states),
             unlike=_V1[operation],
         )
@@ -409,7 +409,7 @@ MODELARTS = (
         cold=True,
         unlike=dict.fromkeys(
             ("redirect", "not found", "quoted", "quoted at length"),
-            Unlike(SAME, "without names, all that is known is asked for"),
+            Unlike(SAME, "without names, all known metrics are queried"),
         ),
     ),
     Row(
