@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 _POPULATION = 100
 _PATIENCE = 60

@@ -30,9 +30,9 @@ from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClien
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 CONCURRENCY = 8
 """Requests under way at a time, of every client."""

@@ -9,8 +9,8 @@ import asyncio
 import json
 import sys
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.paistudio import VISIBLE
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.paistudio import VISIBLE
 
 _POPULATION = 600
 _LARGEST = 20

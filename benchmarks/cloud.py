@@ -1,6 +1,6 @@
 """A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that costs next to nothing.
 
-The simulator (`trainfleet_exporter.simulator`) is true to the clouds and slow; this one knows nothing but to answer a
+The simulator (`trainfleet_simulator`) is true to the clouds and slow; this one knows nothing but to answer a
 good caller. `python -m benchmarks.cloud --jobs 10000` prints its address and serves until it is stopped. By requests to
 it the fleet changes: `/-/change?jobs=0.1` replaces a tenth of the jobs, `?usage=1` gives every reading another value;
 durations always go on. Readings are of the minute before; with `&still=1` they stay of that minute till they are given

@@ -27,13 +27,11 @@ import httpx
 
 import trainfleet_exporter
 from benchmarks.processes import become
+from benchmarks.simulated import ACCESS_KEY_ID, ACCESS_KEY_SECRET, Door, Simulator, catalog
 from benchmarks.troubles import WARPS, Gate, Trouble, timetable
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Door, Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
 
 _SEED = 7

@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trainfleet_exporter.simulator import Fault
+from benchmarks.simulated import Fault
 
 APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "modelarts", "iam", "aom")
 WARPS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows without ids")

@@ -23,8 +23,7 @@ ELSEWHERE = {
 _MODULES = sorted(
     path
     for path in SOURCES.rglob("*.py")
-    if path.relative_to(SOURCES).parts[0] != "simulator"
-    and path.relative_to(SOURCES).parts[:2] not in {("providers", "alibaba_pai"), ("providers", "huawei_modelarts")}
+    if path.relative_to(SOURCES).parts[:2] not in {("providers", "alibaba_pai"), ("providers", "huawei_modelarts")}
 )
 
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from pretend_lantern import PretendLantern
 from tests.conformance.deliberate import EXAMPLE, ROOT
-from trainfleet_exporter.simulator.doors import Door
+from trainfleet_simulator.doors import Door
 
 TOKEN = "lantern-token-of-this-test"
 

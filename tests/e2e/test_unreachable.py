@@ -27,7 +27,7 @@ from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 COLLECTORS = 19
 

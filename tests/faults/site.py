@@ -29,9 +29,9 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Door, Simulator
 from trainfleet_exporter.transport import BodyLimits
 from trainfleet_exporter.transport.body import read_wire, unpack
+from trainfleet_simulator import Door, Simulator
 
 INTERVAL = 60.0
 QUIET = 57.0

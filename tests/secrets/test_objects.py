@@ -21,8 +21,8 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
 from trainfleet_exporter.providers.credentials import Issued, Keys
 from trainfleet_exporter.providers.huawei_modelarts.signing import Token
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
+from trainfleet_simulator import Simulator
 
 
 def _of(simulator: Simulator) -> Planted:

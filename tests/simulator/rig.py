@@ -12,7 +12,7 @@ import httpx
 
 from tests.simulator.client import Clock
 from tests.simulator.operations import Asking, operations
-from trainfleet_exporter.simulator import Fault, Simulator
+from trainfleet_simulator import Fault, Simulator
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulator.client import Clock
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.simulator import Fault, Simulator
+from trainfleet_simulator import Fault, Simulator
 
 
 async def get(client: httpx.AsyncClient, url: str) -> str:

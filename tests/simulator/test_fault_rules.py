@@ -11,8 +11,8 @@ import pytest
 from tests.simulator.client import START, Caller, Clock
 from tests.simulator.test_truth_and_faults import post, told
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import KINDS, Fault, Simulator
-from trainfleet_exporter.simulator.faults import Faults
+from trainfleet_simulator import KINDS, Fault, Simulator
+from trainfleet_simulator.faults import Faults
 
 JOBS = "/api/v1/jobs"
 

@@ -13,10 +13,10 @@ from tests.simulator.client import START, Clock, send, signed_headers
 from tests.simulator.modelarts.client import POOLS
 from tests.simulator.modelarts.client import signed_headers as modelarts_headers
 from tests.support.planted import quoted_proofs
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.modelarts.catalog import SECRET_KEY
-from trainfleet_exporter.simulator.quotes import string_to_sign
-from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.modelarts.catalog import SECRET_KEY
+from trainfleet_simulator.quotes import string_to_sign
+from trainfleet_simulator.server import ACCESS_KEY_SECRET
 
 TOKEN = "a/token+of=40 characters, no less, indeed"
 JOBS = "/api/v1/jobs"

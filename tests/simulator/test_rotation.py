@@ -7,9 +7,9 @@ import pytest
 from tests.simulator.client import Clock, send, signed_headers
 from tests.simulator.modelarts.client import V2
 from tests.simulator.modelarts.client import signed_headers as signed_for_modelarts
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, SECRET_KEY
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, SECRET_KEY
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 BEFORE = (ACCESS_KEY_ID, ACCESS_KEY_SECRET, ACCESS_KEY, SECRET_KEY)
 

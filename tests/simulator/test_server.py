@@ -14,7 +14,7 @@ from tests.simulator.client import Clock, signed_headers
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 
 def test_it_serves_within_the_running_loop_and_frees_the_port() -> None:

@@ -17,7 +17,7 @@ from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 SOURCES = {  # the first ones are all of them but those of the second
     "auto": ("auto", "auto"),

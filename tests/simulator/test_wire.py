@@ -15,8 +15,8 @@ from tests.simulator.client import Clock, send
 from tests.simulator.operations import Asking, operations
 from tests.simulator.rig import fault_of
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.kinds import WIRE
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.kinds import WIRE
 
 NAMES = ("pai ListJobs", "modelarts ListTrainingJobs", "modelarts GetMetadataToken")
 

@@ -15,10 +15,10 @@ import bcrypt
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.doors import Door
-from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.web.access import Access
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.doors import Door
+from trainfleet_simulator.modelarts import catalog
 
 PAI, MODELARTS = "pai", "modelarts"
 WORKSPACES = ("12345",)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.quotes import string_to_sign
 from trainfleet_exporter.testing.planted import SPECIAL, Planted, authorizations, hits, make_secret
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.quotes import string_to_sign
 
 __all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret", "quoted_proofs"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from trainfleet_exporter.simulator.wire import Breaking
 from trainfleet_exporter.testing.answers import ENDLESS, change_leaves, change_rows, dumps, is_identity
 from trainfleet_exporter.testing.gateway import Answer, Arrival
+from trainfleet_simulator.wire import Breaking
 
 _RETRY_AFTER = {"retry-after": "7"}
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([KMGT]i?)?")

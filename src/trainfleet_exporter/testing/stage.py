@@ -26,12 +26,12 @@ from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.simulator.doors import Door
 from trainfleet_exporter.testing.cloud import PretendCloud
 from trainfleet_exporter.testing.gateway import Gateway, Signatures
 from trainfleet_exporter.testing.page import Page
 from trainfleet_exporter.testing.planted import Planted, authorizations, hits
 from trainfleet_exporter.testing.reading import parse_openmetrics, parse_text
+from trainfleet_simulator.doors import Door
 
 PROVIDER = "kit"
 INTERVAL = 60.0

@@ -13,8 +13,8 @@ from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.huawei_modelarts.config import Collectors
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
 
 # No collector can be spared that lists workspaces: one call to ModelArts a poll.
 _CONFIG = """

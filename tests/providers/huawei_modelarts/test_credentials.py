@@ -15,10 +15,11 @@ from tests.providers.huawei_modelarts.credentials_rig import Rig, rigged
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_exporter.transport import Call
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
+from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     DOMAIN_NAME,
     PASSWORD,
@@ -26,7 +27,6 @@ from trainfleet_exporter.simulator.modelarts.catalog import (
     SECRET_KEY,
     USER_NAME,
 )
-from trainfleet_exporter.transport import Call
 
 HOUR = 3600.0
 SECURITY_TOKEN = "planted-security-token"

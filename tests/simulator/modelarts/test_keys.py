@@ -12,8 +12,8 @@ import pytest
 from tests.simulator.client import START, Clock, send
 from tests.simulator.modelarts.client import POOLS, Caller, decoded, refusal, signed_headers
 from tests.simulator.modelarts.test_truth import told
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
 
 ASSUME = "/v5/agencies/assume-with-oidc"
 TOKEN = "/meta-data/latest/api/token"

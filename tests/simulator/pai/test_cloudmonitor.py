@@ -10,11 +10,11 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal
 from tests.simulator.pai.client import answered, last, pages, rpc, told
-from trainfleet_exporter.simulator.pai import monitor_places
-from trainfleet_exporter.simulator.pai.catalog import ACCOUNT_ID, REGION
-from trainfleet_exporter.simulator.pai.monitor_metrics import DLC, QUOTA
-from trainfleet_exporter.simulator.world.jobs import Job, Pod
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.pai import monitor_places
+from trainfleet_simulator.pai.catalog import ACCOUNT_ID, REGION
+from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
+from trainfleet_simulator.world.jobs import Job, Pod
+from trainfleet_simulator.world.usage import reading
 
 NEWEST = int(START - 60) // 60 * 60
 META, LAST = "DescribeMetricMetaList", "DescribeMetricLast"

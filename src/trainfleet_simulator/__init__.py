@@ -1,0 +1,12 @@
+"""The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
+
+Of the exporter they know the signatures only; everything else is written anew from what the services document, so that
+a misunderstanding of the exporter's is not repeated here.
+"""
+
+from trainfleet_simulator.doors import Door
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.kinds import KINDS
+from trainfleet_simulator.server import Simulator
+
+__all__ = ["KINDS", "Door", "Fault", "Simulator"]

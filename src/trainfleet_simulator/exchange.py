@@ -1,0 +1,96 @@
+"""A request and its answer, and what a simulated cloud is to the application that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from starlette.responses import Response
+
+from trainfleet_simulator.world.fleet import World
+
+
+class ApiError(Exception):
+    """An answer that refuses, with the service's own code."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(code)
+        self.status, self.code, self.message = status, code, message
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request as it came: path as on the wire, query decoded, header names in lower case."""
+
+    method: str
+    path: str
+    query: list[tuple[str, str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Which operation a request means, in the words of `/truth` and `/faults`; `about` is what it asks about."""
+
+    api: str
+    operation: str
+    about: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that does not refuse, and what the log of answers shall remember of it."""
+
+    body: dict[str, Any] | None
+    total: int | None = None
+    rows: list[list[Any]] = field(default_factory=list)
+    no_data: bool = False
+    """A well-formed answer that holds nothing."""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None
+    """What is sent as plain text instead of a body."""
+
+
+class Cloud(Protocol):
+    """One simulated cloud."""
+
+    world: World
+
+    def takes(self, asked: Asked) -> bool:
+        """Whether a request is meant for this cloud."""
+        ...
+
+    def name(self, asked: Asked) -> Named:
+        """What a request means; `unknown` where this cloud has no such operation."""
+        ...
+
+    def answer(self, asked: Asked, named: Named, now: float) -> Answer:
+        """Check who asks, and answer. Raises ApiError."""
+        ...
+
+    def respond(self, answer: Answer, request_id: str) -> Response:
+        """An answer as this cloud sends it."""
+        ...
+
+    def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
+        """A refusal as this cloud sends it."""
+        ...
+
+    def usual(self, status: int) -> ApiError:
+        """What this cloud says with such a status, where a fault does not say it."""
+        ...
+
+    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+        """What this cloud says when it refuses for a named reason; None where the operation knows no such reason."""
+        ...
+
+    def hint(self, seconds: int) -> Mapping[str, str]:
+        """The headers, beside Retry-After, by which this cloud tells how long to wait."""
+        ...
+
+    def code(self, body: Any) -> str:
+        """The error code in the body of a refusal."""
+        ...

@@ -1,0 +1,172 @@
+"""What a fault makes of a call: something else instead of an answer, or the true answer broken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from trainfleet_simulator.broken_bodies import break_body
+from trainfleet_simulator.exchange import Answer, ApiError, Asked, Cloud, Named
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
+from trainfleet_simulator.paging import Paging
+from trainfleet_simulator.quotes import Quotes
+from trainfleet_simulator.rows import dumps, read, written
+from trainfleet_simulator.truth import outcome_of
+from trainfleet_simulator.values import warp_values
+from trainfleet_simulator.wire import NEED_THE_ANSWER, Breaking
+
+_AHEAD = 960  # seconds
+_HINT = 7  # seconds
+_REFUSALS = frozenset({"throttled", "throttled_hint", "server_error", "denied", "not_found", *IDENTITY})
+_ELSEWHERE = "https://login.elsewhere.example/"
+_BAD_GATEWAY = (
+    "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"
+    "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
+
+
+@dataclass(slots=True)
+class Told:
+    """What a call is answered with, what a client must make of it, and the fault behind it ("" for none)."""
+
+    response: Response
+    outcome: str
+    fault: str = ""
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request with all that is known of it."""
+
+    cloud: Cloud
+    asked: Asked
+    named: Named
+    request_id: str
+    now: float
+
+    def true(self) -> Told:
+        """What the cloud itself says."""
+        try:
+            answer = self.cloud.answer(self.asked, self.named, self.now)
+        except ApiError as error:
+            return self.refused(error)
+        response = self.cloud.respond(answer, self.request_id)
+        return Told(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
+
+    def refused(self, error: ApiError) -> Told:
+        """A refusal in the cloud's own form."""
+        response = self.cloud.refuse(error, self.asked, self.named, self.request_id)
+        return Told(response, outcome_of(error.status, error.code))
+
+
+@dataclass(slots=True)
+class Mishaps:
+    """Applies faults to calls."""
+
+    quotes: Quotes
+    _paging: Paging = field(default_factory=Paging)
+
+    def tell(self, call: Call, fault: Fault | None) -> Told:
+        """The answer of the cloud, or what the fault makes of it."""
+        if fault is None or not fault.word:
+            return call.true()
+        told = self._instead(call, fault) or self._broken(call, fault, call.true())
+        if told.fault and fault.kind not in WIRE:
+            told.response.headers.update(dict(fault.headers))
+        return told
+
+    def _instead(self, call: Call, fault: Fault) -> Told | None:
+        """What is said without asking the cloud; None where it has to be asked."""
+        kind = fault.kind
+        if fault.status is not None:
+            return _by_status(call, fault, fault.status)
+        if kind in WIRE and kind not in NEED_THE_ANSWER:
+            return _told(kind, Breaking(kind), call.named)
+        if kind in _REFUSALS:
+            return _refusal(kind, call)
+        match kind:
+            case "bad_gateway":
+                return _told(kind, HTMLResponse(_BAD_GATEWAY, 502), call.named)
+            case "no_content":
+                return _told(kind, Response(status_code=204), call.named)
+            case "empty":
+                return _told(kind, Response(), call.named)
+            case "quoted" | "quoted_at_length":
+                at_length = kind == "quoted_at_length"
+                page = self.quotes.refuse(call.cloud, call.asked, call.named, call.request_id, at_length=at_length)
+                return _told(kind, page, call.named)
+            case "redirect":
+                found = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
+                return _told(kind, found, call.named)
+            case "endless_pages" if (body := self._paging.rest(call.named)) is not None:
+                self._paging.warp(kind, call.named, body)
+                return Told(Response(dumps(body), media_type="application/json"), "ok", kind)
+        return None
+
+    def _broken(self, call: Call, fault: Fault, true: Told) -> Told:
+        """What becomes of the true answer; itself where there is nothing of the sort to break."""
+        kind = fault.kind
+        if kind in WIRE:
+            return _told(kind, Breaking(kind, true.response), call.named)
+        if true.answer is None:  # a refusal
+            return true
+        if kind in BODY:
+            broken = break_body(kind, true.response)
+            return true if broken is None else _told(kind, broken, call.named, true.outcome)
+        try:
+            body = read(true.response)
+        except ValueError:
+            return true
+        if (kind in PAGING and self._paging.warp(kind, call.named, body)) or (
+            kind in VALUES and warp_values(kind, body)
+        ):
+            return _told(kind, written(body, true.response), call.named, true.outcome)
+        return true
+
+
+def _told(kind: str, response: Response, named: Named, without: str = "ok") -> Told:
+    return Told(response, outcome_of_kind(kind, named.operation) or without, kind)
+
+
+def _refusal(kind: str, call: Call) -> Told | None:
+    error = call.cloud.refusal(kind, call.asked, call.named)
+    if error is None:
+        return None
+    told = call.refused(error)
+    told.fault = kind
+    headers: Mapping[str, str] = {}
+    if kind == "throttled_hint":
+        headers = {"retry-after": str(_HINT), **call.cloud.hint(_HINT)}
+    elif kind == "skewed_clock":
+        headers = {"date": formatdate(call.now + _AHEAD, usegmt=True)}
+    told.response.headers.update(dict(headers))
+    return told
+
+
+def _by_status(call: Call, fault: Fault, status: int) -> Told:
+    """The answer that a fault spells out."""
+    error = call.cloud.usual(status)
+    usual = call.refused(error)
+    usual.fault = fault.word
+    if fault.body is None:
+        return usual
+    response: Response
+    code = ""
+    if isinstance(fault.body, str):
+        response = Response(fault.body, status)
+    else:
+        code, response = call.cloud.code(fault.body), JSONResponse(fault.body, status)
+    for name, value in usual.response.headers.items():
+        response.headers.setdefault(name, value)
+    return Told(response, outcome_of(status, code), fault.word)
+
+
+def facts_of(named: Named) -> Mapping[str, Any]:
+    """What faults are matched with."""
+    return {**named.about, "api": named.api, "operation": named.operation}

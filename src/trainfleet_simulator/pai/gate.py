@@ -1,0 +1,169 @@
+"""The simulated Alibaba services behind one address: which operation a request means, who asks, how it is answered.
+
+The services share paths on different hosts. Here they share one address too, and are told apart by `x-acs-version`,
+which every request carries and nearly every one signs; the metadata service, which knows no versions, by its paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from trainfleet_simulator.exchange import Answer, ApiError, Asked, Named
+from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_workloads
+from trainfleet_simulator.pai.auth import Verifier
+from trainfleet_simulator.pai.keys import Keys
+from trainfleet_simulator.pai.metadata import Metadata, is_metadata, operation_of
+from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
+from trainfleet_simulator.pai.parameters import Call, Operation
+from trainfleet_simulator.pai.refusals import refusal
+from trainfleet_simulator.pai.sts import Sts
+from trainfleet_simulator.world.fleet import World
+
+_APIS = {
+    "2020-12-03": "dlc",
+    "2022-01-12": "paistudio",
+    "2021-02-04": "aiworkspace",
+    "2019-01-01": "cloudmonitor",
+    "2015-04-01": "sts",
+}
+_METADATA = "metadata"
+_GET, _RPC = ("GET",), ("POST", "GET")
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Where an operation is, and what answers it."""
+
+    path: re.Pattern[str]
+    operate: Operation
+    methods: tuple[str, ...] = _GET
+    signed: bool = True
+
+
+_USUAL_CODES = {
+    400: "InvalidParameter",
+    403: "Forbidden.RAM",
+    404: "NotFound",
+    429: "Throttling.User",
+    503: "ServiceUnavailable",
+}
+_OF_A_JOB = re.compile("/api/v1/jobs/([^/]+)")
+_UNTOLD = {"OIDCToken", "ExternalId"}  # secrets: the log of answers does without them
+_FORM = "application/x-www-form-urlencoded"
+
+
+def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
+    rpc = re.compile("/")
+    last = in_its_own_words(monitor.describe_metric_last)
+    listed = in_its_own_words(monitor.describe_metric_list)
+    catalogue = in_its_own_words(monitor.describe_metric_meta_list)
+    return {
+        ("dlc", "ListJobs"): _Route(re.compile("/api/v1/jobs"), dlc.list_jobs),
+        ("dlc", "GetJob"): _Route(re.compile("/api/v1/jobs/([^/]+)"), dlc.get_job),
+        ("dlc", "GetJobMetrics"): _Route(re.compile("/api/v1/jobs/([^/]+)/metrics"), dlc.get_job_metrics),
+        ("dlc", "GetMetrics"): _Route(re.compile("/api/v1/cms/metrics"), monitor.get_metrics),
+        ("dlc", "ListEcsSpecs"): _Route(re.compile("/api/v1/ecsspecs"), dlc.list_ecs_specs),
+        ("paistudio", "ListQuotas"): _Route(re.compile("/api/v1/quotas/?"), paistudio.list_quotas),
+        ("paistudio", "GetQuota"): _Route(re.compile("/api/v1/quotas/([^/]+)"), paistudio.get_quota),
+        ("paistudio", "ListQuotaWorkloads"): _Route(
+            re.compile("/api/v1/quotas/([^/]+)/workloads"), quota_workloads.list_quota_workloads
+        ),
+        ("paistudio", "ListNodes"): _Route(re.compile("/api/v1/nodes"), quota_nodes.list_nodes),
+        ("aiworkspace", "ListWorkspaces"): _Route(re.compile("/api/v1/workspaces"), aiworkspace.list_workspaces),
+        ("cloudmonitor", "DescribeMetricLast"): _Route(rpc, last, _RPC),
+        ("cloudmonitor", "DescribeMetricList"): _Route(rpc, listed, _RPC),
+        ("cloudmonitor", "DescribeMetricMetaList"): _Route(rpc, catalogue, _RPC),
+        ("sts", "AssumeRole"): _Route(rpc, sts.assume_role, _RPC),
+        ("sts", "AssumeRoleWithOIDC"): _Route(rpc, sts.assume_role_with_oidc, _RPC, signed=False),
+    }
+
+
+class Pai:
+    """One account, whose world is the given one."""
+
+    def __init__(self, world: World, keys: Keys, monitor: MonitorSettings, sts: Sts) -> None:
+        self.world = world
+        self._verifier = Verifier(keys)
+        self._routes = _routes(Monitor(world, monitor), sts)
+        self._metadata = Metadata(sts)
+
+    def takes(self, asked: Asked) -> bool:
+        return "x-acs-version" in asked.headers or is_metadata(asked.path)
+
+    def name(self, asked: Asked) -> Named:
+        if _of_metadata(asked):
+            return Named(_METADATA, operation_of(asked), {})
+        api = _APIS.get(asked.headers.get("x-acs-version", ""), "unknown")
+        operation = asked.headers.get("x-acs-action", "")
+        if (api, operation) not in self._routes:
+            operation = "unknown"  # what anybody sends must not become an endless table
+        query = {name: value for name, value in _parameters(asked).items() if name not in _UNTOLD}
+        found = _OF_A_JOB.match(asked.path)
+        return Named(api, operation, query if found is None else query | {"JobId": unquote(found[1])})
+
+    def answer(self, asked: Asked, named: Named, now: float) -> Answer:
+        if named.api == _METADATA:
+            return self._metadata.answer(asked, named.operation, now)
+        route = self._routes.get((named.api, named.operation))
+        query = dict(asked.query)
+        if route is None or route.signed:
+            self._verifier.check(
+                method=asked.method, path=asked.path, query=query, headers=asked.headers, body=asked.body, now=now
+            )
+        else:
+            query = _parameters(asked)
+        found = None if route is None else route.path.fullmatch(asked.path)
+        if route is None or found is None or asked.method not in route.methods:
+            raise ApiError(
+                404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method."
+            )
+        self.world.advance(now)
+        return route.operate(Call(query, tuple(unquote(part) for part in found.groups()), self.world, now))
+
+    def respond(self, answer: Answer, request_id: str) -> Response:
+        if answer.text is not None:
+            return PlainTextResponse(answer.text, headers=dict(answer.headers))
+        assert answer.body is not None
+        return JSONResponse(answer.body | {"RequestId": request_id}, headers={"x-acs-request-id": request_id})
+
+    def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
+        if named.api == _METADATA:
+            return PlainTextResponse(f"{error.status} - {error.message}\n", error.status)
+        body: dict[str, Any] = {
+            "Code": error.code,
+            "Message": error.message,
+            "RequestId": request_id,
+            "HostId": asked.headers.get("host", ""),
+            "Recommend": f"https://api.aliyun.com/troubleshoot?q={error.code}",
+        }
+        return JSONResponse(body, error.status, headers={"x-acs-request-id": request_id})
+
+    def usual(self, status: int) -> ApiError:
+        return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator was told to fail.")
+
+    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+        return refusal(kind, asked, named)
+
+    def hint(self, seconds: int) -> Mapping[str, str]:
+        return {"x-acs-retry-after": str(seconds * 1000)}
+
+    def code(self, body: Any) -> str:
+        return str(body.get("Code", "")) if isinstance(body, dict) else ""
+
+
+def _of_metadata(asked: Asked) -> bool:
+    return "x-acs-version" not in asked.headers and is_metadata(asked.path)
+
+
+def _parameters(asked: Asked) -> dict[str, str]:
+    """Those of the query, and those of a form."""
+    form: list[tuple[str, str]] = []
+    if asked.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+        form = parse_qsl(asked.body.decode("utf-8", "replace"), keep_blank_values=True)
+    return dict(asked.query) | dict(form)
