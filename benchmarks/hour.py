@@ -27,12 +27,20 @@ import httpx
 
 import trainfleet_exporter
 from benchmarks.processes import become
-from benchmarks.simulated import ACCESS_KEY_ID, ACCESS_KEY_SECRET, Door, Simulator, catalog
+from benchmarks.simulated import (
+    ACCESS_KEY_ID,
+    ACCESS_KEY_SECRET,
+    START,
+    Door,
+    Simulator,
+    SteppedLoop,
+    catalog,
+    run_stepped,
+)
 from benchmarks.troubles import WARPS, Gate, Trouble, timetable
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
 
 _SEED = 7
 _START = START + 0.25

@@ -1,4 +1,4 @@
-"""The simulated clouds of the checkout that runs, which may be older than `trainfleet_simulator`."""
+"""The simulated clouds and stepped clock of the checkout that runs, which may be older than their packages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING
 import trainfleet_exporter
 
 if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():
+    from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
     from trainfleet_simulator import Door, Fault, Simulator
     from trainfleet_simulator.modelarts import catalog
     from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-else:  # an installed `trainfleet_simulator` would be that of another checkout
+else:  # installed packages of these names would be those of another checkout
     from trainfleet_exporter.simulator import Door, Fault, Simulator
     from trainfleet_exporter.simulator.modelarts import catalog
     from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
 
-__all__ = ["ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "Door", "Fault", "Simulator", "catalog"]
+__all__ = [
+    "ACCESS_KEY_ID",
+    "ACCESS_KEY_SECRET",
+    "START",
+    "Door",
+    "Fault",
+    "Simulator",
+    "SteppedLoop",
+    "catalog",
+    "run_stepped",
+]

@@ -1,8 +1,8 @@
-"""Secrets that can be recognised anywhere, and the search for them: see trainfleet_exporter.testing.planted."""
+"""Secrets that can be recognised anywhere, and the search for them: see trainfleet_conformance.planted."""
 
 from __future__ import annotations
 
-from trainfleet_exporter.testing.planted import SPECIAL, Planted, authorizations, hits, make_secret
+from trainfleet_conformance.planted import SPECIAL, Planted, authorizations, hits, make_secret
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.quotes import string_to_sign
 

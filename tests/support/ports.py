@@ -1,5 +1,5 @@
-"""Ports for processes: see trainfleet_exporter.testing.ports."""
+"""Ports for processes: see trainfleet_conformance.ports."""
 
-from trainfleet_exporter.testing.ports import held_port
+from trainfleet_conformance.ports import held_port
 
 __all__ = ["held_port"]

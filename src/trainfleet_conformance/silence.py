@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.faults import SILENCE
+from trainfleet_conformance.mishaps import WHOLE
 from trainfleet_exporter.config import redacted
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.faults import SILENCE
-from trainfleet_exporter.testing.mishaps import WHOLE
 
 
 class SecretChecks(ProviderCase):

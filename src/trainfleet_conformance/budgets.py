@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from pathlib import Path
 
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.gateway import UNSIGNED, Arrival
-from trainfleet_exporter.testing.stage import Stage
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.gateway import UNSIGNED, Arrival
+from trainfleet_conformance.stage import Stage
 
 _BY_TRANSPORT = (
     "call the cloud by ApiClient.call of the transport that open_transport gives, and by nothing else: no client of "

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.contract import strangers, untrue_numbers
-from trainfleet_exporter.testing.gateway import Spoil
-from trainfleet_exporter.testing.mishaps import ODD, WHOLE, Mishap
-from trainfleet_exporter.testing.page import Page, missing, words, wrong
-from trainfleet_exporter.testing.stage import INTERVAL, Stage
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.contract import strangers, untrue_numbers
+from trainfleet_conformance.gateway import Spoil
+from trainfleet_conformance.mishaps import ODD, WHOLE, Mishap
+from trainfleet_conformance.page import Page, missing, words, wrong
+from trainfleet_conformance.stage import INTERVAL, Stage
 
 ERRORS = "trainfleet_exporter_collector_errors_total"
 SUCCESS = "trainfleet_exporter_collector_success"

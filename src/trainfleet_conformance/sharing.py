@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.gateway import Signatures
+from trainfleet_conformance.page import DATED, Key, Page, words
+from trainfleet_conformance.stage import INTERVAL, PROVIDER, config_text, load, open_door
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportioned
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.gateway import Signatures
-from trainfleet_exporter.testing.page import DATED, Key, Page, words
-from trainfleet_exporter.testing.stage import INTERVAL, PROVIDER, config_text, load, open_door
 
 _SHARDS = (3, 4, 5, 6, 7, 8)
 _SPREADS = (16, 64)

@@ -7,8 +7,8 @@
 Installed with the extra `testing`; the daemon does without it, and imports nothing from here.
 """
 
-from trainfleet_exporter.testing.cloud import PretendCloud
-from trainfleet_exporter.testing.conformance import ProviderConformance
-from trainfleet_exporter.testing.doors import PUBLIC
+from trainfleet_conformance.cloud import PretendCloud
+from trainfleet_conformance.conformance import ProviderConformance
+from trainfleet_conformance.doors import PUBLIC
 
 __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, NoReturn
 
 import pytest
 
+from trainfleet_conformance.clock import run_stepped
+from trainfleet_conformance.cloud import PretendCloud
+from trainfleet_conformance.gateway import Arrival
+from trainfleet_conformance.page import Page
+from trainfleet_conformance.planted import Planted
+from trainfleet_conformance.stage import INTERVAL, Stage, open_stage
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.testing.clock import run_stepped
-from trainfleet_exporter.testing.cloud import PretendCloud
-from trainfleet_exporter.testing.gateway import Arrival
-from trainfleet_exporter.testing.page import Page
-from trainfleet_exporter.testing.planted import Planted
-from trainfleet_exporter.testing.stage import INTERVAL, Stage, open_stage
 
 _TOLD_AT_MOST = 6
 

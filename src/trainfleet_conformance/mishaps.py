@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from trainfleet_exporter.testing.answers import ENDLESS, change_leaves, change_rows, dumps, is_identity
-from trainfleet_exporter.testing.gateway import Answer, Arrival
+from trainfleet_conformance.answers import ENDLESS, change_leaves, change_rows, dumps, is_identity
+from trainfleet_conformance.gateway import Answer, Arrival
 from trainfleet_simulator.wire import Breaking
 
 _RETRY_AFTER = {"retry-after": "7"}

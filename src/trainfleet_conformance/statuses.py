@@ -8,10 +8,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from trainfleet_conformance.answers import change_leaves, dumps, holds, lists
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.gateway import Answer, Arrival
 from trainfleet_exporter.model import FINISHED, Status
-from trainfleet_exporter.testing.answers import change_leaves, dumps, holds, lists
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.gateway import Answer, Arrival
 
 NEW_WORD = "Sublimating"
 _RANDOM_WORDS = 200

@@ -22,15 +22,15 @@ from unittest import mock
 import httpx
 import yaml
 
+from trainfleet_conformance.cloud import PretendCloud
+from trainfleet_conformance.gateway import Gateway, Signatures
+from trainfleet_conformance.page import Page
+from trainfleet_conformance.planted import Planted, authorizations, hits
+from trainfleet_conformance.reading import parse_openmetrics, parse_text
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.testing.cloud import PretendCloud
-from trainfleet_exporter.testing.gateway import Gateway, Signatures
-from trainfleet_exporter.testing.page import Page
-from trainfleet_exporter.testing.planted import Planted, authorizations, hits
-from trainfleet_exporter.testing.reading import parse_openmetrics, parse_text
 from trainfleet_simulator.doors import Door
 
 PROVIDER = "kit"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_exporter.model import FINISHED, Status
-from trainfleet_exporter.testing.answers import (
+from trainfleet_conformance.answers import (
     REMOVED,
     change_leaves,
     change_rows,
@@ -23,12 +22,13 @@ from trainfleet_exporter.testing.answers import (
     lists,
     tells_total,
 )
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.contract import untrue_numbers
-from trainfleet_exporter.testing.faults import ERRORS, SUCCESS
-from trainfleet_exporter.testing.gateway import Answer, Arrival, Spoil
-from trainfleet_exporter.testing.page import DATED, Key, missing, words, wrong
-from trainfleet_exporter.testing.stage import KEPT_POLLS
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.contract import untrue_numbers
+from trainfleet_conformance.faults import ERRORS, SUCCESS
+from trainfleet_conformance.gateway import Answer, Arrival, Spoil
+from trainfleet_conformance.page import DATED, Key, missing, words, wrong
+from trainfleet_conformance.stage import KEPT_POLLS
+from trainfleet_exporter.model import FINISHED, Status
 
 _WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")

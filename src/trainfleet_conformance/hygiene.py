@@ -7,14 +7,14 @@ import gc
 import warnings
 from pathlib import Path
 
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.doors import private_imports, source_folder
+from trainfleet_conformance.faults import SUCCESS, of
+from trainfleet_conformance.gateway import Signatures
+from trainfleet_conformance.mishaps import WHOLE
+from trainfleet_conformance.page import missing, words, wrong
+from trainfleet_conformance.stage import config_text, load, open_door
 from trainfleet_exporter.diagnose import examine
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.doors import private_imports, source_folder
-from trainfleet_exporter.testing.faults import SUCCESS, of
-from trainfleet_exporter.testing.gateway import Signatures
-from trainfleet_exporter.testing.mishaps import WHOLE
-from trainfleet_exporter.testing.page import missing, words, wrong
-from trainfleet_exporter.testing.stage import config_text, load, open_door
 
 
 class PlatformChecks(ProviderCase):

@@ -56,7 +56,7 @@ PUBLIC: Mapping[str, str] = {
 """By module, what it is for."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})
 _CLIENT_MODULES = frozenset({"http.client", "urllib.request"})
-_OURS = "trainfleet_exporter"
+_OURS = frozenset({"trainfleet_conformance", "trainfleet_exporter", "trainfleet_simulator"})
 
 
 def source_folder(platform: Platform) -> Path:
@@ -102,4 +102,4 @@ def _is_private(module: str, package: str) -> bool:
         return False
     if module.partition(".")[0] in _CLIENTS or module in _CLIENT_MODULES:
         return True
-    return module.partition(".")[0] == _OURS and module not in PUBLIC
+    return module.partition(".")[0] in _OURS and module not in PUBLIC

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.page import Key, Page, words
+from trainfleet_conformance.reading import samples
+from trainfleet_conformance.stage import PROVIDER
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
-from trainfleet_exporter.testing.case import ProviderCase, complain
-from trainfleet_exporter.testing.page import Key, Page, words
-from trainfleet_exporter.testing.reading import samples
-from trainfleet_exporter.testing.stage import PROVIDER
 
 _TABLE = {
     family.name: None if family.labels is None else frozenset(("provider", *KEYS[family.of][0], *family.labels))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from trainfleet_exporter.testing.reading import samples
+from trainfleet_conformance.reading import samples
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A series: family and sorted labels."""

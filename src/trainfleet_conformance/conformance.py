@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.testing.budgets import BudgetChecks
-from trainfleet_exporter.testing.contract import ContractChecks
-from trainfleet_exporter.testing.faults import FaultChecks
-from trainfleet_exporter.testing.hygiene import PlatformChecks
-from trainfleet_exporter.testing.parts import PartChecks
-from trainfleet_exporter.testing.sharing import SharingChecks
-from trainfleet_exporter.testing.silence import SecretChecks
-from trainfleet_exporter.testing.statuses import StatusChecks
+from trainfleet_conformance.budgets import BudgetChecks
+from trainfleet_conformance.contract import ContractChecks
+from trainfleet_conformance.faults import FaultChecks
+from trainfleet_conformance.hygiene import PlatformChecks
+from trainfleet_conformance.parts import PartChecks
+from trainfleet_conformance.sharing import SharingChecks
+from trainfleet_conformance.silence import SecretChecks
+from trainfleet_conformance.statuses import StatusChecks
 
 
 class ProviderConformance(
