@@ -31,7 +31,7 @@ from benchmarks.simulated import (
     ACCESS_KEY_ID,
     ACCESS_KEY_SECRET,
     START,
-    Door,
+    Listener,
     Simulator,
     SteppedLoop,
     catalog,
@@ -198,19 +198,19 @@ async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
 @asynccontextmanager
 async def _daemon(gates: _Gates) -> AsyncIterator[Daemon]:
     async with AsyncExitStack() as stack:
-        doors = {place: Door(gate) for place, gate in gates.items()}
-        for door in doors.values():
-            stack.push_async_callback(door.aclose)
+        listeners = {place: Listener(gate) for place, gate in gates.items()}
+        for listener in listeners.values():
+            stack.push_async_callback(listener.aclose)
         with mock.patch("random.SystemRandom", return_value=_Middle(_SEED)):
-            daemon = Daemon(_config(doors), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+            daemon = Daemon(_config(listeners), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
         stack.push_async_callback(daemon.stop)
         await daemon.start()
         yield daemon
 
 
-def _config(doors: Mapping[tuple[str, str], Door]) -> Config:
+def _config(listeners: Mapping[tuple[str, str], Listener]) -> Config:
     blocks = [
-        provider.replace("ENDPOINTS", ", ".join(f"{api}: {doors[name, api].url}" for api in _APIS[name]))
+        provider.replace("ENDPOINTS", ", ".join(f"{api}: {listeners[name, api].url}" for api in _APIS[name]))
         for name, provider in _PROVIDERS.items()
     ]
     text = _GLOBAL + "".join(blocks)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_conformance.doors import imports
+from trainfleet_conformance.public_api import imports
 
 SOURCES = Path(__file__).parent.parent / "src"
 EXPORTER, KIT, SIMULATOR = PACKAGES = ("trainfleet_exporter", "trainfleet_conformance", "trainfleet_simulator")
@@ -45,7 +45,7 @@ def test_former_path_of_the_kit_gives_the_same_objects() -> None:
     for name in ("ProviderConformance", "PretendCloud", "PUBLIC"):
         former = importlib.import_module(f"{EXPORTER}.testing")
         assert getattr(former, name) is getattr(importlib.import_module(KIT), name)
-    for module in ("clock", "planted", "page", "ports"):
+    for module in ("clock", "planted", "page"):
         assert importlib.import_module(f"{EXPORTER}.testing.{module}") is importlib.import_module(f"{KIT}.{module}")
 
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from trainfleet_conformance.clock import run_stepped
-from trainfleet_conformance.cloud import PretendCloud
-from trainfleet_conformance.gateway import Arrival
+from trainfleet_conformance.gateway import Arrival, PretendCloud
 from trainfleet_conformance.page import Page
 from trainfleet_conformance.planted import Planted
 from trainfleet_conformance.stage import INTERVAL, Stage, open_stage

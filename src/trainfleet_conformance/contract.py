@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainfleet_conformance.case import ProviderCase, complain
-from trainfleet_conformance.page import Key, Page, words
-from trainfleet_conformance.reading import samples
+from trainfleet_conformance.page import Key, Page, samples, words
 from trainfleet_conformance.stage import PROVIDER
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status

@@ -9,8 +9,8 @@ import pytest
 
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.contract import strangers, untrue_numbers
+from trainfleet_conformance.fault_kinds import ODD, WHOLE, FaultKind
 from trainfleet_conformance.gateway import Spoil
-from trainfleet_conformance.mishaps import ODD, WHOLE, Mishap
 from trainfleet_conformance.page import Page, missing, words, wrong
 from trainfleet_conformance.stage import INTERVAL, Stage
 
@@ -27,16 +27,16 @@ _FOLLOWS = frozenset({"not_ready", "throttled", "circuit_open"})
 """Reasons for which a collector may fail that does not call the operation itself."""
 
 
-def of(operation: str, mishap: Mishap) -> Spoil:
+def of(operation: str, kind: FaultKind) -> Spoil:
     """The fault, made for one operation."""
-    return lambda arrival, answer: mishap.make(arrival, answer) if arrival.operation == operation else None
+    return lambda arrival, answer: kind.make(arrival, answer) if arrival.operation == operation else None
 
 
 class FaultChecks(ProviderCase):
     """Faults, one operation at a time, in a world that stands still."""
 
-    @pytest.mark.parametrize("mishap", WHOLE, ids=str)
-    def test_fault_in_place_of_an_answer(self, mishap: Mishap) -> None:
+    @pytest.mark.parametrize("kind", WHOLE, ids=str)
+    def test_fault_in_place_of_an_answer(self, kind: FaultKind) -> None:
         """The last good answer stays for its time and then goes; it is told; others go on; all is well again after."""
 
         async def main(folder: Path) -> None:
@@ -45,13 +45,13 @@ class FaultChecks(ProviderCase):
                 before = await stage.scrape()
                 start = before
                 for operation in self._faulted():
-                    start = await self._whole(stage, before, start, operation, mishap)
-                await self._end(stage, mishap)
+                    start = await self._whole(stage, before, start, operation, kind)
+                await self._end(stage, kind)
 
         self.play(main)
 
-    @pytest.mark.parametrize("mishap", ODD, ids=str)
-    def test_fault_of_values(self, mishap: Mishap) -> None:
+    @pytest.mark.parametrize("kind", ODD, ids=str)
+    def test_fault_of_values(self, kind: FaultKind) -> None:
         """What makes no sense is not shown, and breaks nothing."""
 
         async def main(folder: Path) -> None:
@@ -59,23 +59,23 @@ class FaultChecks(ProviderCase):
                 await stage.polls(2)
                 before = await stage.scrape()
                 for operation in self._faulted():
-                    stage.gateway.spoil = of(operation, mishap)
+                    stage.gateway.spoil = of(operation, kind)
                     await stage.polls(2)
                     during = await stage.scrape()
-                    odd = () if mishap.renames else _odd(during, before)
+                    odd = () if kind.renames else _odd(during, before)
                     complaints = [*odd, *strangers(during), *untrue_numbers(during)]
                     complain(
-                        [f"{operation}, {mishap}: {text}" for text in complaints],
-                        f"{mishap.meaning}: read fields by quantities.py, which answers None for what is unreadable",
+                        [f"{operation}, {kind}: {text}" for text in complaints],
+                        f"{kind.meaning}: read fields by quantities.py, which answers None for what is unreadable",
                     )
-                    await self._recover(stage, before, operation, mishap)
-                await self._end(stage, mishap)
+                    await self._recover(stage, before, operation, kind)
+                await self._end(stage, kind)
 
         self.play(main)
 
     def test_fault_a_hanging_call_does_not_hold_up_the_end(self) -> None:
         """When the exporter stops, or reloads, a poll is cancelled and has to end."""
-        (hang,) = (mishap for mishap in WHOLE if mishap.name == "hang")
+        (hang,) = (kind for kind in WHOLE if kind.name == "hang")
         for operation in self._faulted():
 
             async def main(folder: Path, operation: str = operation) -> None:
@@ -94,37 +94,37 @@ class FaultChecks(ProviderCase):
     def _faulted(self) -> list[str]:
         return self.good.chosen(self.faulted)
 
-    async def _whole(self, stage: Stage, before: Page, start: Page, operation: str, mishap: Mishap) -> Page:
+    async def _whole(self, stage: Stage, before: Page, start: Page, operation: str, kind: FaultKind) -> Page:
         """One operation under one fault. `start` is the page right before it; what is answered, the one after it."""
         asked = len(stage.gateway.arrivals)
-        stage.gateway.spoil = of(operation, mishap)
+        stage.gateway.spoil = of(operation, kind)
         await stage.polls(1)
         early = await stage.scrape()
         await stage.polls(1)
         late = await stage.scrape()
         complaints = [f"shown, and not true: {words(key)} {late.shown[key]}" for key in wrong(late, before)]
-        may_be_good = mishap.name in ("empty", "no object") and operation in self.may_be_empty
+        may_be_good = kind.name in ("empty", "no object") and operation in self.may_be_empty
         if not may_be_good:
             rolls = self.good.callers(operation) <= self.good.per_object
-            if not (mishap.name == "not found" and rolls):  # what is not there any more goes at once
+            if not (kind.name == "not found" and rolls):  # what is not there any more goes at once
                 complaints += [f"gone at once, and should be kept: {words(key)}" for key in missing(early, before)]
             if operation not in self.copes:
-                complaints += self._untold(start, late, operation, mishap)
+                complaints += self._untold(start, late, operation, kind)
                 if not missing(late, before):
                     complaints.append("what it told is shown for ever")
-        if not mishap.pauses:
+        if not kind.pauses:
             complaints += self._beside(start, late, operation, stage)
         calls = sum(arrival.operation == operation for arrival in stage.gateway.arrivals[asked:])
         usual = sum(arrival.operation == operation for arrival in self.good.steady)
         if calls > _MOST_ATTEMPTS * usual + _PARTS_ASKED_ANEW:
             complaints.append(f"called {calls} times in two polls, where {usual} are usual: the transport tries again")
         complain(
-            [f"{operation}, {mishap}: {text}" for text in complaints],
-            f"{mishap.meaning}: let the error leave its part. Never catch to publish less, nor to try again",
+            [f"{operation}, {kind}: {text}" for text in complaints],
+            f"{kind.meaning}: let the error leave its part. Never catch to publish less, nor to try again",
         )
-        return await self._recover(stage, before, operation, mishap)
+        return await self._recover(stage, before, operation, kind)
 
-    def _untold(self, start: Page, late: Page, operation: str, mishap: Mishap) -> Iterable[str]:
+    def _untold(self, start: Page, late: Page, operation: str, kind: FaultKind) -> Iterable[str]:
         """What should be told of a call that failed, and is not."""
         if late.total(ERRORS) <= start.total(ERRORS):
             yield "no error is counted"
@@ -133,7 +133,7 @@ class FaultChecks(ProviderCase):
         if not failing & callers:
             yield f"none of its collectors ({', '.join(sorted(callers))}) says that it fails"
         good = late.total(_REQUESTS, operation=operation, outcome="ok")
-        if good > start.total(_REQUESTS, operation=operation, outcome="ok") and mishap.name != "no object":
+        if good > start.total(_REQUESTS, operation=operation, outcome="ok") and kind.name != "no object":
             yield "its calls are counted as ok: Dialect.judge, or the transport, takes the answer for a good one"
 
     def _beside(self, start: Page, late: Page, operation: str, stage: Stage) -> Iterable[str]:
@@ -148,21 +148,21 @@ class FaultChecks(ProviderCase):
             if labels["collector"] not in failing | callers and moment < stage.now() - INTERVAL - 1:
                 yield f"{labels['collector']} has stopped polling"
 
-    async def _recover(self, stage: Stage, before: Page, operation: str, mishap: Mishap) -> Page:
+    async def _recover(self, stage: Stage, before: Page, operation: str, kind: FaultKind) -> Page:
         stage.gateway.spoil = lambda arrival, answer: None
         # After odd states of jobs, what builds on them comes back a poll after them.
-        await stage.polls(max(self.recovery_polls, self.refusal_polls if mishap.refusal else 1) + (mishap in ODD))
+        await stage.polls(max(self.recovery_polls, self.refusal_polls if kind.refusal else 1) + (kind in ODD))
         after = await stage.scrape()
         complaints = [f"not as before: {words(key)} {after.shown[key]}" for key in wrong(after, before)]
         complaints += [f"has not come back: {words(key)}" for key in missing(after, before)]
         complaints += [f"{labels['collector']} is failing" for labels, value in after.of(SUCCESS) if not value]
         complain(
-            [f"after {operation}, {mishap}: {text}" for text in complaints],
+            [f"after {operation}, {kind}: {text}" for text in complaints],
             "keep nothing of a failed poll; say so in `recovery_polls` or `refusal_polls` where waiting is meant",
         )
         return after
 
-    async def _end(self, stage: Stage, mishap: Mishap) -> None:
+    async def _end(self, stage: Stage, kind: FaultKind) -> None:
         """What may not have happened all the while."""
         page = await stage.scrape()
         await stage.read_everything()
@@ -172,9 +172,9 @@ class FaultChecks(ProviderCase):
             if value
         ]
         complaints += [line[:600] for line in stage.logs.written.splitlines() if "exporter's own" in line]
-        complain([f"{mishap}: {text}" for text in complaints], "read answers by quantities.py; raise BadAnswer")
+        complain([f"{kind}: {text}" for text in complaints], "read answers by quantities.py; raise BadAnswer")
         found = stage.leaks(self.secrets)
-        complain([f"{mishap}: {text}" for text in found], SILENCE)
+        complain([f"{kind}: {text}" for text in found], SILENCE)
         if not stage.gateway.spoilt:
             complain(["no answer could be spoilt"], "see that the pretend cloud answers JSON")
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 from starlette.requests import Request
@@ -23,6 +23,32 @@ from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.transport import CALLER, ApiClient, Call, Dialect, HttpAnswer, SignedRequest, Transport
 
 UNSIGNED = "(not by the transport)"
+
+
+class PretendCloud(Protocol):
+    """A cloud as far as its documentation tells. It is served over loopback, and asked by the provider as the real one.
+
+    Nothing moves in it by itself, so that two pages can be compared. Its lists have more than one page where the cloud
+    has pages, and it refuses who does not prove who asks.
+    """
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application that answers."""
+        ...
+
+    def live_jobs(self) -> Mapping[str, str]:
+        """The ids of the jobs that have not ended, each with its state in the cloud's own word."""
+        ...
+
+    def forget(self, job_id: str) -> None:
+        """Delete a live job: no list has it any more, and asking for it by its id finds nothing."""
+        ...
+
+    def end(self, job_id: str, word: str) -> None:
+        """A live job ends now (`time.time()`) in this state, one of those in which nothing is held any more: it is told
+        as ended jobs are, and no other job changes for it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a platform owes its operators: rights by name, a healthy diagnosis, a clean end, a reload, public doors only."""
+"""What a platform owes its operators: rights by name, diagnosis, a clean end, reloads, public imports; secrets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import warnings
 from pathlib import Path
 
 from trainfleet_conformance.case import ProviderCase, complain
-from trainfleet_conformance.doors import private_imports, source_folder
-from trainfleet_conformance.faults import SUCCESS, of
+from trainfleet_conformance.fault_kinds import WHOLE
+from trainfleet_conformance.faults import SILENCE, SUCCESS, of
 from trainfleet_conformance.gateway import Signatures
-from trainfleet_conformance.mishaps import WHOLE
 from trainfleet_conformance.page import missing, words, wrong
-from trainfleet_conformance.stage import config_text, load, open_door
+from trainfleet_conformance.public_api import private_imports, source_folder
+from trainfleet_conformance.stage import config_text, load, serve_cloud
+from trainfleet_exporter.config import redacted
 from trainfleet_exporter.diagnose import examine
 
 
@@ -35,8 +36,8 @@ class PlatformChecks(ProviderCase):
         """diagnose finds nothing to complain of, and can say who asks, and where."""
 
         async def main(folder: Path) -> None:
-            async with open_door(self.cloud(self.jobs), Signatures()) as (_, door):
-                config = load(folder, self.platform, config_text(self.platform, self.config(door.url), {}))
+            async with serve_cloud(self.cloud(self.jobs), Signatures()) as (_, listener):
+                config = load(folder, self.platform, config_text(self.platform, self.config(listener.url), {}))
                 (report,) = await examine(config, {self.platform.name: self.platform})
                 complaints = [f"{problem.collectors}: {problem.message}" for problem in report.problems]
                 complaints += ["no collector ran"] * (not report.collectors)
@@ -57,15 +58,15 @@ class PlatformChecks(ProviderCase):
 
     def test_platform_names_the_right_that_is_missing(self) -> None:
         """An operation that is refused is reported with the right that it needs."""
-        (denied,) = (mishap for mishap in WHOLE if mishap.name == "denied")
+        (denied,) = (kind for kind in WHOLE if kind.name == "denied")
         for _, operation in self.good.operations:
             if operation in self.copes | self.without_right:
                 continue
 
             async def main(folder: Path, operation: str = operation) -> None:
-                async with open_door(self.cloud(self.jobs), Signatures()) as (gateway, door):
+                async with serve_cloud(self.cloud(self.jobs), Signatures()) as (gateway, listener):
                     gateway.spoil = of(operation, denied)
-                    config = load(folder, self.platform, config_text(self.platform, self.config(door.url), {}))
+                    config = load(folder, self.platform, config_text(self.platform, self.config(listener.url), {}))
                     (report,) = await examine(config, {self.platform.name: self.platform})
                 found = {missing.operation: missing.right for missing in report.missing_rights}
                 wanted = self.platform.permissions.get(operation)
@@ -90,7 +91,7 @@ class PlatformChecks(ProviderCase):
                     await stage.during_a_poll()
                     await stage.stop()
                     await stage.aclose()
-                    standing = stage.door.connections
+                    standing = stage.listener.connections
                     gc.collect()
             left = len(asyncio.all_tasks()) - before
             complaints = [f"{standing} connections still stand"] * bool(standing)
@@ -119,7 +120,38 @@ class PlatformChecks(ProviderCase):
 
         self.play(main)
 
-    def test_platform_uses_public_doors_only(self) -> None:
+    def test_platform_imports_only_public_modules(self) -> None:
         """Of the exporter its modules import what is public, and no HTTP client but the transport."""
         folder = source_folder(self.platform)
         complain(private_imports(folder), "docs/adding-a-provider.md lists the public modules; ask for what is missing")
+
+
+class SecretChecks(ProviderCase):
+    """Secrets. Under faults they are looked for as well: see FaultChecks."""
+
+    def test_secret_none_is_in_logs_pages_or_reprs(self) -> None:
+        """A good run, a run of refusals that quote everything, and what objects say of themselves."""
+        (quoting,) = (kind for kind in WHOLE if kind.name == "quoting")
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                complain(["config() has no secret"] * (not self.secrets.secrets), "plant them by self.secret(name)")
+                await stage.polls(1)
+                await stage.scrape()
+                stage.gateway.spoil = quoting.make
+                await stage.polls(1)
+                await stage.scrape()
+                await stage.read_everything()
+                exporter = stage.daemon.exporter
+                said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
+                for provider in exporter.providers:
+                    told = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
+                    said += [repr(provider), str(provider), repr(provider.identity), repr(told)]
+                    said += [repr(value) for value in getattr(provider, "__dict__", {}).values()]
+                    said += [repr(collector) for collector in provider.collectors]
+                for runner in exporter.runners:
+                    said += [f"{error!s} {error!r}" for error in runner.errors]
+                    said.append(repr(runner.last_error))
+                complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
+
+        self.play(main)

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.gateway import Signatures
 from trainfleet_conformance.page import DATED, Key, Page, words
-from trainfleet_conformance.stage import INTERVAL, PROVIDER, config_text, load, open_door
+from trainfleet_conformance.stage import INTERVAL, PROVIDER, config_text, load, serve_cloud
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportioned
@@ -32,8 +32,8 @@ class SharingChecks(ProviderCase):
         shards, spread = dividing({labels["workspace_id"] for labels, _ in self.good.page.of(_WORKSPACE)})
 
         async def main(folder: Path) -> None:
-            async with open_door(self.cloud(self.jobs), Signatures()) as (_, door):
-                provider = self.config(door.url)
+            async with serve_cloud(self.cloud(self.jobs), Signatures()) as (_, listener):
+                provider = self.config(listener.url)
                 sharding = {**provider.get("sharding", {}), "spread": spread}
                 text = config_text(self.platform, {**provider, "sharding": sharding}, {})
                 config = load(folder, self.platform, text)

@@ -22,16 +22,14 @@ from unittest import mock
 import httpx
 import yaml
 
-from trainfleet_conformance.cloud import PretendCloud
-from trainfleet_conformance.gateway import Gateway, Signatures
-from trainfleet_conformance.page import Page
+from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures
+from trainfleet_conformance.page import Page, parse_openmetrics, parse_text
 from trainfleet_conformance.planted import Planted, authorizations, hits
-from trainfleet_conformance.reading import parse_openmetrics, parse_text
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_simulator.doors import Door
+from trainfleet_simulator.listener import Listener
 
 PROVIDER = "kit"
 INTERVAL = 60.0
@@ -75,10 +73,10 @@ def load(folder: Path, platform: Platform, text: str) -> Config:
 class Stage:
     """One exporter and its cloud. Use inside stepped time."""
 
-    def __init__(self, cloud: PretendCloud, gateway: Gateway, door: Door, daemon: Daemon, logs: Logs) -> None:
+    def __init__(self, cloud: PretendCloud, gateway: Gateway, listener: Listener, daemon: Daemon, logs: Logs) -> None:
         self.cloud = cloud
         self.gateway = gateway
-        self.door = door
+        self.listener = listener
         self.daemon = daemon
         self.logs = logs
         self.outputs: list[str] = []
@@ -232,15 +230,15 @@ def _quickened() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def open_door(cloud: PretendCloud, signatures: Signatures) -> AsyncIterator[tuple[Gateway, Door]]:
+async def serve_cloud(cloud: PretendCloud, signatures: Signatures) -> AsyncIterator[tuple[Gateway, Listener]]:
     """Serve a pretend cloud, and know what is asked of it."""
     gateway = Gateway(cloud.app, signatures)
-    door = Door(gateway)
+    listener = Listener(gateway)
     try:
         with signatures.watching():
-            yield gateway, door
+            yield gateway, listener
     finally:
-        await door.aclose()
+        await listener.aclose()
 
 
 @asynccontextmanager
@@ -259,17 +257,17 @@ async def open_stage(
     package = platform.build.__module__.partition(".")[0]
     logs, signatures = Logs(package), Signatures()
     with logs.taken(), _quickened():
-        async with open_door(cloud, signatures) as (gateway, door):
+        async with serve_cloud(cloud, signatures) as (gateway, listener):
             gateway.delay = delay
-            config = load(folder, platform, config_text(platform, provider(door.url), limits or {}))
-            again = config_text(platform, provider(door.url), limits or {} if reloaded is None else reloaded)
+            config = load(folder, platform, config_text(platform, provider(listener.url), limits or {}))
+            again = config_text(platform, provider(listener.url), limits or {} if reloaded is None else reloaded)
             daemon = Daemon(
                 config,
                 {platform.name: platform},
                 WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True),
                 load=lambda: load(folder, platform, again),
             )
-            stage = Stage(cloud, gateway, door, daemon, logs)
+            stage = Stage(cloud, gateway, listener, daemon, logs)
             try:
                 await daemon.start()
                 yield stage

@@ -4,9 +4,9 @@ Of the exporter they know the signatures only; everything else is written anew f
 a misunderstanding of the exporter's is not repeated here.
 """
 
-from trainfleet_simulator.doors import Door
+from trainfleet_simulator.fault_kinds import KINDS
 from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.kinds import KINDS
+from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.server import Simulator
 
-__all__ = ["KINDS", "Door", "Fault", "Simulator"]
+__all__ = ["KINDS", "Fault", "Listener", "Simulator"]

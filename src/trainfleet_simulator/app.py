@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from trainfleet_simulator.exchange import Asked, Cloud
 from trainfleet_simulator.faults import Fault, Faults
-from trainfleet_simulator.mishaps import Call, Mishaps, Told, facts_of
-from trainfleet_simulator.quotes import Quotes
+from trainfleet_simulator.injection import Call, FaultInjector, Reply, facts_of
+from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.truth import Truth
 from trainfleet_simulator.wire import connection_of
 
@@ -28,8 +28,8 @@ class CloudApp:
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
         self.faults = Faults(clock)
-        self.quotes = Quotes()
-        self._mishaps = Mishaps(self.quotes)
+        self.quoting = QuotingErrors()
+        self._injector = FaultInjector(self.quoting)
         self._clouds = clouds
         self._clock = clock
         self.asgi = Starlette(
@@ -55,7 +55,7 @@ class CloudApp:
         fault = self.faults.take({**facts_of(named), "connection": kept})
         waited = fault is None or await _wait(request, fault.delay)
         call = Call(cloud, asked, named, request_id=str(uuid.uuid4()).upper(), now=self._clock())
-        told = self._mishaps.tell(call, fault) if waited else Told(Response(), "timeout")
+        told = self._injector.tell(call, fault) if waited else Reply(Response(), "timeout")
         told.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
         answer = None if told.fault else told.answer
         self.truth.note(

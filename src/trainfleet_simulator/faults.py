@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from trainfleet_simulator.kinds import KINDS
+from trainfleet_simulator.fault_kinds import KINDS
 
 
 @dataclass(slots=True)

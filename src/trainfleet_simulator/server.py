@@ -11,9 +11,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from trainfleet_simulator.app import CloudApp
-from trainfleet_simulator.doors import Door, listen, url_of, uvicorn_config
 from trainfleet_simulator.exchange import Asked, Cloud
 from trainfleet_simulator.faults import Faults
+from trainfleet_simulator.listener import Listener, listen, url_of, uvicorn_config
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom_samples import Aom
@@ -166,8 +166,8 @@ class Simulator:
 
     def take_quoted(self) -> list[Asked]:
         """The requests that refusals have quoted since this was last called, the latest 400 of them."""
-        found = list(self._cloud.quotes.quoted)
-        self._cloud.quotes.quoted.clear()
+        found = list(self._cloud.quoting.quoted)
+        self._cloud.quoting.quoted.clear()
         return found
 
     @contextlib.asynccontextmanager
@@ -185,16 +185,18 @@ class Simulator:
             sock.close()
 
     @contextlib.asynccontextmanager
-    async def serve_doors(self, names: Iterable[str], host: str = "127.0.0.1") -> AsyncIterator[Mapping[str, Door]]:
-        """Serve the same clouds at an address for each name; yields the doors by their names. Raises OSError."""
-        doors: dict[str, Door] = {}
+    async def serve_listeners(
+        self, names: Iterable[str], host: str = "127.0.0.1"
+    ) -> AsyncIterator[Mapping[str, Listener]]:
+        """Serve the same clouds at an address for each name; yields the listeners by their names. Raises OSError."""
+        listeners: dict[str, Listener] = {}
         try:
             for name in names:
-                doors[name] = Door(self.app, host)
-            yield doors
+                listeners[name] = Listener(self.app, host)
+            yield listeners
         finally:
-            for door in doors.values():
-                await door.aclose()
+            for listener in listeners.values():
+                await listener.aclose()
 
     def hide_workspace(self, workspace_id: str) -> None:
         """Let a workspace vanish: it is not listed, asking for it is refused, and its jobs are found nowhere.

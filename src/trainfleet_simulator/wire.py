@@ -124,7 +124,7 @@ class Breaking(Response):
         """Break it (ASGI). RuntimeError where there is no connection to break."""
         connection = connection_of(scope)
         if connection is None:
-            raise RuntimeError("faults of the wire need the simulator's own server: use serve or serve_doors")
+            raise RuntimeError("faults of the wire need the simulator's own server: use serve or serve_listeners")
         whole, size = b"", 0
         if self._answer is not None:
             self._answer.headers.setdefault("date", self.headers.get("date", ""))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
-from trainfleet_conformance.doors import imports
+from trainfleet_conformance.public_api import imports
 
 SOURCE = Path(trainfleet_exporter.__file__).parent
 BELOW = {"budgets", "config", "errors", "transport"}

@@ -1,6 +1,6 @@
-"""A reader of exposition pages: see trainfleet_conformance.reading."""
+"""A reader of exposition pages: see trainfleet_conformance.page."""
 
-from trainfleet_conformance.reading import (
+from trainfleet_conformance.page import (
     Sample,
     joined,
     lines_by_family,

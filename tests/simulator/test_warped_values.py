@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulator.rig import Heard, Rig
 from trainfleet_simulator import Fault
-from trainfleet_simulator.kinds import VALUES
+from trainfleet_simulator.fault_kinds import VALUES
 
 JOBS, SEARCH = "pai ListJobs", "modelarts ListTrainingJobs"
 NUMBERLESS = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from trainfleet_simulator.catalog import PLANTED_SECRETS
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
 from trainfleet_simulator.modelarts.phases import phase, secondary_phase
 from trainfleet_simulator.world.jobs import Job, Pod, Role
-from trainfleet_simulator.world.nouns import GIB
+from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
 _POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
 

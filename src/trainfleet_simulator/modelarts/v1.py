@@ -12,14 +12,13 @@ from functools import partial
 from statistics import fmean
 from typing import Any, TypeVar
 
-from trainfleet_simulator.catalog import PLANTED_SECRETS
 from trainfleet_simulator.exchange import Answer, ApiError
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES
 from trainfleet_simulator.modelarts.legacy import v1_job_id, versions
 from trainfleet_simulator.modelarts.parameters import Call, choice_of, int_of, refused, workspace_of
 from trainfleet_simulator.modelarts.phases import v1_status
 from trainfleet_simulator.world.jobs import Job, Role
-from trainfleet_simulator.world.nouns import DAY, GIB
+from trainfleet_simulator.world.nouns import DAY, GIB, PLANTED_SECRETS
 
 T = TypeVar("T")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainfleet_simulator.catalog import PLANTED_SECRETS
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.parameters import iso
 from trainfleet_simulator.world.jobs import Job, Pod, Role, total
-from trainfleet_simulator.world.nouns import GIB
+from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
 NEVER = "0001-01-01T00:00:00Z"
 """A time not reached, as jobs on public resources have it."""

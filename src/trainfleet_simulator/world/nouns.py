@@ -80,3 +80,11 @@ class PoolSpec:
     workspaces: tuple[str, ...]
     parent: str = ""
     status: str = "Ready"
+
+
+PLANTED_SECRETS = (
+    "planted-env-wandb-7f3a91",
+    "planted-command-token-c20d58",
+    "planted-registry-password-91be04",
+)
+"""What a job of every cloud carries that no metric, log line or page may ever show."""

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller
-from trainfleet_simulator.catalog import PLANTED_SECRETS
 from trainfleet_simulator.pai.catalog import ECS_SPECS, HIDDEN, TRAIN
 from trainfleet_simulator.pai.dlc_rows import NEVER
-from trainfleet_simulator.world.nouns import JOB_STATUSES, LIVE
+from trainfleet_simulator.world.nouns import JOB_STATUSES, LIVE, PLANTED_SECRETS
 from trainfleet_simulator.world.usage import METRIC_TYPES
 
 EARLY = "2000-01-01T00:00:00Z"

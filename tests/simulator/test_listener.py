@@ -23,36 +23,36 @@ async def get(client: httpx.AsyncClient, url: str) -> str:
     return str(answer.status_code)
 
 
-def test_a_shut_door_refuses_and_opens_at_the_same_address() -> None:
+def test_closed_listener_opens_at_the_same_address() -> None:
     async def main() -> None:
         simulator = Simulator(1, clock=Clock(START), population=5)
         async with (
-            simulator.serve_doors(["dlc", "sts"]) as doors,
+            simulator.serve_listeners(["dlc", "sts"]) as listeners,
             httpx.AsyncClient(trust_env=False) as client,
         ):
-            dlc, sts = doors["dlc"], doors["sts"]
+            dlc, sts = listeners["dlc"], listeners["sts"]
             assert dlc.url != sts.url
             for _ in range(3):
-                assert [await get(client, door.url) for door in (dlc, sts)] == ["200", "200"]
+                assert [await get(client, listener.url) for listener in (dlc, sts)] == ["200", "200"]
                 dlc.shut()
                 dlc.shut()
-                assert [await get(client, door.url) for door in (dlc, sts)] == ["ConnectError", "200"]
+                assert [await get(client, listener.url) for listener in (dlc, sts)] == ["ConnectError", "200"]
                 url = dlc.url
                 dlc.open()
                 dlc.open()
                 assert dlc.url == url
         async with httpx.AsyncClient(trust_env=False) as client:
-            assert [await get(client, door.url) for door in (dlc, sts)] == ["ConnectError"] * 2
+            assert [await get(client, listener.url) for listener in (dlc, sts)] == ["ConnectError"] * 2
 
     run_stepped(main)
 
 
-def test_all_doors_lead_to_the_same_clouds() -> None:
+def test_all_listeners_serve_the_same_clouds() -> None:
     async def main() -> None:
         simulator = Simulator(1, clock=Clock(START), population=5)
-        async with simulator.serve_doors("ab") as doors, httpx.AsyncClient(trust_env=False) as client:
-            await client.get(f"{doors['a'].url}/api/v1/jobs", headers={"x-acs-version": "2020-12-03"})
-            told = (await client.get(f"{doors['b'].url}/truth")).json()
+        async with simulator.serve_listeners("ab") as listeners, httpx.AsyncClient(trust_env=False) as client:
+            await client.get(f"{listeners['a'].url}/api/v1/jobs", headers={"x-acs-version": "2020-12-03"})
+            told = (await client.get(f"{listeners['b'].url}/truth")).json()
             assert told["calls"] == {"dlc": {"unknown": {"auth": 1}}}
 
     run_stepped(main)
@@ -62,20 +62,20 @@ def test_connections_that_stand_are_cut() -> None:
     async def main() -> None:
         simulator = Simulator(1, clock=Clock(START), population=5)
         simulator.faults.add(Fault({}, kind="hang"))
-        async with simulator.serve_doors(["all"]) as doors:
-            door = doors["all"]
-            host, port = door.url.removeprefix("http://").split(":")
+        async with simulator.serve_listeners(["all"]) as listeners:
+            listener = listeners["all"]
+            host, port = listener.url.removeprefix("http://").split(":")
             idle, first = await asyncio.open_connection(host, int(port))
             busy, second = await asyncio.open_connection(host, int(port))
             second.write(b"GET /api/v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n")
             await asyncio.sleep(1)
-            assert door.connections == 2
-            door.shut()
+            assert listener.connections == 2
+            listener.shut()
             for reader, writer in ((idle, first), (busy, second)):
                 with contextlib.suppress(ConnectionResetError):
                     assert await reader.read() == b""
                 writer.close()
-            assert door.connections == 0
+            assert listener.connections == 0
 
     run_stepped(main)
 
@@ -83,8 +83,8 @@ def test_connections_that_stand_are_cut() -> None:
 def test_an_idle_connection_outlasts_the_exporter_s_patience() -> None:
     async def main() -> None:
         simulator = Simulator(1, clock=Clock(START), population=5)
-        async with simulator.serve_doors(["all"]) as doors:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(doors["all"].url.rpartition(":")[2]))
+        async with simulator.serve_listeners(["all"]) as listeners:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(listeners["all"].url.rpartition(":")[2]))
             for _ in range(2):
                 writer.write(b"GET /truth HTTP/1.1\r\nHost: a\r\n\r\n")
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -98,33 +98,33 @@ def test_an_idle_connection_outlasts_the_exporter_s_patience() -> None:
 
 def test_whoever_is_just_coming_in_is_cut_too() -> None:
     async def main() -> None:
-        async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:
-            door = doors["all"]
+        async with Simulator(1, clock=Clock(START), population=5).serve_listeners(["all"]) as listeners:
+            listener = listeners["all"]
             loop = asyncio.get_running_loop()
             for steps_inside in range(6):
-                with socket.create_connection(("127.0.0.1", int(door.url.rpartition(":")[2]))) as client:
+                with socket.create_connection(("127.0.0.1", int(listener.url.rpartition(":")[2]))) as client:
                     client.setblocking(False)
                     for _ in range(steps_inside):
                         await asyncio.sleep(0)
-                    door.shut()
+                    listener.shut()
                     with contextlib.suppress(ConnectionResetError):
                         assert await loop.sock_recv(client, 100) == b""
                 await asyncio.sleep(0.1)
-                assert door.connections == 0
-                door.open()
+                assert listener.connections == 0
+                listener.open()
 
     run_stepped(main)
 
 
-def test_the_place_of_a_shut_door_is_not_to_be_had() -> None:
+def test_address_of_a_closed_listener_stays_taken() -> None:
     async def main() -> None:
-        async with Simulator(1, clock=Clock(START), population=5).serve_doors(["all"]) as doors:
-            door = doors["all"]
-            door.shut()
+        async with Simulator(1, clock=Clock(START), population=5).serve_listeners(["all"]) as listeners:
+            listener = listeners["all"]
+            listener.shut()
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
-                other.bind(("127.0.0.1", int(door.url.rpartition(":")[2])))
-            door.open()
+                other.bind(("127.0.0.1", int(listener.url.rpartition(":")[2])))
+            listener.open()
             async with httpx.AsyncClient(trust_env=False) as client:
-                assert await get(client, door.url) == "200"
+                assert await get(client, listener.url) == "200"
 
     run_stepped(main)

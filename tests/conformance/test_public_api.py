@@ -1,4 +1,4 @@
-"""No private door: the built-in clouds and the example use what is open to everybody, and nobody knows them by name."""
+"""Which modules providers import, and that no other module of the exporter names a cloud."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.deliberate import EXAMPLE, ROOT
-from trainfleet_conformance.doors import PUBLIC, private_imports, source_folder
+from trainfleet_conformance.public_api import PUBLIC, private_imports, source_folder
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 
 SOURCES = ROOT / "src" / "trainfleet_exporter"

@@ -30,7 +30,7 @@ _DETAILS = "x" * 20_000
 """More than some clients read of a refusal."""
 
 
-class Quotes:
+class QuotingErrors:
     """Makes refusals that quote. `quoted` are the last requests that were quoted."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Several addresses of the same clouds, each of which can be shut so that connections to it are refused."""
+"""Addresses of the simulated clouds. A listener can be closed and opened again: a closed one refuses connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainfleet_simulator.wire import Connection
 
 _IDLE = 77
 """Seconds that a connection may be idle: longer than clients keep one. In stepped time a client keeps it for ever, and
-must not meet its end: so this is no multiple of a usual poll interval."""
+must not meet its end. So this is no multiple of a usual poll interval."""
 _LONGEST_END = 1.0  # seconds that requests have to end in when their connections are gone
 
 
@@ -66,8 +66,8 @@ def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-class Door:
-    """One address within the running loop, open from the start. Raises OSError where the address is not to be had."""
+class Listener:
+    """One address in the running loop, open from the start. Raises OSError if the address is taken."""
 
     def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> None:
         self._config = uvicorn_config(app)
@@ -76,28 +76,28 @@ class Door:
         self._state = ServerState()
         self._loop = asyncio.get_running_loop()
         self._arriving: set[asyncio.Task[None]] = set()
-        # Connections to it are refused, and nobody else gets its port: what listens comes and goes beside it.
-        self._place = bound(host, port)
-        self._url = url_of(host, self._place)
+        # A bound socket that does not listen refuses connections and keeps the port while the listener is closed.
+        self._reserved = bound(host, port)
+        self._url = url_of(host, self._reserved)
         self._listening: socket.socket | None = None
         try:
             self.open()
         except OSError:
-            self._place.close()
+            self._reserved.close()
             raise
 
     @property
     def url(self) -> str:
-        """The base URL, the same for good."""
+        """The base URL; it never changes."""
         return self._url
 
     @property
     def connections(self) -> int:
-        """How many connections stand."""
+        """How many connections are open."""
         return len(self._state.connections)
 
     def shut(self) -> None:
-        """From now on connections to this address are refused, and those that stand are cut."""
+        """Refuse new connections and cut the open ones."""
         if self._listening is None:
             return
         self._loop.remove_reader(self._listening)
@@ -108,16 +108,16 @@ class Door:
             connection.cut()
 
     def open(self) -> None:
-        """Let everybody in, at the same address as ever."""
+        """Accept connections again, at the same address."""
         if self._listening is not None:
             return
-        self._listening = sock = listen(self._host, self._place.getsockname()[1])
+        self._listening = sock = listen(self._host, self._reserved.getsockname()[1])
         self._loop.add_reader(sock, self._accept, sock)
 
     async def aclose(self) -> None:
-        """Shut for good, and wait for the requests that are under way."""
+        """Close, release the address, and wait for the requests that are under way."""
         self.shut()
-        self._place.close()
+        self._reserved.close()
         under_way = {*self._arriving, *self._state.tasks}
         if under_way:
             _, left = await asyncio.wait(under_way, timeout=_LONGEST_END)
@@ -129,15 +129,15 @@ class Door:
             while True:
                 client, _ = sock.accept()
                 client.setblocking(False)
-                task = self._loop.create_task(self._welcome(sock, client))
+                task = self._loop.create_task(self._connect(sock, client))
                 self._arriving.add(task)
                 task.add_done_callback(self._arriving.discard)
-        except (BlockingIOError, ConnectionAbortedError):  # nobody else is waiting, or one has gone already
+        except (BlockingIOError, ConnectionAbortedError):  # no more are waiting, or one has gone already
             return
 
-    async def _welcome(self, by: socket.socket, client: socket.socket) -> None:
+    async def _connect(self, by: socket.socket, client: socket.socket) -> None:
         transport, _ = await self._loop.connect_accepted_socket(
             lambda: Connection(config=self._config, server_state=self._state, app_state={}, _loop=self._loop), client
         )
-        if self._listening is not by:  # the door was shut while this one stood in it
+        if self._listening is not by:  # closed meanwhile
             transport.abort()

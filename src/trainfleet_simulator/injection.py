@@ -11,10 +11,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from trainfleet_simulator.broken_bodies import break_body
 from trainfleet_simulator.exchange import Answer, ApiError, Asked, Cloud, Named
+from trainfleet_simulator.fault_kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
 from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
 from trainfleet_simulator.paging import Paging
-from trainfleet_simulator.quotes import Quotes
+from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.rows import dumps, read, written
 from trainfleet_simulator.truth import outcome_of
 from trainfleet_simulator.values import warp_values
@@ -31,7 +31,7 @@ _BAD_GATEWAY = (
 
 
 @dataclass(slots=True)
-class Told:
+class Reply:
     """What a call is answered with, what a client must make of it, and the fault behind it ("" for none)."""
 
     response: Response
@@ -50,29 +50,29 @@ class Call:
     request_id: str
     now: float
 
-    def true(self) -> Told:
+    def true(self) -> Reply:
         """What the cloud itself says."""
         try:
             answer = self.cloud.answer(self.asked, self.named, self.now)
         except ApiError as error:
             return self.refused(error)
         response = self.cloud.respond(answer, self.request_id)
-        return Told(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
+        return Reply(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
 
-    def refused(self, error: ApiError) -> Told:
+    def refused(self, error: ApiError) -> Reply:
         """A refusal in the cloud's own form."""
         response = self.cloud.refuse(error, self.asked, self.named, self.request_id)
-        return Told(response, outcome_of(error.status, error.code))
+        return Reply(response, outcome_of(error.status, error.code))
 
 
 @dataclass(slots=True)
-class Mishaps:
+class FaultInjector:
     """Applies faults to calls."""
 
-    quotes: Quotes
+    quoting: QuotingErrors
     _paging: Paging = field(default_factory=Paging)
 
-    def tell(self, call: Call, fault: Fault | None) -> Told:
+    def tell(self, call: Call, fault: Fault | None) -> Reply:
         """The answer of the cloud, or what the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
@@ -81,7 +81,7 @@ class Mishaps:
             told.response.headers.update(dict(fault.headers))
         return told
 
-    def _instead(self, call: Call, fault: Fault) -> Told | None:
+    def _instead(self, call: Call, fault: Fault) -> Reply | None:
         """What is said without asking the cloud; None where it has to be asked."""
         kind = fault.kind
         if fault.status is not None:
@@ -99,17 +99,17 @@ class Mishaps:
                 return _told(kind, Response(), call.named)
             case "quoted" | "quoted_at_length":
                 at_length = kind == "quoted_at_length"
-                page = self.quotes.refuse(call.cloud, call.asked, call.named, call.request_id, at_length=at_length)
+                page = self.quoting.refuse(call.cloud, call.asked, call.named, call.request_id, at_length=at_length)
                 return _told(kind, page, call.named)
             case "redirect":
                 found = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
                 return _told(kind, found, call.named)
             case "endless_pages" if (body := self._paging.rest(call.named)) is not None:
                 self._paging.warp(kind, call.named, body)
-                return Told(Response(dumps(body), media_type="application/json"), "ok", kind)
+                return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
         return None
 
-    def _broken(self, call: Call, fault: Fault, true: Told) -> Told:
+    def _broken(self, call: Call, fault: Fault, true: Reply) -> Reply:
         """What becomes of the true answer; itself where there is nothing of the sort to break."""
         kind = fault.kind
         if kind in WIRE:
@@ -130,11 +130,11 @@ class Mishaps:
         return true
 
 
-def _told(kind: str, response: Response, named: Named, without: str = "ok") -> Told:
-    return Told(response, outcome_of_kind(kind, named.operation) or without, kind)
+def _told(kind: str, response: Response, named: Named, without: str = "ok") -> Reply:
+    return Reply(response, outcome_of_kind(kind, named.operation) or without, kind)
 
 
-def _refusal(kind: str, call: Call) -> Told | None:
+def _refusal(kind: str, call: Call) -> Reply | None:
     error = call.cloud.refusal(kind, call.asked, call.named)
     if error is None:
         return None
@@ -149,7 +149,7 @@ def _refusal(kind: str, call: Call) -> Told | None:
     return told
 
 
-def _by_status(call: Call, fault: Fault, status: int) -> Told:
+def _by_status(call: Call, fault: Fault, status: int) -> Reply:
     """The answer that a fault spells out."""
     error = call.cloud.usual(status)
     usual = call.refused(error)
@@ -164,7 +164,7 @@ def _by_status(call: Call, fault: Fault, status: int) -> Told:
         code, response = call.cloud.code(fault.body), JSONResponse(fault.body, status)
     for name, value in usual.response.headers.items():
         response.headers.setdefault(name, value)
-    return Told(response, outcome_of(status, code), fault.word)
+    return Reply(response, outcome_of(status, code), fault.word)
 
 
 def facts_of(named: Named) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ _LOGIN = "<!DOCTYPE html><html><head><title>Sign in</title></head><body><form></
 
 
 @dataclass(frozen=True, slots=True)
-class Mishap:
+class FaultKind:
     """A fault. One that is a `refusal` says no to who asks; a provider may then leave its credentials alone."""
 
     name: str
@@ -108,37 +108,37 @@ def _hostile(name: str, value: Any) -> Any:
 
 
 WHOLE = (
-    Mishap("server error", "500", _status(500)),
-    Mishap("unavailable", "503, with Retry-After", _status(503, _RETRY_AFTER), pauses=True),
-    Mishap("throttled", "429, with Retry-After", _status(429, _RETRY_AFTER), pauses=True),
-    Mishap("unauthorized", "401", _status(401), refusal=True),
-    Mishap("denied", "403", _status(403), refusal=True),
-    Mishap("not found", "404", _status(404)),
-    Mishap("quoting", "400, in which all that was asked is quoted, secrets too", _quoting, refusal=True),
-    Mishap("hang", "nothing ever comes", _wire("hang")),
-    Mishap("reset", "the connection is reset before an answer", _wire("reset")),
-    Mishap("cut off", "the connection is closed in the middle of the answer", _wire("cut_off")),
-    Mishap("truncated", "JSON that ends in the middle", _body(lambda body: body[: len(body) // 2])),
-    Mishap("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(_LOGIN)),
-    Mishap("empty", "200 without a body", _body(lambda body: b"")),
-    Mishap("null", "JSON null", _body(lambda body: b"null")),
-    Mishap("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
-    Mishap("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
+    FaultKind("server error", "500", _status(500)),
+    FaultKind("unavailable", "503, with Retry-After", _status(503, _RETRY_AFTER), pauses=True),
+    FaultKind("throttled", "429, with Retry-After", _status(429, _RETRY_AFTER), pauses=True),
+    FaultKind("unauthorized", "401", _status(401), refusal=True),
+    FaultKind("denied", "403", _status(403), refusal=True),
+    FaultKind("not found", "404", _status(404)),
+    FaultKind("quoting", "400, in which all that was asked is quoted, secrets too", _quoting, refusal=True),
+    FaultKind("hang", "nothing ever comes", _wire("hang")),
+    FaultKind("reset", "the connection is reset before an answer", _wire("reset")),
+    FaultKind("cut off", "the connection is closed in the middle of the answer", _wire("cut_off")),
+    FaultKind("truncated", "JSON that ends in the middle", _body(lambda body: body[: len(body) // 2])),
+    FaultKind("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(_LOGIN)),
+    FaultKind("empty", "200 without a body", _body(lambda body: b"")),
+    FaultKind("null", "JSON null", _body(lambda body: b"null")),
+    FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
+    FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
 )
 """They spoil an answer as a whole: nothing of it may be taken."""
 
 ODD = (
-    Mishap("wrong types", "every value is of another type", _leaves(_other_type)),
-    Mishap("odd details", "values of rows are of other types, but for their ids", _details),
-    Mishap("nulls", "every value is null", _leaves(lambda name, value: None)),
-    Mishap("huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS, lambda text: "1e400"))),
-    Mishap("NaN", "NaN for numbers", _leaves(_number(lambda value: float("nan"), lambda text: "NaN"))),
-    Mishap(
+    FaultKind("wrong types", "every value is of another type", _leaves(_other_type)),
+    FaultKind("odd details", "values of rows are of other types, but for their ids", _details),
+    FaultKind("nulls", "every value is null", _leaves(lambda name, value: None)),
+    FaultKind("huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS, lambda text: "1e400"))),
+    FaultKind("NaN", "NaN for numbers", _leaves(_number(lambda value: float("nan"), lambda text: "NaN"))),
+    FaultKind(
         "negative numbers",
         "numbers below 0",
         _leaves(_number(lambda value: -(abs(value) or 1), lambda text: "-" + text.lstrip("-"))),
     ),
-    Mishap(
+    FaultKind(
         "hostile texts",
         "quotes, line breaks, control characters, 10 kB, for every text",
         _leaves(_hostile),

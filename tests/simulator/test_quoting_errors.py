@@ -15,7 +15,7 @@ from tests.simulator.modelarts.client import signed_headers as modelarts_headers
 from tests.support.planted import quoted_proofs
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.modelarts.catalog import SECRET_KEY
-from trainfleet_simulator.quotes import string_to_sign
+from trainfleet_simulator.quoting_errors import string_to_sign
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 
 TOKEN = "a/token+of=40 characters, no less, indeed"
