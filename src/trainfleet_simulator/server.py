@@ -13,18 +13,17 @@ from starlette.types import ASGIApp
 from trainfleet_simulator.app import CloudApp
 from trainfleet_simulator.exchange import Asked, Cloud
 from trainfleet_simulator.faults import Faults
+from trainfleet_simulator.keys import Key, Keys, Tokens
 from trainfleet_simulator.listener import Listener, listen, url_of, uvicorn_config
 from trainfleet_simulator.modelarts import catalog as modelarts
-from trainfleet_simulator.modelarts.agency import Agency
+from trainfleet_simulator.modelarts.agency import Agency, iam_token
 from trainfleet_simulator.modelarts.aom_samples import Aom
 from trainfleet_simulator.modelarts.auth import Gatekeeper
 from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.legacy import SETTING as V1
 from trainfleet_simulator.modelarts.past import SETTING as V2
-from trainfleet_simulator.modelarts.tokens import LIFETIME, Tokens
 from trainfleet_simulator.pai.catalog import WORKSPACES as PAI_WORKSPACES
 from trainfleet_simulator.pai.gate import Pai
-from trainfleet_simulator.pai.keys import Key, Keys
 from trainfleet_simulator.pai.monitor import MonitorSettings
 from trainfleet_simulator.pai.setting import SETTING as PAI
 from trainfleet_simulator.pai.sts import Sts
@@ -109,7 +108,7 @@ class Simulator:
         clouds: Sequence[str] = ("pai",),
         access_key: str = modelarts.ACCESS_KEY,
         secret_key: str = modelarts.SECRET_KEY,
-        token_lifetime: float = LIFETIME,
+        token_lifetime: float = 86400.0,
         still: bool = False,
     ) -> None:
         self._keys = {
@@ -121,14 +120,15 @@ class Simulator:
         self._security_token = security_token
         self.worlds: dict[str, World] = {}
         """Each cloud's world by its name."""
-        self.tokens = Tokens(token_lifetime)
+        self.tokens = Tokens(iam_token, token_lifetime)
         """What IAM has issued."""
-        self.agency = Agency()
+        self._huawei_keys = Keys(Key(access_key, secret_key, security_token or ""))
+        self.agency = Agency(self._huawei_keys)
         """Huawei's STS and the metadata of a Huawei machine: what they issue, for how long, and to whom."""
         self.aom = Aom()
         """What Huawei's AOM serves, and how late."""
-        self._permanent = keys = Keys(Key(access_key_id, access_key_secret, security_token))
-        self._gatekeeper = gatekeeper = Gatekeeper(access_key, secret_key, security_token, self.tokens, self.agency)
+        gatekeeper = Gatekeeper(self._huawei_keys, self.tokens)
+        self._pai_keys = keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
         self.monitor = MonitorSettings()
         """How PAI's CloudMonitor behaves."""
         self.sts = Sts(keys)
@@ -220,8 +220,8 @@ class Simulator:
             "secret_key": secret_key,
         }
         self._security_token = None
-        self._permanent.replace(Key(access_key_id, access_key_secret))
-        self._gatekeeper.replace(access_key, secret_key)
+        self._pai_keys.replace(Key(access_key_id, access_key_secret))
+        self._huawei_keys.replace(Key(access_key, secret_key))
 
     def _worlds_of(self, workspace_id: str) -> list[World]:
         found = [

@@ -130,11 +130,11 @@ class Site:
         sts, agency = self.simulator.sts, self.simulator.agency
         issued = {
             "STS secret": [key.access_key_secret for key in sts.issued],
-            "STS token": [key.security_token for key in sts.issued if key.security_token is not None],
-            "STS session": sts.metadata_sessions,
-            "agency secret": [key.secret_key for key in agency.issued],
+            "STS token": [key.security_token for key in sts.issued],
+            "STS session": sts.metadata_sessions.issued,
+            "agency secret": [key.access_key_secret for key in agency.issued],
             "agency token": [key.security_token for key in agency.issued],
-            "agency session": agency.metadata_sessions,
+            "agency session": agency.metadata_sessions.issued,
             "IAM token": self.simulator.tokens.issued,
         }
         found: dict[str, str] = {}

@@ -180,7 +180,7 @@ def _of_modelarts(simulator: Simulator, clock: Clock) -> list[Asking]:
         "agency_session_name": "exporter",
     }
     promql = "avg by (service_id) (last_over_time(ma_container_cpu_util[10m]))"
-    session = simulator.agency.metadata_token(clock.now, 21600)
+    session = simulator.agency.metadata_sessions.issue(clock.now, 21600)
     return [
         Asking("modelarts", "modelarts", "ListTrainingJobs", "POST", SEARCHES, body=json.dumps(search).encode()),
         get("ShowTrainingJobDetails", f"{V2}/training-jobs/{steady.job_id}"),

@@ -15,8 +15,7 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import (
     signature,
 )
 from trainfleet_simulator.exchange import ApiError, Asked
-from trainfleet_simulator.modelarts.agency import Agency
-from trainfleet_simulator.modelarts.tokens import Tokens
+from trainfleet_simulator.keys import Keys, Tokens
 
 MAX_SKEW = 900  # seconds
 _AUTHORIZATION = re.compile(
@@ -25,27 +24,18 @@ _AUTHORIZATION = re.compile(
 
 
 class Gatekeeper:
-    """Knows one key pair (and its security token, where it is a temporary one), IAM's tokens and an agency's keys."""
+    """Knows the project's keys and IAM's tokens."""
 
-    def __init__(
-        self, access_key: str, secret_key: str, security_token: str | None, tokens: Tokens, agency: Agency
-    ) -> None:
-        self._key = access_key
-        self._secret = secret_key
-        self._security_token = security_token
+    def __init__(self, keys: Keys, tokens: Tokens) -> None:
+        self._keys = keys
         self._tokens = tokens
-        self._agency = agency
-
-    def replace(self, access_key: str, secret_key: str) -> None:
-        """From now on this key pair is known, and the one before is not."""
-        self._key, self._secret, self._security_token = access_key, secret_key, None
 
     def check(self, asked: Asked, now: float) -> None:
         """Raise ApiError unless the request bears a valid token or is properly signed."""
         token = asked.headers.get("x-auth-token")
         if token is None:
             self._check_signature(asked, now)
-        elif not self._tokens.valid(token, now):
+        elif not self._tokens.is_valid(token, now):
             raise ApiError(401, "APIGW.0307", "The token must be updated")
 
     def _check_signature(self, asked: Asked, now: float) -> None:
@@ -54,7 +44,7 @@ class Gatekeeper:
         if found is None:
             raise _refused("Authorization header is missing or malformed")
         key, names, received = found.groups()
-        secret = self._secret_of(key, headers.get("x-security-token") or None, now)
+        secret = self._secret_of(key, headers.get("x-security-token", ""), now)
         _check_date(headers.get("x-sdk-date", ""), now)
         signed = names.split(";")
         must = {"x-sdk-date", "x-security-token"} & set(headers)
@@ -72,19 +62,16 @@ class Gatekeeper:
         if not hmac.compare_digest(expected, received):
             raise _refused("verify aksk signature fail")
 
-    def _secret_of(self, key: str, security_token: str | None, now: float) -> str:
+    def _secret_of(self, key_id: str, security_token: str, now: float) -> str:
         """The secret of an access key that is known and comes with its own security token, still in force."""
-        temporary = self._agency.find(key)
-        if key != self._key and temporary is None:
-            raise _refused(f"ak {key} not exist")
-        expected = self._security_token if temporary is None else temporary.security_token
-        if security_token != expected:
+        key = self._keys.find(key_id)
+        if key is None:
+            raise _refused(f"ak {key_id} not exist")
+        if security_token != key.security_token:
             raise _refused("the security token does not fit the ak")
-        if temporary is None:
-            return self._secret
-        if not temporary.valid(now):
+        if key.has_expired(now):
             raise _refused("the security token has expired")
-        return temporary.secret_key
+        return key.access_key_secret
 
 
 def _body_sha256(headers: Mapping[str, str], body: bytes) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.signing import ALGORITHM
 from trainfleet_simulator.exchange import Answer, ApiError, Asked, Named
+from trainfleet_simulator.keys import Tokens
 from trainfleet_simulator.modelarts import iam, monitor, pools, sts, training, v1, workloads
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import (
@@ -31,7 +32,6 @@ from trainfleet_simulator.modelarts.node_loads import NodeLoads
 from trainfleet_simulator.modelarts.parameters import Call, Operation, refused
 from trainfleet_simulator.modelarts.refusals import refusal
 from trainfleet_simulator.modelarts.task_series import TaskSeries
-from trainfleet_simulator.modelarts.tokens import Tokens
 from trainfleet_simulator.world.fleet import World
 
 _V1_VERSION = "/v1/{project}/training-jobs/{JobId}/versions/{VersionId}"

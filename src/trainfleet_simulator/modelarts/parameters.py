@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.keys import Tokens
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom_samples import Aom, Samples
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES
 from trainfleet_simulator.modelarts.node_loads import NodeLoads
 from trainfleet_simulator.modelarts.task_series import TaskSeries
-from trainfleet_simulator.modelarts.tokens import Tokens
 from trainfleet_simulator.world.fleet import World
 
 

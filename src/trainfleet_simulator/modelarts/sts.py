@@ -39,13 +39,13 @@ def assume_agency_with_oidc(call: Call) -> Answer:
     session = wanted["agency_session_name"]
     urn = f"sts::{DOMAIN_ID}:assumed-agency:{AGENCY_URN.rpartition(':')[2]}/{session}"
     credentials = {
-        "access_key_id": key.access_key,
-        "secret_access_key": key.secret_key,
+        "access_key_id": key.access_key_id,
+        "secret_access_key": key.access_key_secret,
         "security_token": key.security_token,
         "expiration": rfc3339(key.expires),
     }
     body = {"assumed_agency": {"urn": urn, "id": f"{DOMAIN_ID}:{session}"}, "credentials": credentials}
-    return Answer(body, rows=[[key.access_key, key.expires]])
+    return Answer(body, rows=[[key.access_key_id, key.expires]])
 
 
 def get_metadata_token(call: Call) -> Answer:
@@ -55,24 +55,24 @@ def get_metadata_token(call: Call) -> Answer:
     text = call.headers.get("x-metadata-token-ttl-seconds", "")
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= _LONGEST_SESSION:
         raise ApiError(400, "BadRequest", f"X-Metadata-Token-Ttl-Seconds is 1 to {_LONGEST_SESSION}")
-    return Answer(None, text=call.agency.metadata_token(call.now, int(text)))
+    return Answer(None, text=call.agency.metadata_sessions.issue(call.now, int(text)))
 
 
 def get_security_key(call: Call) -> Answer:
     """GET /openstack/latest/securitykey: the keys of the machine's agency; 404 where it has none."""
     agency, token = call.agency, call.headers.get("x-metadata-token", "")
-    if agency.metadata_tokens and not agency.knows_metadata_token(token, call.now):
+    if agency.metadata_tokens and not agency.metadata_sessions.is_valid(token, call.now):
         raise ApiError(401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")
     if agency.name is None:
         raise ApiError(404, "NotFound", "This machine has no agency")
     key = agency.of_machine(call.now)
     credential = {
-        "access": key.access_key,
-        "secret": key.secret_key,
+        "access": key.access_key_id,
+        "secret": key.access_key_secret,
         "securitytoken": key.security_token,
         "expires_at": datetime.fromtimestamp(key.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }
-    return Answer({"credential": credential}, rows=[[key.access_key, key.expires]])
+    return Answer({"credential": credential}, rows=[[key.access_key_id, key.expires]])
 
 
 # The codes are those of the service's family for such cases; which ones STS itself uses is written nowhere.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from trainfleet_exporter.providers.alibaba_pai.signing import ALGORITHM, signature
 from trainfleet_simulator.exchange import ApiError
-from trainfleet_simulator.pai.keys import Keys
+from trainfleet_simulator.keys import Key, Keys
 
 MAX_SKEW = 900  # seconds
 REQUIRED = frozenset(
@@ -38,8 +38,8 @@ class Verifier:
         key_id, names, received = found.groups()
         signed_names = names.split(";")
         self._check_date(headers.get("x-acs-date", ""), now)
-        key = self._keys.find(key_id, now)
-        if (headers.get("x-acs-security-token") or None) != key.security_token:
+        key = self._key(key_id, now)
+        if headers.get("x-acs-security-token", "") != key.security_token:
             raise ApiError(
                 400, "InvalidSecurityToken.MismatchWithAccessKey", "The security token does not fit the key."
             )
@@ -59,6 +59,14 @@ class Verifier:
         if headers["x-acs-content-sha256"] != body_sha256 or not hmac.compare_digest(expected, received):
             raise ApiError(400, "SignatureDoesNotMatch", "The signature does not conform to Aliyun standards.")
         self._check_nonce(headers["x-acs-signature-nonce"], now)
+
+    def _key(self, key_id: str, now: float) -> Key:
+        key = self._keys.find(key_id)
+        if key is None:
+            raise ApiError(404, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
+        if key.has_expired(now):
+            raise ApiError(400, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
+        return key
 
     @staticmethod
     def _check_date(text: str, now: float) -> None:

@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl, unquote
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, Asked, Named
+from trainfleet_simulator.keys import Keys
 from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_workloads
 from trainfleet_simulator.pai.auth import Verifier
-from trainfleet_simulator.pai.keys import Keys
 from trainfleet_simulator.pai.metadata import Metadata, is_metadata, operation_of
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
 from trainfleet_simulator.pai.parameters import Call, Operation

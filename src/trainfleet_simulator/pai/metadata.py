@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 
 from trainfleet_simulator.exchange import Answer, ApiError, Asked
-from trainfleet_simulator.pai.keys import Key
+from trainfleet_simulator.keys import Key
 from trainfleet_simulator.pai.parameters import iso
-from trainfleet_simulator.pai.sts import Sts, told
+from trainfleet_simulator.pai.sts import Sts, credentials
 
 _TTL, _TOKEN = "x-aliyun-ecs-metadata-token-ttl-seconds", "x-aliyun-ecs-metadata-token"
 _LONGEST_TTL = 21600  # seconds
@@ -45,8 +44,7 @@ class Metadata:
 
     def __init__(self, sts: Sts) -> None:
         self._sts = sts
-        self._tokens: dict[str, float] = {}
-        self._key: tuple[Key, float] | None = None
+        self._key: Key | None = None
 
     def answer(self, asked: Asked, operation: str, now: float) -> Answer:
         """Answer one request. Raises ApiError."""
@@ -70,31 +68,28 @@ class Metadata:
     def _put_token(self, ttl: str, now: float) -> Answer:
         if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
             raise ApiError(400, "BadRequest", f"{_TTL} is 1 to {_LONGEST_TTL}.")
-        token = secrets.token_urlsafe(32)
-        self._tokens[token] = now + int(ttl)
-        self._sts.metadata_sessions.append(token)
-        return Answer(None, text=token)
+        return Answer(None, text=self._sts.metadata_sessions.issue(now, int(ttl)))
 
     def _check_token(self, token: str | None, now: float) -> None:
         if token is None and self._sts.allow_v1:
             return
-        if token is None or now >= self._tokens.get(token, now):
+        if token is None or not self._sts.metadata_sessions.is_valid(token, now):
             raise ApiError(401, "Unauthorized", "A metadata token is wanted.")
 
     def _current(self, role: str, now: float) -> Key:
         """The same key for a while: a new one is there well before the old one ends."""
-        if self._key is not None:
-            key, issued = self._key
-            assert key.expires is not None
-            early = min(_RENEWED_BEFORE_END, (key.expires - issued) / 2)
-            if key.role == role and not key.revoked and now < key.expires - early:
-                return key
-        self._key = (self._sts.issue(role, "metadata", now, _KEY_LIFETIME), now)
-        return self._key[0]
+        key = self._key
+        if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
+            key = self._key = self._sts.issue(role, "metadata", now, _KEY_LIFETIME)
+        return key
+
+
+def _early(key: Key) -> float:
+    return min(_RENEWED_BEFORE_END, (key.expires - key.issued) / 2)
 
 
 def _of_key(key: Key, now: float) -> Answer:
-    body = {"Code": "Success", "LastUpdated": iso(int(now)), **told(key)}
+    body = {"Code": "Success", "LastUpdated": iso(int(now)), **credentials(key)}
     headers = {"content-type": "application/json"}
     return Answer(None, text=json.dumps(body), headers=headers, rows=[[key.role, key.access_key_id, key.expires]])
 

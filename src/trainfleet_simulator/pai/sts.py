@@ -6,12 +6,13 @@ https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-
 from __future__ import annotations
 
 import re
+import secrets
 import zlib
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.keys import Key, Keys, Tokens
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID
-from trainfleet_simulator.pai.keys import Key, Keys
 from trainfleet_simulator.pai.parameters import Call, Query, iso
 
 ROLE, LOCKED_ROLE, ECS_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
@@ -44,8 +45,8 @@ class Sts:
         self.ecs_role: str | None = ECS_ROLE
         self.allow_v1 = False
         self.credentials_role = ROLE
-        self.metadata_sessions: list[str] = []
-        """The token of every session of the metadata service so far, oldest first."""
+        self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
+        """Those of the sessions of the metadata service."""
         self._keys = keys
 
     @property
@@ -59,16 +60,24 @@ class Sts:
         return f"acs:ram::{ACCOUNT_ID}:role/{name}"
 
     def revoke(self, which: str) -> int:
-        """Refuse the temporary key with this id from now on, or `all`; answers how many that were."""
-        found = [key for key in self.issued if which in {"all", key.access_key_id} and not key.revoked]
-        for key in found:
-            key.revoked = True
-        return len(found)
+        """Refuse the temporary key with this id from now on, or `all`; returns how many that were."""
+        return self._keys.revoke(None if which == "all" else which)
 
     def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
         """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
-        # The services tell whole seconds, so a key ends at one.
-        return self._keys.issue(role, via, int(now + (wanted if self.lifetime is None else self.lifetime)))
+        # The services write whole seconds, so a key ends at one.
+        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
+        return self._keys.add(
+            Key(
+                access_key_id=f"STS.{secrets.token_hex(12)}",
+                access_key_secret=secrets.token_hex(22),
+                security_token=f"CAIS{secrets.token_hex(120)}",
+                issued=now,
+                expires=expires,
+                role=role,
+                via=via,
+            )
+        )
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for somebody who has signed."""
@@ -122,17 +131,17 @@ class Sts:
             "AssumedRoleId": f"3{zlib.crc32(role.encode()):010d}:{session}",
         }
         return Answer(
-            {"AssumedRoleUser": user, "Credentials": told(key)}, rows=[[role, key.access_key_id, key.expires]]
+            {"AssumedRoleUser": user, "Credentials": credentials(key)}, rows=[[role, key.access_key_id, key.expires]]
         )
 
 
-def told(key: Key) -> dict[str, Any]:
-    """A temporary key as the services tell it."""
+def credentials(key: Key) -> dict[str, Any]:
+    """A temporary key as the services write it."""
     return {
         "AccessKeyId": key.access_key_id,
         "AccessKeySecret": key.access_key_secret,
         "SecurityToken": key.security_token,
-        "Expiration": iso(None if key.expires is None else int(key.expires)),
+        "Expiration": iso(int(key.expires)),
     }
 
 

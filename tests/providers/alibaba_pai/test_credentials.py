@@ -23,7 +23,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.pai.keys import Key
+from trainfleet_simulator.keys import Key
 from trainfleet_simulator.pai.sts import ECS_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 

@@ -18,7 +18,8 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.transport import Call
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN, TemporaryKey
+from trainfleet_simulator.keys import Key
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
 from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     DOMAIN_NAME,
@@ -62,7 +63,7 @@ def _no_secret_in_any_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     secrets = {SECRET_KEY, PASSWORD, OIDC_TOKEN, SECURITY_TOKEN}
     for simulator in issued:
         for key in simulator.agency.issued:
-            secrets |= {key.access_key, key.secret_key, key.security_token}
+            secrets |= {key.access_key_id, key.access_key_secret, key.security_token}
     records = caplog.get_records("call")
     logged = "\n".join(f"{record.getMessage()} {record.__dict__.get('fields', '')}" for record in records)
     assert logged
@@ -333,7 +334,7 @@ def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) ->
     first, second, third = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(3))
     texts = {"access": "access_key", "secret": "secret_key", "token": "security_token"}
 
-    def put(key: TemporaryKey, *parts: str) -> None:
+    def put(key: Key, *parts: str) -> None:
         for part in parts:
             (home / part).write_text(getattr(key, texts[part]))
 
@@ -342,9 +343,9 @@ def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) ->
         for part in texts:
             put(second, part)
             assert await polled(rig)  # half a rotation changes nothing
-        simulator.agency.revoke(first.access_key)
+        simulator.agency.revoke(first.access_key_id)
         assert await polled(rig)
-        simulator.agency.revoke(second.access_key)  # at once: what is refused is not waited for
+        simulator.agency.revoke(second.access_key_id)  # at once: what is refused is not waited for
         put(third, *texts)
         assert await polled(rig)
         assert rig.calls("ListWorkspaces", "auth") == 1
@@ -359,8 +360,10 @@ def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
     first, second = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(2))
     path = home / ".huaweicloud" / "credentials"
 
-    def text(key: TemporaryKey) -> str:
-        return f"[team]\nak = {key.access_key}\nsecurity_token = {key.security_token}\nsk = {key.secret_key}\n"
+    def text(key: Key) -> str:
+        return (
+            f"[team]\nak = {key.access_key_id}\nsecurity_token = {key.security_token}\nsk = {key.access_key_secret}\n"
+        )
 
     async def check(rig: Rig) -> None:
         assert await polled(rig)
@@ -369,7 +372,7 @@ def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
         assert await polled(rig, 30)
         path.write_text(whole)
         assert await polled(rig)
-        simulator.agency.revoke(first.access_key)
+        simulator.agency.revoke(first.access_key_id)
         assert await polled(rig)
         assert rig.calls("ListWorkspaces", "auth") == 0
 

@@ -209,7 +209,7 @@ def test_the_log_has_every_call_and_no_secret() -> None:
         "metadata": {"GetMetadataToken": {"ok": 2}, "GetSecurityKey": {"ok": 1, "auth": 1, "not_found": 1}},
     }
     known = str(truth) + repr(caller.simulator.agency)
-    secrets = [text for key in caller.simulator.agency.issued for text in (key.secret_key, key.security_token)]
+    secrets = [text for key in caller.simulator.agency.issued for text in (key.access_key_secret, key.security_token)]
     assert len(secrets) == 4
     assert not [text for text in (*secrets, OIDC_TOKEN, "stolen-id-token") if text in known]
 
