@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from starlette.responses import Response
 
 from trainfleet_simulator.world.fleet import World
+
+
+def utc_text(at: float) -> str:
+    """Unix seconds as both clouds write most times."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ApiError(Exception):

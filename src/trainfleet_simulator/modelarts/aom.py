@@ -33,14 +33,8 @@ def list_instant_query_aom_prom(call: Call) -> Answer:
     if at and not _TIME.fullmatch(at):
         raise _bad('invalid parameter "time": Unix seconds are wanted')
     when = float(at or call.now)
-    points = _fitting(call, query, when, query.window or _LOOKBACK)
-    result: list[Point]
-    if query.aggregation:
-        result = _aggregated(points, query, call.aom)
-    else:
-        # A function over a window keeps the name of the metric only here, where nothing is computed.
-        result = [({"__name__": query.metric, **_shown(labels, call.aom)}, value) for labels, value in points]
-    stamp = int(when) if when.is_integer() else round(when, 3)
+    result = _result(call, query, when)
+    stamp = _stamp(when)
     answers = [{"metric": labels, "value": [stamp, _text(value)]} for labels, value in result]
     return Answer(
         {"status": "success", "data": {"resultType": "vector", "result": answers}},
@@ -62,14 +56,8 @@ def list_range_query_aom_prom(call: Call) -> Answer:
     series: dict[tuple[tuple[str, str], ...], list[list[float | str]]] = {}
     for number in range(int((end - start) // step) + 1):
         when = start + number * step
-        points = _fitting(call, query, when, query.window or _LOOKBACK)
-        if query.aggregation:
-            found = _aggregated(points, query, call.aom)
-        else:
-            found = [({"__name__": query.metric, **_shown(labels, call.aom)}, value) for labels, value in points]
-        stamp = int(when) if when.is_integer() else round(when, 3)
-        for labels, value in found:
-            series.setdefault(tuple(labels.items()), []).append([stamp, _text(value)])
+        for labels, value in _result(call, query, when):
+            series.setdefault(tuple(labels.items()), []).append([_stamp(when), _text(value)])
     answers = [{"metric": dict(labels), "values": values} for labels, values in series.items()]
     return Answer(
         {"status": "success", "data": {"resultType": "matrix", "result": answers}},
@@ -77,6 +65,19 @@ def list_range_query_aom_prom(call: Call) -> Answer:
         rows=[[*(value for _, value in labels), len(values)] for labels, values in list(series.items())[:_ROWS]],
         no_data=not answers,
     )
+
+
+def _result(call: Call, query: promql.Query, when: float) -> list[Point]:
+    """Labels and values at one time."""
+    points = _fitting(call, query, when, query.window or _LOOKBACK)
+    if query.aggregation:
+        return _aggregated(points, query, call.aom)
+    # A function over a window keeps the name of the metric only here, where nothing is computed.
+    return [({"__name__": query.metric, **_shown(labels, call.aom)}, value) for labels, value in points]
+
+
+def _stamp(when: float) -> float:
+    return int(when) if when.is_integer() else round(when, 3)
 
 
 def _number(call: Call, name: str) -> float:

@@ -5,12 +5,11 @@ https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html and its sist
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.parameters import Call
+from trainfleet_simulator.modelarts.parameters import Call, precise_text
 
 _GOOD = {
     "name": catalog.USER_NAME,
@@ -37,8 +36,8 @@ def keystone_create_user_token_by_password(call: Call) -> Answer:
     body = {
         "token": {
             "methods": ["password"],
-            "issued_at": _time(call.now),
-            "expires_at": _time(call.now + call.tokens.lifetime),
+            "issued_at": precise_text(call.now),
+            "expires_at": precise_text(call.now + call.tokens.lifetime),
             "catalog": [],
             "roles": [{"id": "0", "name": "te_admin"}],
             "project": {
@@ -83,7 +82,3 @@ def _at(body: Any, name: str) -> dict[str, Any]:
 
 def _malformed(name: str) -> ApiError:
     return ApiError(400, "400", f"The request body is invalid: {name}.")
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -74,7 +74,7 @@ def _status(job: Job, now: int) -> dict[str, Any]:
 
 def _running_records(job: Job) -> list[dict[str, Any]]:
     """From each start to the loss of a task or the end, in seconds."""
-    losses = [pair for pod in job.pods for pair in pairwise([*pod.history, pod])]
+    losses = [pair for pod in job.pods for pair in pairwise(pod.incarnations)]
     losses.sort(key=lambda pair: pair[0].finished or 0)
     record: dict[str, Any] = {"start_at": job.running, "start_type": "init_or_rescheduled"}
     records = [record]

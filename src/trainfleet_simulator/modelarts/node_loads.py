@@ -72,7 +72,7 @@ def _loads(pools: list[Pool], jobs: list[Job], metric: str, at: int) -> list[flo
     for job in jobs:
         kind = kinds[job.draft.pool_id]
         for pod in job.pods:
-            for one in (*pod.history, pod):
+            for one in pod.incarnations:
                 used = reading(LOADS[metric], job, one, at)
                 if used is not None:
                     loads[one.node] += used * _share(one.role, kind, metric)

@@ -69,6 +69,11 @@ def choice_of(call: Call, name: str, allowed: tuple[str, ...], default: str = ""
     return text
 
 
+def precise_text(at: float) -> str:
+    """Unix seconds as IAM and the metadata service write them, to the microsecond."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def workspace_of(world: World, given: Any) -> str:
     """A workspace's id; left out it is the default one, never all of them."""
     known = [workspace.workspace_id for workspace in WORKSPACES]
@@ -76,8 +81,3 @@ def workspace_of(world: World, given: Any) -> str:
     if asked not in known or asked in world.hidden:
         raise refused("0112", "The workspace does not exist or may not be used.", 403)
     return str(asked)
-
-
-def rfc3339(at: float) -> str:
-    """Unix seconds as the pool APIs write them."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

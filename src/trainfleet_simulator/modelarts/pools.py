@@ -9,14 +9,13 @@ import base64
 import re
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.exchange import Answer, utc_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.parameters import (
     Call,
     choice_of,
     int_of,
     refused,
-    rfc3339,
     workspace_of,
 )
 from trainfleet_simulator.world.fleet import World
@@ -77,7 +76,7 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
         "apiVersion": "v2",
         "metadata": {
             "name": spec.pool_id,
-            "creationTimestamp": rfc3339(world.started - (2 * 3600 if not pool.nodes else 90 * DAY)),
+            "creationTimestamp": utc_text(world.started - (2 * 3600 if not pool.nodes else 90 * DAY)),
             "labels": labels,
             "annotations": {"os.modelarts/billing.mode": "0"},
         },
@@ -105,7 +104,7 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
 def show_pool_runtime_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/metrics/runtime/pools: what of every pool is allocated, its children's included."""
     world = call.world
-    stamp = {"timestamp": rfc3339(world.present - 20), "window": "1m"}
+    stamp = {"timestamp": utc_text(world.present - 20), "window": "1m"}
     items, rows = [], []
     for pool_id, pool in world.pools.items():
         if not pool.nodes or not world.offers(pool):
@@ -152,7 +151,7 @@ def list_pool_nodes(call: Call) -> Answer:
         {
             "kind": "Node",
             "apiVersion": "v2",
-            "metadata": {"name": name, "creationTimestamp": rfc3339(call.world.started - 90 * DAY)},
+            "metadata": {"name": name, "creationTimestamp": utc_text(call.world.started - 90 * DAY)},
             "spec": {"flavor": kind.name},
             "status": {
                 "phase": phase,

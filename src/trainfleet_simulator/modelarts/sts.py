@@ -8,12 +8,11 @@ https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
-from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.exchange import Answer, ApiError, utc_text
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
 from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
-from trainfleet_simulator.modelarts.parameters import Call, rfc3339
+from trainfleet_simulator.modelarts.parameters import Call, precise_text
 
 _SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
 _LONGEST_SESSION = 21600  # of the metadata service, in seconds
@@ -42,7 +41,7 @@ def assume_agency_with_oidc(call: Call) -> Answer:
         "access_key_id": key.access_key_id,
         "secret_access_key": key.access_key_secret,
         "security_token": key.security_token,
-        "expiration": rfc3339(key.expires),
+        "expiration": utc_text(key.expires),
     }
     body = {"assumed_agency": {"urn": urn, "id": f"{DOMAIN_ID}:{session}"}, "credentials": credentials}
     return Answer(body, rows=[[key.access_key_id, key.expires]])
@@ -70,7 +69,7 @@ def get_security_key(call: Call) -> Answer:
         "access": key.access_key_id,
         "secret": key.access_key_secret,
         "securitytoken": key.security_token,
-        "expires_at": datetime.fromtimestamp(key.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "expires_at": precise_text(key.expires),
     }
     return Answer({"credential": credential}, rows=[[key.access_key_id, key.expires]])
 

@@ -7,24 +7,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trainfleet_simulator.world.jobs import Job, Pod
-from trainfleet_simulator.world.usage import reading
+from trainfleet_simulator.world.usage import task_reading
 
 T = TypeVar("T")
 MOST_MINUTES = 4320  # three days, as the console's chart
 
 
 def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[float, Pod] | None:
-    """The task's reading of one minute of its job, counted from 0, and the incarnation it is of.
-
-    None where none of them ran then. `metric` is in the world's words.
-    """
+    """The task's reading of one minute of its job, counted from 0, and the incarnation of its pod that ran then."""
     assert job.running is not None
-    at, pod = job.running + 60 * minute + 30, job.pods[place]
-    for one in (*pod.history, pod) if pod.history else (pod,):
-        value = reading(metric, job, one, at)
-        if value is not None:
-            return value, one
-    return None
+    return task_reading(metric, job, place, job.running + 60 * minute + 30)
 
 
 @dataclass(slots=True)

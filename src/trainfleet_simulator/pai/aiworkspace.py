@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, iso, page_of
+from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, iso, list_answer, page_of
 from trainfleet_simulator.world.nouns import DAY
 
 _STATUSES = ("ENABLED", "INITIALIZING", "FAILURE", "DISABLED", "FROZEN", "UPDATING")
@@ -31,9 +31,4 @@ def list_workspaces(call: Call) -> Answer:
         for workspace in catalog.WORKSPACES
         if workspace.member and workspace.workspace_id not in call.world.hidden and status in {"", "ENABLED"}
     ]
-    page = found[offset : offset + size]
-    return Answer(
-        {"TotalCount": len(found), "Workspaces": page},
-        total=len(found),
-        rows=[[row["WorkspaceId"], row["WorkspaceName"]] for row in page],
-    )
+    return list_answer("Workspaces", found[offset : offset + size], len(found), ("WorkspaceId", "WorkspaceName"))

@@ -22,6 +22,7 @@ from trainfleet_simulator.pai.parameters import (
     bool_of,
     choice_of,
     invalid,
+    list_answer,
     list_of,
     page_of,
     refuse_hidden,
@@ -29,7 +30,7 @@ from trainfleet_simulator.pai.parameters import (
 )
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, GIB, JOB_STATUSES
-from trainfleet_simulator.world.usage import METRIC_TYPES, reading
+from trainfleet_simulator.world.usage import METRIC_TYPES, task_reading
 
 VISIBLE = tuple(workspace.workspace_id for workspace in WORKSPACES if workspace.member)
 _STEP_UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -70,11 +71,7 @@ def list_jobs(call: Call) -> Answer:
     else:
         count = len(found)
         jobs = [world.jobs[job_id] for job_id in found.page(offset, size, descending=descending)]
-    return Answer(
-        {"TotalCount": count, "Jobs": [list_row(job, world.now) for job in jobs]},
-        total=count,
-        rows=[[job.job_id, job.status, job.sub_status] for job in jobs],
-    )
+    return list_answer("Jobs", [list_row(job, world.now) for job in jobs], count, ("JobId", "Status", "SubStatus"))
 
 
 def _filters(query: Query) -> list[Callable[[Job], bool]]:
@@ -169,17 +166,14 @@ def _step(text: str) -> int:
 
 def _points(job: Job, place: int, metric: str, span: tuple[int, int, int]) -> list[dict[str, Any]]:
     since, end, step = span
-    incarnations = [*job.pods[place].history, job.pods[place]]
-    begin = max(since, incarnations[0].created)
+    begin = max(since, job.pods[place].incarnations[0].created)
     if (end - begin) / step > _MOST_POINTS:
         raise invalid("TimeStep", f"{step}s", f"at most {_MOST_POINTS} points")
     points = []
     for at in range(-(-begin // step) * step, end + 1, step):
-        for pod in incarnations:
-            value = reading(metric, job, pod, at)
-            if value is not None:
-                points.append({"Time": at * 1000, "Value": value})
-                break
+        found = task_reading(metric, job, place, at)
+        if found is not None:
+            points.append({"Time": at * 1000, "Value": found[0]})
     return points
 
 
@@ -211,7 +205,4 @@ def list_ecs_specs(call: Call) -> Answer:
         and resource in {"", spec.resource_type}
         and (names is None or spec.name in names)
     ]
-    page = specs[offset : offset + size]
-    return Answer(
-        {"TotalCount": len(specs), "EcsSpecs": page}, total=len(specs), rows=[[spec["InstanceType"]] for spec in page]
-    )
+    return list_answer("EcsSpecs", specs[offset : offset + size], len(specs), ("InstanceType",))

@@ -15,7 +15,7 @@ from trainfleet_simulator.pai import monitor_metrics as metrics
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.monitor_dimensions import Filter, filters_of
 from trainfleet_simulator.pai.monitor_metrics import Metric, PoolMetric
-from trainfleet_simulator.pai.monitor_pages import Pages
+from trainfleet_simulator.pai.monitor_pages import Page, Pages
 from trainfleet_simulator.pai.monitor_places import Moment, Place, Places, places_at, served
 from trainfleet_simulator.pai.monitor_points import point_of, row_of
 from trainfleet_simulator.pai.monitor_pools import PoolPoints
@@ -97,8 +97,7 @@ class Monitor:
         """
         query, settings = call.query, self._settings
         self._meter()
-        metric = _metric(query)
-        period = int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
+        metric, period = _metric(query), _period(query)
         length = int_of(query, "Length", 1000, 1440)
         moment = self._moment(query, call.now, period)
         wanted = filters_of(query, metrics.DIMENSIONS[metric.level])
@@ -112,11 +111,7 @@ class Monitor:
                 return [point for point in self._pools.points(metric, moment) if _takes_point(wanted, point)]
             return self._last_places(metric, moment, wanted)
 
-        question = ("last", *(query.get(name, "") for name in _QUESTION))
-        page, token, total = self._pages.cut(
-            question, find, token=query.get("NextToken", ""), length=length, now=call.now
-        )
-        return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="Datapoints")
+        return _answer(metric, period, self._pages.cut("last", call, find, length))
 
     def describe_metric_list(self, call: Call) -> Answer:
         """DescribeMetricList: the points of a range, open at its start and closed at its end; at most 31 days of it.
@@ -125,8 +120,7 @@ class Monitor:
         """
         query = call.query
         self._meter()
-        metric = _metric(query)
-        period = int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
+        metric, period = _metric(query), _period(query)
         length = int_of(query, "Length", 1000, 1440)
         start, end = _time(query, "StartTime"), _time(query, "EndTime")
         end = call.now if end is None else end
@@ -155,11 +149,7 @@ class Monitor:
 
         if not wanted and self._settings.without_dimensions == "refused":
             raise ApiError(400, "ParameterInvalid", "The parameter Dimensions is required.")
-        question = ("list", *(query.get(name, "") for name in _QUESTION))
-        page, token, total = self._ranges.cut(
-            question, find, token=query.get("NextToken", ""), length=length, now=call.now
-        )
-        return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="Datapoints")
+        return _answer(metric, period, self._ranges.cut("list", call, find, length))
 
     def get_metrics(self, call: Call) -> Answer:
         """DLC GetMetrics, GET /api/v1/cms/metrics: a metric's points of one job over a time; not metered."""
@@ -169,8 +159,7 @@ class Monitor:
         metric = metrics.JOB_METRICS.get(_required(query, "MetricName"))
         if metric is None:
             raise invalid("MetricName", query["MetricName"], "a metric of the catalogue")
-        period = int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
-        length = int_of(query, "Length", 1000, 5000)
+        period, length = _period(query), int_of(query, "Length", 1000, 5000)
         wanted = filters_of(query, metrics.DIMENSIONS[metric.level])
         ids = {query["JobId"]} if query.get("JobId") else {one.get("jobId", "") for one in wanted}
         if len(ids) != 1 or ids == {""}:
@@ -198,11 +187,7 @@ class Monitor:
                 if _takes_place(wanted, place)
             ]
 
-        question = ("range", *(query.get(name, "") for name in (*_QUESTION, "JobId")))
-        page, token, total = self._pages.cut(
-            question, find, token=query.get("NextToken", ""), length=length, now=call.now
-        )
-        return _answer(metric.name, _points(metric, page, period), period, token=token, total=total, key="DataPoints")
+        return _answer(metric, period, self._pages.cut("range", call, find, length), key="DataPoints")
 
     def _meter(self) -> None:
         """One call of those that share the account's allowance."""
@@ -250,9 +235,6 @@ class Monitor:
         return [place for place in places if _takes_place(wanted, place)] if wanted else places
 
 
-_QUESTION = ("Namespace", "MetricName", "Period", "Dimensions", "StartTime", "EndTime")
-
-
 def in_its_own_words(operate: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
     """CloudMonitor has another code than the other services for a parameter that it does not like."""
 
@@ -279,6 +261,10 @@ def _metric(query: Query) -> Metric | PoolMetric:
         if metric.name == name:
             return metric
     raise ApiError(404, "ResourceNotFound", "The specified metric is not found.")
+
+
+def _period(query: Query) -> int:
+    return int(choice_of(query, "Period", tuple(map(str, metrics.PERIODS)), "60"))
 
 
 def _time(query: Query, name: str) -> float | None:
@@ -317,22 +303,20 @@ def _takes_point(wanted: tuple[Filter, ...], facts: dict[str, Any]) -> bool:
     return not wanted or any(all(facts.get(name) == value for name, value in one.items()) for one in wanted)
 
 
-def _points(metric: Metric | PoolMetric, page: Sequence[Place | dict[str, Any]], period: int) -> list[dict[str, Any]]:
-    found = []
-    for one in page:
+def _answer(
+    metric: Metric | PoolMetric, period: int, page: Page[Place | dict[str, Any]], *, key: str = "Datapoints"
+) -> Answer:
+    points = []
+    for one in page.items:
         point = point_of(metric, one, period) if isinstance(one, Place) and isinstance(metric, Metric) else one
         if isinstance(point, dict):
-            found.append(point)
-    return found
-
-
-def _answer(name: str, points: list[dict[str, Any]], period: int, *, token: str, total: int, key: str) -> Answer:
+            points.append(point)
     body: dict[str, Any] = {"Code": "200", "Success": True, "Message": "", "Period": str(period)}
-    if token:
-        body["NextToken"] = token
+    if page.token:
+        body["NextToken"] = page.token
     return Answer(
         body | {key: json.dumps(points, separators=(",", ":"))},
-        total=total,
-        rows=[row_of(name, point) for point in points[:_ROWS_LOGGED]],
+        total=page.total,
+        rows=[row_of(metric.name, point) for point in points[:_ROWS_LOGGED]],
         no_data=not points,
     )

@@ -6,13 +6,25 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from trainfleet_simulator.exchange import ApiError
+from trainfleet_simulator.pai.parameters import Call
 
 _KEPT = 4096
 _VALID = 300  # seconds
+_QUESTION = ("Namespace", "MetricName", "Period", "Dimensions", "StartTime", "EndTime", "JobId")
+"""Parameters that have to be the same for the later pages."""
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """One page, the token of the next one ("" after the last), and how many items there are in all."""
+
+    items: Sequence[Item]
+    token: str
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +44,10 @@ class Pages:
         self._kept = kept
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
 
-    def cut(
-        self, question: Hashable, find: Callable[[], Sequence[Item]], *, token: str, length: int, now: float
-    ) -> tuple[Sequence[Item], str, int]:
-        """One page, the token of the next ("" after the last), and how many there are in all. Raises ApiError."""
+    def cut(self, operation: str, call: Call, find: Callable[[], Sequence[Item]], length: int) -> Page[Item]:
+        """One page of what `find` finds, or of what it found for the first page. Raises ApiError."""
+        token, now = call.query.get("NextToken", ""), call.now
+        question = (operation, *(call.query.get(name, "") for name in _QUESTION))
         found: Sequence[Item]
         if not token:
             found, offset = find(), 0
@@ -46,7 +58,7 @@ class Pages:
             found, offset = rest.found, rest.offset  # type: ignore[assignment] # the question says of what kind
         end = offset + length
         following = self._token(_Rest(question, found, end, now + _VALID), now) if end < len(found) else ""
-        return found[offset:end], following, len(found)
+        return Page(found[offset:end], following, len(found))
 
     def _token(self, rest: _Rest, now: float) -> str:
         while self._rests and (len(self._rests) >= self._kept or now > next(iter(self._rests.values())).until):

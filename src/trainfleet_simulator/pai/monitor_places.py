@@ -78,7 +78,7 @@ def _of_pod(job: Job, pod: Pod, level: str, at: int) -> Iterator[Place]:
 
 def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
     """The latest incarnation that has a whole period's end in its life, and the last such end."""
-    for one in [pod, *reversed(pod.history)]:
+    for one in reversed(pod.incarnations):
         if one.started is None:
             continue
         at = newest if one.finished is None else min(newest, one.finished // period * period)

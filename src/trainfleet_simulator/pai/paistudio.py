@@ -13,6 +13,7 @@ from trainfleet_simulator.pai.parameters import (
     choice_of,
     invalid,
     iso,
+    list_answer,
     list_of,
     page_of,
     refuse_hidden,
@@ -50,11 +51,7 @@ def list_quotas(call: Call) -> Answer:
         and query.get("QuotaName", "") in quota.spec.name
     ]
     rows = [_row(world, quota, verbose=verbose) for quota in found[offset : offset + size]]
-    return Answer(
-        {"TotalCount": len(found), "Quotas": rows},
-        total=len(found),
-        rows=[[row["QuotaId"], row["Status"], row["QuotaDetails"]] for row in rows],
-    )
+    return list_answer("Quotas", rows, len(found), ("QuotaId", "Status", "QuotaDetails"))
 
 
 def get_quota(call: Call) -> Answer:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.exchange import Answer, ApiError, utc_text
 from trainfleet_simulator.world.fleet import World
 
 Query = Mapping[str, str]
@@ -27,7 +28,7 @@ Operation = Callable[[Call], Answer]
 
 def iso(at: int | None) -> str | None:
     """Unix seconds as the services write them; null for a time not reached."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if at is None else utc_text(at)
 
 
 def invalid(name: str, found: str, allowed: str) -> ApiError:
@@ -83,6 +84,13 @@ def refuse_hidden(call: Call, *workspace_ids: str) -> None:
     for workspace_id in workspace_ids:
         if workspace_id in call.world.hidden:
             raise ApiError(403, "NoPermission", f"The workspace {workspace_id} does not exist or you are no member.")
+
+
+def list_answer(name: str, rows: list[dict[str, Any]], total: int, noted: tuple[str, ...]) -> Answer:
+    """One page of a list; the log of answers notes these fields of each row."""
+    return Answer(
+        {"TotalCount": total, name: rows}, total=total, rows=[[row.get(field) for field in noted] for row in rows]
+    )
 
 
 def page_of(query: Query, default_size: int) -> tuple[int, int]:

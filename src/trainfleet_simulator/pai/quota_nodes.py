@@ -8,7 +8,7 @@ from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
 from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group, visible
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_of, page_of
+from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, list_of, page_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import GIB, LIVE
 from trainfleet_simulator.world.pools import Amount, Node, Pool
@@ -46,11 +46,7 @@ def list_nodes(call: Call) -> Answer:
     page = found[offset : offset + size]
     workloads = _workloads(world, pools) if verbose else {}
     rows = [_row(world, pool, node) | (_use(pool, node, workloads) if verbose else {}) for pool, node in page]
-    return Answer(
-        {"TotalCount": len(found), "Nodes": rows},
-        total=len(found),
-        rows=[[row["NodeName"], row["NodeStatus"], row.get("RequestGPU")] for row in rows],
-    )
+    return list_answer("Nodes", rows, len(found), ("NodeName", "NodeStatus", "RequestGPU"))
 
 
 def _accelerator(pool: Pool) -> str:

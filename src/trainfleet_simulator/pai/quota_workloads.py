@@ -7,7 +7,7 @@ from typing import Any
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.pai.dlc_rows import memory_text
 from trainfleet_simulator.pai.paistudio import quota_of
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, iso, list_of, page_of
+from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, iso, list_answer, list_of, page_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, total
 from trainfleet_simulator.world.nouns import LIVE
@@ -47,12 +47,8 @@ def list_quota_workloads(call: Call) -> Answer:
         and all(values is None or row[key] in values for key, values in chosen.items())
     ]
     found.sort(key=lambda row: (row["Status"] != _ENQUEUED, row["QuotaId"], row["Position"] or 0))
-    page = found[offset : offset + size]
-    return Answer(
-        {"TotalCount": len(found), "Workloads": page},
-        total=len(found),
-        rows=[[row["WorkloadId"], row["WorkloadStatus"], row["Status"], row["Position"]] for row in page],
-    )
+    noted = ("WorkloadId", "WorkloadStatus", "Status", "Position")
+    return list_answer("Workloads", found[offset : offset + size], len(found), noted)
 
 
 def _held(world: World, pool_ids: set[str]) -> list[Job]:

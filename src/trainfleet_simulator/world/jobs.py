@@ -92,6 +92,11 @@ class Pod:
     finished: int | None = None
     history: list[Pod] = field(default_factory=list)
 
+    @property
+    def incarnations(self) -> list[Pod]:
+        """The earlier ones and the present one, oldest first."""
+        return [*self.history, self]
+
 
 @dataclass(slots=True)
 class Job:

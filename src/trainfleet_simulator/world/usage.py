@@ -44,6 +44,16 @@ def reading(metric: str, job: Job, pod: Pod, at: int) -> float | None:
     return round(min(max(value + noise, 0.0), top), 2)
 
 
+def task_reading(metric: str, job: Job, place: int, at: int) -> tuple[float, Pod] | None:
+    """The reading of a job's pod at `place`, in whichever incarnation it ran then, and that incarnation."""
+    pod = job.pods[place]
+    for one in pod.incarnations if pod.history else (pod,):
+        value = reading(metric, job, one, at)
+        if value is not None:
+            return value, one
+    return None
+
+
 def _value(metric: str, level: float, warm: float, *, idle: bool, saving: bool) -> float:
     """`level` (0 to 1) is what sets one job apart from another."""
     match metric:

@@ -332,7 +332,7 @@ async def polled(rig: Rig, seconds: int = 10) -> bool:
 def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) -> None:
     simulator = simulated()
     first, second, third = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(3))
-    texts = {"access": "access_key", "secret": "secret_key", "token": "security_token"}
+    texts = {"access": "access_key_id", "secret": "access_key_secret", "token": "security_token"}
 
     def put(key: Key, *parts: str) -> None:
         for part in parts:
