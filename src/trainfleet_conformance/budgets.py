@@ -25,19 +25,18 @@ class BudgetChecks(ProviderCase):
     def test_budget_every_call_is_counted(self) -> None:
         """As many requests arrive as the metrics tell of, and all of them by the transport."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(3)
-                complain(await _uncounted(stage), _BY_TRANSPORT)
-                apis = {arrival.api for arrival in stage.gateway.arrivals}
-                complain(
-                    [f"the API {api!r} is called, and is none of {self.platform.config.__name__}.apis" for api in apis]
-                    if not apis <= set(self.platform.config.apis)
-                    else [],
-                    "name every API there, or no budget can be set for it",
-                )
+        async def check(stage: Stage) -> None:
+            await stage.polls(3)
+            complain(await _uncounted(stage), _BY_TRANSPORT)
+            apis = {arrival.api for arrival in stage.gateway.arrivals}
+            complain(
+                [f"the API {api!r} is called, and is none of {self.platform.config.__name__}.apis" for api in apis]
+                if not apis <= set(self.platform.config.apis)
+                else [],
+                "name every API there, or no budget can be set for it",
+            )
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_budget_a_month_s_calls_are_not_exceeded(self) -> None:
         """With a budget that would last for a few polls, polls stretch, and not one call is made beyond it."""

@@ -118,6 +118,15 @@ class ProviderCase:
         self.good  # noqa: B018
         _play(main)
 
+    def on_stage(self, check: Callable[[Stage], Awaitable[None]], **options: Any) -> None:
+        """Run a check in stepped time, with an exporter that polls the pretend cloud; options as `open_stage` has."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder, **options) as stage:
+                await check(stage)
+
+        self.play(main)
+
     def stage(self, folder: Path, *, jobs: int | None = None, **options: Any) -> AbstractAsyncContextManager[Stage]:
         """An exporter and its cloud."""
         cloud = self.cloud(self.jobs if jobs is None else jobs)

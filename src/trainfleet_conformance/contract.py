@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.page import Key, Page, samples, words
-from trainfleet_conformance.stage import PROVIDER
+from trainfleet_conformance.stage import PROVIDER, Stage
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
 
@@ -152,13 +151,12 @@ class ContractChecks(ProviderCase):
     def test_contract_both_formats_can_be_read(self) -> None:
         """Text and OpenMetrics, and every other page."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(1)
-                await stage.scrape()
-                await stage.read_everything()
+        async def check(stage: Stage) -> None:
+            await stage.polls(1)
+            await stage.scrape()
+            await stage.read_everything()
 
-        self.play(main)
+        self.on_stage(check)
 
 
 def _key(series: str) -> Key:

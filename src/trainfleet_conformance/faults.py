@@ -15,7 +15,6 @@ from trainfleet_conformance.page import Page, missing, words, wrong
 from trainfleet_conformance.stage import INTERVAL, Stage
 
 ERRORS = "trainfleet_exporter_collector_errors_total"
-SUCCESS = "trainfleet_exporter_collector_success"
 _LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
 _REQUESTS = "trainfleet_exporter_api_requests_total"
 _FIGURES = ("_ratio", "_bytes", "_seconds", "_cores", "_watts", "_per_second", "_accelerators")
@@ -39,39 +38,37 @@ class FaultChecks(ProviderCase):
     def test_fault_in_place_of_an_answer(self, kind: FaultKind) -> None:
         """The last good answer stays for its time and then goes; it is told; others go on; all is well again after."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                start = before
-                for operation in self._faulted():
-                    start = await self._whole(stage, before, start, operation, kind)
-                await self._end(stage, kind)
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            start = before
+            for operation in self._faulted():
+                start = await self._whole(stage, before, start, operation, kind)
+            await self._end(stage, kind)
 
-        self.play(main)
+        self.on_stage(check)
 
     @pytest.mark.parametrize("kind", ODD, ids=str)
     def test_fault_of_values(self, kind: FaultKind) -> None:
         """What makes no sense is not shown, and breaks nothing."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            for operation in self._faulted():
+                stage.gateway.spoil = of(operation, kind)
                 await stage.polls(2)
-                before = await stage.scrape()
-                for operation in self._faulted():
-                    stage.gateway.spoil = of(operation, kind)
-                    await stage.polls(2)
-                    during = await stage.scrape()
-                    odd = () if kind.renames else _odd(during, before)
-                    complaints = [*odd, *strangers(during), *untrue_numbers(during)]
-                    complain(
-                        [f"{operation}, {kind}: {text}" for text in complaints],
-                        f"{kind.meaning}: read fields by quantities.py, which answers None for what is unreadable",
-                    )
-                    await self._recover(stage, before, operation, kind)
-                await self._end(stage, kind)
+                during = await stage.scrape()
+                odd = () if kind.renames else _odd(during, before)
+                complaints = [*odd, *strangers(during), *untrue_numbers(during)]
+                complain(
+                    [f"{operation}, {kind}: {text}" for text in complaints],
+                    f"{kind.meaning}: read fields by quantities.py, which answers None for what is unreadable",
+                )
+                await self._recover(stage, before, operation, kind)
+            await self._end(stage, kind)
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_fault_a_hanging_call_does_not_hold_up_the_end(self) -> None:
         """When the exporter stops, or reloads, a poll is cancelled and has to end."""
@@ -129,7 +126,7 @@ class FaultChecks(ProviderCase):
         if late.total(ERRORS) <= start.total(ERRORS):
             yield "no error is counted"
         callers = self.good.callers(operation)
-        failing = {labels["collector"] for labels, value in late.of(SUCCESS) if not value}
+        failing = set(late.failing)
         if not failing & callers:
             yield f"none of its collectors ({', '.join(sorted(callers))}) says that it fails"
         good = late.total(_REQUESTS, operation=operation, outcome="ok")
@@ -143,7 +140,7 @@ class FaultChecks(ProviderCase):
             before = sum(count for _, count in start.of(ERRORS, **labels))
             if value > before and labels["collector"] not in callers and labels["reason"] not in _FOLLOWS:
                 yield f"{labels['collector']} fails, too, which does not call it ({labels['reason']})"
-        failing = {labels["collector"] for labels, value in late.of(SUCCESS) if not value}
+        failing = set(late.failing)
         for labels, moment in late.of(_LAST_SUCCESS):
             if labels["collector"] not in failing | callers and moment < stage.now() - INTERVAL - 1:
                 yield f"{labels['collector']} has stopped polling"
@@ -155,7 +152,7 @@ class FaultChecks(ProviderCase):
         after = await stage.scrape()
         complaints = [f"not as before: {words(key)} {after.shown[key]}" for key in wrong(after, before)]
         complaints += [f"has not come back: {words(key)}" for key in missing(after, before)]
-        complaints += [f"{labels['collector']} is failing" for labels, value in after.of(SUCCESS) if not value]
+        complaints += [f"{name} is failing" for name in after.failing]
         complain(
             [f"after {operation}, {kind}: {text}" for text in complaints],
             "keep nothing of a failed poll; say so in `recovery_polls` or `refusal_polls` where waiting is meant",

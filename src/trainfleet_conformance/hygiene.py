@@ -9,11 +9,11 @@ from pathlib import Path
 
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.fault_kinds import WHOLE
-from trainfleet_conformance.faults import SILENCE, SUCCESS, of
+from trainfleet_conformance.faults import SILENCE, of
 from trainfleet_conformance.gateway import Signatures
 from trainfleet_conformance.page import missing, words, wrong
 from trainfleet_conformance.public_api import private_imports, source_folder
-from trainfleet_conformance.stage import config_text, load, serve_cloud
+from trainfleet_conformance.stage import Stage, config_text, load, serve_cloud
 from trainfleet_exporter.config import redacted
 from trainfleet_exporter.diagnose import examine
 
@@ -103,22 +103,21 @@ class PlatformChecks(ProviderCase):
     def test_platform_a_reload_starts_it_anew(self) -> None:
         """With other limits the provider is built again beside the first one, which goes; the page is as before."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder, reloaded={"concurrency": 7}) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                (first,) = stage.daemon.exporter.providers
-                said = await stage.reload()
-                (second,) = stage.daemon.exporter.providers
-                await stage.polls(2)
-                now = await stage.scrape()
-                complaints = [f"the reload failed: {said}"] * (first is second)
-                complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
-                complaints += [f"has not come back: {words(key)}" for key in missing(now, before)]
-                complaints += [f"{labels['collector']} fails" for labels, value in now.of(SUCCESS) if not value]
-                complain(complaints, "keep all that changes in the Provider, nothing in modules or classes")
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            (first,) = stage.daemon.exporter.providers
+            said = await stage.reload()
+            (second,) = stage.daemon.exporter.providers
+            await stage.polls(2)
+            now = await stage.scrape()
+            complaints = [f"the reload failed: {said}"] * (first is second)
+            complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
+            complaints += [f"has not come back: {words(key)}" for key in missing(now, before)]
+            complaints += [f"{name} fails" for name in now.failing]
+            complain(complaints, "keep all that changes in the Provider, nothing in modules or classes")
 
-        self.play(main)
+        self.on_stage(check, reloaded={"concurrency": 7})
 
     def test_platform_imports_only_public_modules(self) -> None:
         """Of the exporter its modules import what is public, and no HTTP client but the transport."""
@@ -133,25 +132,24 @@ class SecretChecks(ProviderCase):
         """A good run, a run of refusals that quote everything, and what objects say of themselves."""
         (quoting,) = (kind for kind in WHOLE if kind.name == "quoting")
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                complain(["config() has no secret"] * (not self.secrets.secrets), "plant them by self.secret(name)")
-                await stage.polls(1)
-                await stage.scrape()
-                stage.gateway.spoil = quoting.make
-                await stage.polls(1)
-                await stage.scrape()
-                await stage.read_everything()
-                exporter = stage.daemon.exporter
-                said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
-                for provider in exporter.providers:
-                    told = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
-                    said += [repr(provider), str(provider), repr(provider.identity), repr(told)]
-                    said += [repr(value) for value in getattr(provider, "__dict__", {}).values()]
-                    said += [repr(collector) for collector in provider.collectors]
-                for runner in exporter.runners:
-                    said += [f"{error!s} {error!r}" for error in runner.errors]
-                    said.append(repr(runner.last_error))
-                complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
+        async def check(stage: Stage) -> None:
+            complain(["config() has no secret"] * (not self.secrets.secrets), "plant them by self.secret(name)")
+            await stage.polls(1)
+            await stage.scrape()
+            stage.gateway.spoil = quoting.make
+            await stage.polls(1)
+            await stage.scrape()
+            await stage.read_everything()
+            exporter = stage.daemon.exporter
+            said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
+            for provider in exporter.providers:
+                told = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
+                said += [repr(provider), str(provider), repr(provider.identity), repr(told)]
+                said += [repr(value) for value in getattr(provider, "__dict__", {}).values()]
+                said += [repr(collector) for collector in provider.collectors]
+            for runner in exporter.runners:
+                said += [f"{error!s} {error!r}" for error in runner.errors]
+                said.append(repr(runner.last_error))
+            complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
 
-        self.play(main)
+        self.on_stage(check)

@@ -74,6 +74,7 @@ def total(texts: Iterable[bytes]) -> int:
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A series: family and sorted labels."""
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
+_SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds"})
 """What moves while the clouds stand still."""
 
@@ -101,6 +102,15 @@ class Page:
     def total(self, family: str, **labels: str) -> float:
         """The sum over such samples."""
         return sum(value for _, value in self.of(family, **labels))
+
+    @property
+    def failing(self) -> list[str]:
+        """The collectors whose last poll failed."""
+        return [labels["collector"] for labels, value in self.of(_SUCCESS) if not value]
+
+    def states_of(self, job_id: str) -> list[str]:
+        """The states in which a job is shown: one, if all is well."""
+        return [labels["status"] for labels, value in self.of(_STATUS, job_id=job_id) if value]
 
 
 def _labelled(text: str) -> bytes:

@@ -24,10 +24,10 @@ from trainfleet_conformance.answers import (
 )
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.contract import untrue_numbers
-from trainfleet_conformance.faults import ERRORS, SUCCESS
+from trainfleet_conformance.faults import ERRORS
 from trainfleet_conformance.gateway import Answer, Arrival, Spoil
 from trainfleet_conformance.page import DATED, Key, missing, words, wrong
-from trainfleet_conformance.stage import KEPT_POLLS
+from trainfleet_conformance.stage import KEPT_POLLS, Stage
 from trainfleet_exporter.model import FINISHED, Status
 
 _WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
@@ -46,7 +46,7 @@ _COUNTS = (
     "trainfleet_pool_workloads",
 )
 """Families that count objects: of none there are 0."""
-_STATUS, _ENDED = "trainfleet_job_status", "trainfleet_jobs_finished_total"
+_ENDED = "trainfleet_jobs_finished_total"
 
 
 class PartChecks(ProviderCase):
@@ -76,53 +76,49 @@ class PartChecks(ProviderCase):
     def test_part_one_malformed_row_loses_itself_only(self) -> None:
         """One row of each list is no object, or its values are of other types: the others are as they were."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                job_id = max(stage.cloud.live_jobs())
-                for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
-                    stage.gateway.spoil = _with_row(job_id, odd)
-                    await stage.polls(1)
-                    now = await stage.scrape()
-                    lost = [key for key in missing(now, before) if not _is_of(key, job_id)]
-                    untrue = [key for key in wrong(now, before) if not _is_of(key, job_id) and key[0] not in _COUNTS]
-                    complaints = [f"lost with it: {words(key)}" for key in lost if key[0] not in _COUNTS]
-                    complaints += [f"changed with it: {words(key)}" for key in untrue]
-                    complaints += [
-                        f"{labels['collector']} fails for one row" for labels, value in now.of(SUCCESS) if not value
-                    ]
-                    if now.total(ERRORS, reason="internal"):
-                        complaints.append("it raises what it should not")
-                    complain(
-                        [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
-                        "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
-                    )
-                    stage.gateway.spoil = lambda arrival, answer: None
-                    await stage.polls(self.recovery_polls + 1)
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            job_id = max(stage.cloud.live_jobs())
+            for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
+                stage.gateway.spoil = _with_row(job_id, odd)
+                await stage.polls(1)
+                now = await stage.scrape()
+                lost = [key for key in missing(now, before) if not _is_of(key, job_id)]
+                untrue = [key for key in wrong(now, before) if not _is_of(key, job_id) and key[0] not in _COUNTS]
+                complaints = [f"lost with it: {words(key)}" for key in lost if key[0] not in _COUNTS]
+                complaints += [f"changed with it: {words(key)}" for key in untrue]
+                complaints += [f"{name} fails for one row" for name in now.failing]
+                if now.total(ERRORS, reason="internal"):
+                    complaints.append("it raises what it should not")
+                complain(
+                    [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
+                    "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
+                )
+                stage.gateway.spoil = lambda arrival, answer: None
+                await stage.polls(self.recovery_polls + 1)
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_what_is_not_told_is_absent(self) -> None:
         """Rows without any of their numbers and times: no series becomes 0 for that."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                stage.gateway.spoil = _without_numbers
-                await stage.polls(3)
-                now = await stage.scrape()
-                usual = self.good.page.shown
-                complain(
-                    [
-                        f"{words(key)} is 0, and nobody says so"
-                        for key, value in now.shown.items()
-                        if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
-                    ],
-                    "read numbers by quantities.py, and leave None as it is: never `or 0`, never .get(key, 0)",
-                )
-                complain(untrue_numbers(now), "leave out what is not told")
+        async def check(stage: Stage) -> None:
+            stage.gateway.spoil = _without_numbers
+            await stage.polls(3)
+            now = await stage.scrape()
+            usual = self.good.page.shown
+            complain(
+                [
+                    f"{words(key)} is 0, and nobody says so"
+                    for key, value in now.shown.items()
+                    if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
+                ],
+                "read numbers by quantities.py, and leave None as it is: never `or 0`, never .get(key, 0)",
+            )
+            complain(untrue_numbers(now), "leave out what is not told")
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_times_that_are_not_set_are_absent(self) -> None:
         """Year 1, Unix 0 or less in place of every time: no such moment is shown, and nothing else is lost with it."""
@@ -130,51 +126,47 @@ class PartChecks(ProviderCase):
         times = {key for key in usual if key[0].endswith(_MOMENT) and key[0] not in DATED}
         complain(["no time is shown"] * (not times), "let the jobs of the pretend cloud have times")
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                for written, counted in _NOT_SET:
-                    stage.gateway.spoil = _untimed(written, counted)
-                    await stage.polls(2)
-                    now = await stage.scrape()
-                    shown = [
-                        key
-                        for key, value in now.shown.items()
-                        if key[0].endswith("_seconds") and key[0] not in DATED and value != usual.get(key)
-                    ]
-                    shown += [key for key in times if key in now.shown and key not in shown]
-                    complaints = [f"{words(key)} is {now.shown[key]:.0f}, of a time that is not set" for key in shown]
-                    listed = {labels["job_id"] for labels, _ in now.of("trainfleet_job_info")}
-                    complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
-                    complain(
-                        [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
-                        "read times by utc_time and unix_time of quantities.py, which answer None for such ones",
-                    )
+        async def check(stage: Stage) -> None:
+            for written, counted in _NOT_SET:
+                stage.gateway.spoil = _untimed(written, counted)
+                await stage.polls(2)
+                now = await stage.scrape()
+                shown = [
+                    key
+                    for key, value in now.shown.items()
+                    if key[0].endswith("_seconds") and key[0] not in DATED and value != usual.get(key)
+                ]
+                shown += [key for key in times if key in now.shown and key not in shown]
+                complaints = [f"{words(key)} is {now.shown[key]:.0f}, of a time that is not set" for key in shown]
+                listed = {labels["job_id"] for labels, _ in now.of("trainfleet_job_info")}
+                complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
+                complain(
+                    [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
+                    "read times by utc_time and unix_time of quantities.py, which answer None for such ones",
+                )
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_what_vanished_goes(self) -> None:
         """A job that was deleted has no series any more, and the others are as they were."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                job_id = min(stage.cloud.live_jobs())
-                stage.cloud.forget(job_id)
-                await stage.polls(KEPT_POLLS + 2)
-                now = await stage.scrape()
-                complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
-                complaints += [
-                    f"gone with it: {words(key)}"
-                    for key in missing(now, before)
-                    if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
-                ]
-                complaints += [f"{labels['collector']} fails" for labels, value in now.of(SUCCESS) if not value]
-                complain(
-                    complaints, "publish each part anew, of what this poll found; look up the missing by their ids"
-                )
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            job_id = min(stage.cloud.live_jobs())
+            stage.cloud.forget(job_id)
+            await stage.polls(KEPT_POLLS + 2)
+            now = await stage.scrape()
+            complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
+            complaints += [
+                f"gone with it: {words(key)}"
+                for key in missing(now, before)
+                if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
+            ]
+            complaints += [f"{name} fails" for name in now.failing]
+            complain(complaints, "publish each part anew, of what this poll found; look up the missing by their ids")
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
         """Jobs that left the lists of the live ones, for they ended: each is counted once, and shown as it ended."""
@@ -182,36 +174,33 @@ class PartChecks(ProviderCase):
         live = sorted(self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item))
         ends = {job_id: status for (job_id, _), status in zip(live, told_as, strict=False)}
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                for job_id, status in ends.items():
-                    stage.cloud.end(job_id, told_as[status])
-                await stage.polls(self.recovery_polls + 2)
-                now = await stage.scrape()
-                complaints = []
-                for job_id, status in ends.items():
-                    found = [labels["status"] for labels, value in now.of(_STATUS, job_id=job_id) if value]
-                    if found != [str(status)]:
-                        complaints.append(
-                            f"job {job_id} ended as {told_as[status]!r} and is shown as {found or 'nothing'}"
-                        )
-                for status in told_as:
-                    counted = now.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
-                    ended = list(ends.values()).count(status)
-                    if counted != ended:
-                        complaints.append(f"{counted:.0f} more jobs are counted as {status}, where {ended} ended so")
-                for word, status in self.statuses.items():
-                    lives = status not in FINISHED
-                    known = [value for _, value in now.of("trainfleet_jobs", platform_status=word)]
-                    true = list(stage.cloud.live_jobs().values()).count(word)
-                    if lives and known and sum(known) != true:
-                        complaints.append(f"{sum(known):.0f} jobs are counted as {word!r}, where the cloud has {true}")
-                complaints += [f"{labels['collector']} fails" for labels, value in now.of(SUCCESS) if not value]
-                complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            for job_id, status in ends.items():
+                stage.cloud.end(job_id, told_as[status])
+            await stage.polls(self.recovery_polls + 2)
+            now = await stage.scrape()
+            complaints = []
+            for job_id, status in ends.items():
+                found = now.states_of(job_id)
+                if found != [str(status)]:
+                    complaints.append(f"job {job_id} ended as {told_as[status]!r} and is shown as {found or 'nothing'}")
+            for status in told_as:
+                counted = now.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
+                ended = list(ends.values()).count(status)
+                if counted != ended:
+                    complaints.append(f"{counted:.0f} more jobs are counted as {status}, where {ended} ended so")
+            for word, status in self.statuses.items():
+                lives = status not in FINISHED
+                known = [value for _, value in now.of("trainfleet_jobs", platform_status=word)]
+                true = list(stage.cloud.live_jobs().values()).count(word)
+                if lives and known and sum(known) != true:
+                    complaints.append(f"{sum(known):.0f} jobs are counted as {word!r}, where the cloud has {true}")
+            complaints += [f"{name} fails" for name in now.failing]
+            complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_live_jobs_do_not_need_the_ended_ones(self) -> None:
         """A job of each workspace ends, and what is asked about them is refused.
@@ -225,49 +214,48 @@ class PartChecks(ProviderCase):
         homes = {labels["job_id"]: labels["workspace_id"] for labels, _ in self.good.page.of("trainfleet_job_info")}
         ended = {homes.get(one, ""): one for one, _ in reversed(by_state)}.values()
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
-                for job_id in ended:
-                    stage.cloud.end(job_id, word)
-                live = dict(stage.cloud.live_jobs())
-                stage.gateway.spoil = _refused(ended, live)
-                await stage.polls(KEPT_POLLS + 2)
-                now = await stage.scrape()
-                if not stage.gateway.spoilt:
-                    pytest.skip("no answer is about jobs that ended, and not about live ones")
-                complaints = []
-                for one, state in live.items():
-                    shown = [labels["status"] for labels, value in now.of(_STATUS, job_id=one) if value]
-                    if shown != [str(self.statuses[state])]:
-                        complaints.append(f"live job {one} is {state!r}, and is shown as {shown or 'nothing'}")
-                for state in {*live.values(), *(self.good.truth[job_id] for job_id in ended)}:
-                    counted = now.total("trainfleet_jobs", platform_status=state)
-                    true = list(live.values()).count(state)
-                    if counted != true:
-                        complaints.append(f"{counted:.0f} jobs are counted as {state!r}, where the cloud has {true}")
-                if now.total(ERRORS) <= before.total(ERRORS):
-                    complaints.append("no error is counted")
-                stage.gateway.spoil = lambda arrival, answer: None
-                await stage.polls(max(self.recovery_polls, self.refusal_polls) + 1)
-                after = await stage.scrape()
-                for job_id in ended:
-                    found = [labels["status"] for labels, value in after.of(_STATUS, job_id=job_id) if value]
-                    if found != [str(status)]:
-                        complaints.append(
-                            f"job {job_id} ended as {word!r}, and is shown as {found or 'nothing'} afterwards"
-                        )
-                ends = after.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
-                if ends != len(ended):
-                    complaints.append(f"{ends:.0f} more jobs are counted as {status}, where {len(ended)} ended so")
-                complaints += [f"{labels['collector']} fails" for labels, value in after.of(SUCCESS) if not value]
-                complain(
-                    complaints,
-                    "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
-                )
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            for job_id in ended:
+                stage.cloud.end(job_id, word)
+            live = dict(stage.cloud.live_jobs())
+            stage.gateway.spoil = _refused(ended, live)
+            await stage.polls(KEPT_POLLS + 2)
+            now = await stage.scrape()
+            if not stage.gateway.spoilt:
+                pytest.skip("no answer is about jobs that ended, and not about live ones")
+            complaints = []
+            for one, state in live.items():
+                shown = now.states_of(one)
+                if shown != [str(self.statuses[state])]:
+                    complaints.append(f"live job {one} is {state!r}, and is shown as {shown or 'nothing'}")
+            for state in {*live.values(), *(self.good.truth[job_id] for job_id in ended)}:
+                counted = now.total("trainfleet_jobs", platform_status=state)
+                true = list(live.values()).count(state)
+                if counted != true:
+                    complaints.append(f"{counted:.0f} jobs are counted as {state!r}, where the cloud has {true}")
+            if now.total(ERRORS) <= before.total(ERRORS):
+                complaints.append("no error is counted")
+            stage.gateway.spoil = lambda arrival, answer: None
+            await stage.polls(max(self.recovery_polls, self.refusal_polls) + 1)
+            after = await stage.scrape()
+            for job_id in ended:
+                found = after.states_of(job_id)
+                if found != [str(status)]:
+                    complaints.append(
+                        f"job {job_id} ended as {word!r}, and is shown as {found or 'nothing'} afterwards"
+                    )
+            ends = after.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
+            if ends != len(ended):
+                complaints.append(f"{ends:.0f} more jobs are counted as {status}, where {len(ended)} ended so")
+            complaints += [f"{name} fails" for name in after.failing]
+            complain(
+                complaints,
+                "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
+            )
 
-        self.play(main)
+        self.on_stage(check)
 
     def test_part_a_job_of_two_lists_is_shown_once(self) -> None:
         """Another list has a job's row as well, as when it is moved: series may stand on a page only once."""
@@ -282,24 +270,23 @@ class PartChecks(ProviderCase):
         if not others:
             pytest.skip("all jobs are in one workspace")
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                await stage.polls(1)
-                stage.gateway.spoil = _Elsewhere(job_id, others[0])
-                try:
-                    for _ in range(3):
-                        await stage.polls(1)
-                        page = await stage.scrape()
-                except AssertionError as error:  # the page has a series twice
-                    complain([str(error)], _ONE_OWNER)
-                    raise
-                states = [labels for labels, value in page.of("trainfleet_job_status", job_id=job_id) if value]
-                rows = list(page.of("trainfleet_job_info", job_id=job_id))
-                complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
-                complaints += [f"job {job_id} is in {len(states)} states"] * (len(states) != 1)
-                complain(complaints, _ONE_OWNER)
+        async def check(stage: Stage) -> None:
+            await stage.polls(1)
+            stage.gateway.spoil = _Elsewhere(job_id, others[0])
+            try:
+                for _ in range(3):
+                    await stage.polls(1)
+                    page = await stage.scrape()
+            except AssertionError as error:  # the page has a series twice
+                complain([str(error)], _ONE_OWNER)
+                raise
+            states = [labels for labels, value in page.of("trainfleet_job_status", job_id=job_id) if value]
+            rows = list(page.of("trainfleet_job_info", job_id=job_id))
+            complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
+            complaints += [f"job {job_id} is in {len(states)} states"] * (len(states) != 1)
+            complain(complaints, _ONE_OWNER)
 
-        self.play(main)
+        self.on_stage(check)
 
     def _nothing_new(self, operations: Sequence[str], spoil: Callable[[str], Spoil], what: str) -> None:
         """With the answers of one operation after the other spoilt, all is shown as before, and a collector fails."""
@@ -314,7 +301,7 @@ class PartChecks(ProviderCase):
                     now = await stage.scrape()
                     complaints = [f"gone: {words(key)}" for key in missing(now, before)]
                     complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
-                    failing = [labels["collector"] for labels, value in now.of(SUCCESS) if not value]
+                    failing = now.failing
                     if not failing and operation not in self.copes:
                         complaints.append("no collector says that it fails")
                     complain([f"{operation}, {what}: {text}" for text in complaints], _WHOLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -11,6 +10,7 @@ from starlette.responses import Response
 from trainfleet_conformance.answers import change_leaves, dumps, holds, lists
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.gateway import Answer, Arrival
+from trainfleet_conformance.stage import Stage
 from trainfleet_exporter.model import FINISHED, Status
 
 NEW_WORD = "Sublimating"
@@ -54,31 +54,28 @@ class StatusChecks(ProviderCase):
     def test_status_a_new_word_is_shown_as_unknown(self) -> None:
         """In a whole run: a job in a state that nobody knows is shown, counted, and told in the cloud's own word."""
 
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                job_id = next(
-                    key for key, word in stage.cloud.live_jobs().items() if self.statuses[word] not in FINISHED
-                )
-                word = stage.cloud.live_jobs()[job_id]
-                stage.gateway.spoil = _renamed(job_id, word)
-                await stage.polls(2)
-                page = await stage.scrape()
-                complaints = []
-                found = page.of("trainfleet_job_status", job_id=job_id)
-                states = [labels["status"] for labels, value in found if value]
-                if states != [str(Status.UNKNOWN)]:
-                    complaints.append(f"job {job_id} in the state {NEW_WORD!r} is shown as {states or 'nothing'}")
-                if not list(page.of("trainfleet_job_platform_status", job_id=job_id, platform_status=NEW_WORD)):
-                    complaints.append(f"job {job_id} does not show {NEW_WORD!r} as its platform_status")
-                counted = page.total("trainfleet_jobs", status="unknown", platform_status=NEW_WORD)
-                if counted != 1:
-                    complaints.append(f"{counted:.0f} jobs are counted as unknown, {NEW_WORD!r}")
-                internal = page.total("trainfleet_exporter_collector_errors_total", reason="internal")
-                if internal:
-                    complaints.append("the provider raises what it should not")
-                complain(complaints, "keep a job whose state is unknown: status UNKNOWN, its word in platform_status")
+        async def check(stage: Stage) -> None:
+            job_id = next(key for key, word in stage.cloud.live_jobs().items() if self.statuses[word] not in FINISHED)
+            word = stage.cloud.live_jobs()[job_id]
+            stage.gateway.spoil = _renamed(job_id, word)
+            await stage.polls(2)
+            page = await stage.scrape()
+            complaints = []
+            found = page.of("trainfleet_job_status", job_id=job_id)
+            states = [labels["status"] for labels, value in found if value]
+            if states != [str(Status.UNKNOWN)]:
+                complaints.append(f"job {job_id} in the state {NEW_WORD!r} is shown as {states or 'nothing'}")
+            if not list(page.of("trainfleet_job_platform_status", job_id=job_id, platform_status=NEW_WORD)):
+                complaints.append(f"job {job_id} does not show {NEW_WORD!r} as its platform_status")
+            counted = page.total("trainfleet_jobs", status="unknown", platform_status=NEW_WORD)
+            if counted != 1:
+                complaints.append(f"{counted:.0f} jobs are counted as unknown, {NEW_WORD!r}")
+            internal = page.total("trainfleet_exporter_collector_errors_total", reason="internal")
+            if internal:
+                complaints.append("the provider raises what it should not")
+            complain(complaints, "keep a job whose state is unknown: status UNKNOWN, its word in platform_status")
 
-        self.play(main)
+        self.on_stage(check)
 
 
 def _renamed(job_id: str, word: str) -> Any:
