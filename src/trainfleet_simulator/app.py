@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from trainfleet_simulator.exchange import Asked, Cloud
+from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Fault, Faults
 from trainfleet_simulator.injection import Call, FaultInjector, Reply, facts_of
 from trainfleet_simulator.quoting_errors import QuotingErrors
@@ -34,44 +34,44 @@ class CloudApp:
         self._clock = clock
         self.asgi = Starlette(
             routes=[
-                Route("/truth", self._tell, methods=["GET"]),
+                Route("/truth", self._report, methods=["GET"]),
                 Route("/faults", self._set_faults, methods=["POST"]),
                 Route("/{path:path}", self._serve, methods=["GET", "POST", "PUT", "DELETE"]),
             ]
         )
 
     async def _serve(self, request: Request) -> Response:
-        asked = Asked(
+        received = ApiRequest(
             method=request.method,
             path=request.scope["raw_path"].decode("latin-1").partition("?")[0],
             query=parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True),
             headers={name: ",".join(request.headers.getlist(name)) for name in request.headers},
             body=await request.body(),
         )
-        cloud = next((cloud for cloud in self._clouds if cloud.takes(asked)), self._clouds[-1])
-        named = cloud.name(asked)
+        cloud = next((cloud for cloud in self._clouds if cloud.takes(received)), self._clouds[-1])
+        operation = cloud.identify(received)
         connection = connection_of(request.scope)
         kept = "kept" if connection is not None and connection.is_kept else "new"
-        fault = self.faults.take({**facts_of(named), "connection": kept})
+        fault = self.faults.take({**facts_of(operation), "connection": kept})
         waited = fault is None or await _wait(request, fault.delay)
-        call = Call(cloud, asked, named, request_id=str(uuid.uuid4()).upper(), now=self._clock())
-        told = self._injector.tell(call, fault) if waited else Reply(Response(), "timeout")
-        told.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
-        answer = None if told.fault else told.answer
+        call = Call(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
+        reply = self._injector.reply(call, fault) if waited else Reply(Response(), "timeout")
+        reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
+        answer = None if reply.fault else reply.answer
         self.truth.note(
             at=call.now,
-            api=named.api,
-            operation=named.operation,
-            outcome=told.outcome,
+            api=operation.api,
+            operation=operation.name,
+            outcome=reply.outcome,
             request_id=call.request_id,
-            query=named.about,
+            query=operation.parameters,
             total=None if answer is None else answer.total,
             rows=[] if answer is None else answer.rows,
-            fault=told.fault,
+            fault=reply.fault,
         )
-        return told.response
+        return reply.response
 
-    async def _tell(self, request: Request) -> Response:
+    async def _report(self, request: Request) -> Response:
         since = request.query_params.get("since", "0")
         if not since.isascii() or not since.isdigit():
             return PlainTextResponse("since is the number of an answer\n", 400)

@@ -26,7 +26,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """One request as it came: path as on the wire, query decoded, header names in lower case."""
 
     method: str
@@ -37,17 +37,17 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """Which operation a request means, in the words of `/truth` and `/faults`; `about` is what it asks about."""
+class Operation:
+    """The operation that a request calls, as `/truth` and `/faults` name it, and its parameters."""
 
     api: str
-    operation: str
-    about: Mapping[str, str]
+    name: str
+    parameters: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that does not refuse, and what the log of answers shall remember of it."""
+    """An answer that is no error, and what `/truth` notes of it."""
 
     body: dict[str, Any] | None
     total: int | None = None
@@ -65,15 +65,15 @@ class Cloud(Protocol):
 
     world: World
 
-    def takes(self, asked: Asked) -> bool:
+    def takes(self, request: ApiRequest) -> bool:
         """Whether a request is meant for this cloud."""
         ...
 
-    def name(self, asked: Asked) -> Named:
-        """What a request means; `unknown` where this cloud has no such operation."""
+    def identify(self, request: ApiRequest) -> Operation:
+        """The operation that a request calls; its name is `unknown` if this cloud has no such operation."""
         ...
 
-    def answer(self, asked: Asked, named: Named, now: float) -> Answer:
+    def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
         """Check who asks, and answer. Raises ApiError."""
         ...
 
@@ -81,7 +81,7 @@ class Cloud(Protocol):
         """An answer as this cloud sends it."""
         ...
 
-    def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
+    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         """A refusal as this cloud sends it."""
         ...
 
@@ -89,7 +89,7 @@ class Cloud(Protocol):
         """What this cloud says with such a status, where a fault does not say it."""
         ...
 
-    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
+    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
         """What this cloud says when it refuses for a named reason; None where the operation knows no such reason."""
         ...
 

@@ -1,4 +1,4 @@
-"""What a fault makes of a call: something else instead of an answer, or the true answer broken."""
+"""Fault injection: another answer instead of the true one, or the true answer broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from trainfleet_simulator.broken_bodies import break_body
-from trainfleet_simulator.exchange import Answer, ApiError, Asked, Cloud, Named
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
 from trainfleet_simulator.fault_kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
 from trainfleet_simulator.faults import Fault
 from trainfleet_simulator.paging import Paging
@@ -32,7 +32,7 @@ _BAD_GATEWAY = (
 
 @dataclass(slots=True)
 class Reply:
-    """What a call is answered with, what a client must make of it, and the fault behind it ("" for none)."""
+    """The response to a call, the outcome that a client must see, and the injected fault ("" for none)."""
 
     response: Response
     outcome: str
@@ -42,18 +42,18 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request with all that is known of it."""
+    """One request, the cloud that takes it, and the operation that it calls."""
 
     cloud: Cloud
-    asked: Asked
-    named: Named
+    request: ApiRequest
+    operation: Operation
     request_id: str
     now: float
 
     def true(self) -> Reply:
-        """What the cloud itself says."""
+        """The cloud's own reply."""
         try:
-            answer = self.cloud.answer(self.asked, self.named, self.now)
+            answer = self.cloud.answer(self.request, self.operation, self.now)
         except ApiError as error:
             return self.refused(error)
         response = self.cloud.respond(answer, self.request_id)
@@ -61,7 +61,7 @@ class Call:
 
     def refused(self, error: ApiError) -> Reply:
         """A refusal in the cloud's own form."""
-        response = self.cloud.refuse(error, self.asked, self.named, self.request_id)
+        response = self.cloud.refuse(error, self.request, self.operation, self.request_id)
         return Reply(response, outcome_of(error.status, error.code))
 
 
@@ -72,14 +72,14 @@ class FaultInjector:
     quoting: QuotingErrors
     _paging: Paging = field(default_factory=Paging)
 
-    def tell(self, call: Call, fault: Fault | None) -> Reply:
+    def reply(self, call: Call, fault: Fault | None) -> Reply:
         """The answer of the cloud, or what the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
-        told = self._instead(call, fault) or self._broken(call, fault, call.true())
-        if told.fault and fault.kind not in WIRE:
-            told.response.headers.update(dict(fault.headers))
-        return told
+        reply = self._instead(call, fault) or self._broken(call, fault, call.true())
+        if reply.fault and fault.kind not in WIRE:
+            reply.response.headers.update(dict(fault.headers))
+        return reply
 
     def _instead(self, call: Call, fault: Fault) -> Reply | None:
         """What is said without asking the cloud; None where it has to be asked."""
@@ -87,25 +87,27 @@ class FaultInjector:
         if fault.status is not None:
             return _by_status(call, fault, fault.status)
         if kind in WIRE and kind not in NEED_THE_ANSWER:
-            return _told(kind, Breaking(kind), call.named)
+            return _faulty(kind, Breaking(kind), call.operation)
         if kind in _REFUSALS:
             return _refusal(kind, call)
         match kind:
             case "bad_gateway":
-                return _told(kind, HTMLResponse(_BAD_GATEWAY, 502), call.named)
+                return _faulty(kind, HTMLResponse(_BAD_GATEWAY, 502), call.operation)
             case "no_content":
-                return _told(kind, Response(status_code=204), call.named)
+                return _faulty(kind, Response(status_code=204), call.operation)
             case "empty":
-                return _told(kind, Response(), call.named)
+                return _faulty(kind, Response(), call.operation)
             case "quoted" | "quoted_at_length":
                 at_length = kind == "quoted_at_length"
-                page = self.quoting.refuse(call.cloud, call.asked, call.named, call.request_id, at_length=at_length)
-                return _told(kind, page, call.named)
+                page = self.quoting.refuse(
+                    call.cloud, call.request, call.operation, call.request_id, at_length=at_length
+                )
+                return _faulty(kind, page, call.operation)
             case "redirect":
                 found = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
-                return _told(kind, found, call.named)
-            case "endless_pages" if (body := self._paging.rest(call.named)) is not None:
-                self._paging.warp(kind, call.named, body)
+                return _faulty(kind, found, call.operation)
+            case "endless_pages" if (body := self._paging.rest(call.operation)) is not None:
+                self._paging.warp(kind, call.operation, body)
                 return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
         return None
 
@@ -113,40 +115,40 @@ class FaultInjector:
         """What becomes of the true answer; itself where there is nothing of the sort to break."""
         kind = fault.kind
         if kind in WIRE:
-            return _told(kind, Breaking(kind, true.response), call.named)
+            return _faulty(kind, Breaking(kind, true.response), call.operation)
         if true.answer is None:  # a refusal
             return true
         if kind in BODY:
             broken = break_body(kind, true.response)
-            return true if broken is None else _told(kind, broken, call.named, true.outcome)
+            return true if broken is None else _faulty(kind, broken, call.operation, true.outcome)
         try:
             body = read(true.response)
         except ValueError:
             return true
-        if (kind in PAGING and self._paging.warp(kind, call.named, body)) or (
+        if (kind in PAGING and self._paging.warp(kind, call.operation, body)) or (
             kind in VALUES and warp_values(kind, body)
         ):
-            return _told(kind, written(body, true.response), call.named, true.outcome)
+            return _faulty(kind, written(body, true.response), call.operation, true.outcome)
         return true
 
 
-def _told(kind: str, response: Response, named: Named, without: str = "ok") -> Reply:
-    return Reply(response, outcome_of_kind(kind, named.operation) or without, kind)
+def _faulty(kind: str, response: Response, operation: Operation, without: str = "ok") -> Reply:
+    return Reply(response, outcome_of_kind(kind, operation.name) or without, kind)
 
 
 def _refusal(kind: str, call: Call) -> Reply | None:
-    error = call.cloud.refusal(kind, call.asked, call.named)
+    error = call.cloud.refusal(kind, call.request, call.operation)
     if error is None:
         return None
-    told = call.refused(error)
-    told.fault = kind
+    reply = call.refused(error)
+    reply.fault = kind
     headers: Mapping[str, str] = {}
     if kind == "throttled_hint":
         headers = {"retry-after": str(_HINT), **call.cloud.hint(_HINT)}
     elif kind == "skewed_clock":
         headers = {"date": formatdate(call.now + _AHEAD, usegmt=True)}
-    told.response.headers.update(dict(headers))
-    return told
+    reply.response.headers.update(dict(headers))
+    return reply
 
 
 def _by_status(call: Call, fault: Fault, status: int) -> Reply:
@@ -167,6 +169,6 @@ def _by_status(call: Call, fault: Fault, status: int) -> Reply:
     return Reply(response, outcome_of(status, code), fault.word)
 
 
-def facts_of(named: Named) -> Mapping[str, Any]:
+def facts_of(operation: Operation) -> Mapping[str, Any]:
     """What faults are matched with."""
-    return {**named.about, "api": named.api, "operation": named.operation}
+    return {**operation.parameters, "api": operation.api, "operation": operation.name}

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainfleet_simulator.exchange import Named
+from trainfleet_simulator.exchange import Operation
 from trainfleet_simulator.rows import Rows, rows_of
 
 _FAR_OFF = 1_000_000_000
@@ -56,16 +56,16 @@ class Paging:
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
         self._made = 0
 
-    def warp(self, kind: str, named: Named, body: Any) -> bool:
+    def warp(self, kind: str, operation: Operation, body: Any) -> bool:
         """Change a decoded answer as the kind says; False where it has no rows, or no pages, of that sort."""
         found = rows_of(body)
         if found is None:
             return False
         match kind:
             case "endless_pages":
-                return self._go_on(named, found)
+                return self._go_on(operation, found)
             case "moving_rows":
-                return self._move(named, found)
+                return self._move(operation, found)
             case "no_list":
                 del found.holder[found.key]
                 return True
@@ -80,14 +80,14 @@ class Paging:
                 found.replace(found.all[: len(found.all) // 2])
                 return True
 
-    def rest(self, named: Named) -> Any:
+    def rest(self, operation: Operation) -> Any:
         """The true body from which the answer to a token of ours is to be made; None for any other call."""
-        by = _paged_by(named)
-        body = self._templates.get(("token", named.about.get(by, ""))) if by in _TOKENS else None
+        by = _paged_by(operation)
+        body = self._templates.get(("token", operation.parameters.get(by, ""))) if by in _TOKENS else None
         return None if body is None else copy.deepcopy(body)
 
-    def _go_on(self, named: Named, found: Rows) -> bool:
-        by, question = _paged_by(named), _question(named)
+    def _go_on(self, operation: Operation, found: Rows) -> bool:
+        by, question = _paged_by(operation), _question(operation)
         if not by:
             return False
         if not found.all and question not in self._templates:
@@ -104,7 +104,7 @@ class Paging:
         else:
             rows = found.all or self._templates[question]
             _keep(self._templates, question, rows)
-            size = _size(named, len(rows))
+            size = _size(operation, len(rows))
             found.say_total(_FAR_OFF)
         found.replace([self._another(rows[place % len(rows)]) for place in range(size)])
         return True
@@ -123,11 +123,11 @@ class Paging:
                 break
         return made
 
-    def _move(self, named: Named, found: Rows) -> bool:
-        by, question = _paged_by(named), _question(named)
+    def _move(self, operation: Operation, found: Rows) -> bool:
+        by, question = _paged_by(operation), _question(operation)
         if not by:
             return False
-        place = named.about.get(by, "")
+        place = operation.parameters.get(by, "")
         if place in _FIRST[by]:
             place = ""
             _keep(self._readings, question, _Reading())
@@ -143,7 +143,7 @@ class Paging:
                 return False
             found.replace([before[-1][-1], *found.all])
             return True
-        size = _size(named, len(before[0]) if before else 0)
+        size = _size(operation, len(before[0]) if before else 0)
         if not moved or size < 2:  # pages of one row would never get past the first
             return False
         rows = [row for page in (*before, found.all) for row in page]
@@ -154,19 +154,19 @@ class Paging:
         return True
 
 
-def _paged_by(named: Named) -> str:
-    if named.operation == "ListWorkspaces":
-        return "PageNumber" if named.api == "aiworkspace" else "offset"
-    return _PAGED_BY.get(named.operation, "")
+def _paged_by(operation: Operation) -> str:
+    if operation.name == "ListWorkspaces":
+        return "PageNumber" if operation.api == "aiworkspace" else "offset"
+    return _PAGED_BY.get(operation.name, "")
 
 
-def _question(named: Named) -> Hashable:
-    about = {name: value for name, value in named.about.items() if name != _paged_by(named)}
-    return named.api, named.operation, tuple(sorted(about.items()))
+def _question(operation: Operation) -> Hashable:
+    about = {name: value for name, value in operation.parameters.items() if name != _paged_by(operation)}
+    return operation.api, operation.name, tuple(sorted(about.items()))
 
 
-def _size(named: Named, default: int) -> int:
-    given = next((named.about[name] for name in _SIZES if named.about.get(name)), "")
+def _size(operation: Operation, default: int) -> int:
+    given = next((operation.parameters[name] for name in _SIZES if operation.parameters.get(name)), "")
     return int(given) if given.isdigit() and int(given) else default
 
 

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from trainfleet_simulator.app import CloudApp
-from trainfleet_simulator.exchange import Asked, Cloud
+from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Faults
 from trainfleet_simulator.keys import Key, Keys, Tokens
 from trainfleet_simulator.listener import Listener, listen, url_of, uvicorn_config
@@ -164,7 +164,7 @@ class Simulator:
         """What is made to fail."""
         return self._cloud.faults
 
-    def take_quoted(self) -> list[Asked]:
+    def take_quoted(self) -> list[ApiRequest]:
         """The requests that refusals have quoted since this was last called, the latest 400 of them."""
         found = list(self._cloud.quoting.quoted)
         self._cloud.quoting.quoted.clear()

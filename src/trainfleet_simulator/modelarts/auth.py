@@ -14,7 +14,7 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import (
     UNSIGNED_PAYLOAD,
     signature,
 )
-from trainfleet_simulator.exchange import ApiError, Asked
+from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.keys import Keys, Tokens
 
 MAX_SKEW = 900  # seconds
@@ -30,16 +30,16 @@ class Gatekeeper:
         self._keys = keys
         self._tokens = tokens
 
-    def check(self, asked: Asked, now: float) -> None:
+    def check(self, request: ApiRequest, now: float) -> None:
         """Raise ApiError unless the request bears a valid token or is properly signed."""
-        token = asked.headers.get("x-auth-token")
+        token = request.headers.get("x-auth-token")
         if token is None:
-            self._check_signature(asked, now)
+            self._check_signature(request, now)
         elif not self._tokens.is_valid(token, now):
             raise ApiError(401, "APIGW.0307", "The token must be updated")
 
-    def _check_signature(self, asked: Asked, now: float) -> None:
-        headers = asked.headers
+    def _check_signature(self, request: ApiRequest, now: float) -> None:
+        headers = request.headers
         found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
         if found is None:
             raise _refused("Authorization header is missing or malformed")
@@ -51,12 +51,12 @@ class Gatekeeper:
         if signed != sorted(set(signed)) or not must <= set(signed) <= set(headers):
             raise _refused("verify aksk signature fail, signed headers are incomplete")
         expected = signature(
-            method=asked.method,
-            path=asked.path,
-            query=asked.query,
+            method=request.method,
+            path=request.path,
+            query=request.query,
             headers={name: headers[name] for name in signed},
             date=headers["x-sdk-date"],
-            body_sha256=_body_sha256(headers, asked.body),
+            body_sha256=_body_sha256(headers, request.body),
             secret=secret,
         )
         if not hmac.compare_digest(expected, received):

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.signing import ALGORITHM
-from trainfleet_simulator.exchange import Answer, ApiError, Asked, Named
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
 from trainfleet_simulator.keys import Tokens
 from trainfleet_simulator.modelarts import iam, monitor, pools, sts, training, v1, workloads
 from trainfleet_simulator.modelarts.agency import Agency
@@ -29,14 +29,14 @@ from trainfleet_simulator.modelarts.aom_samples import Aom, Samples
 from trainfleet_simulator.modelarts.auth import Gatekeeper
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.node_loads import NodeLoads
-from trainfleet_simulator.modelarts.parameters import Call, Operation, refused
+from trainfleet_simulator.modelarts.parameters import Call, Handler, refused
 from trainfleet_simulator.modelarts.refusals import refusal
 from trainfleet_simulator.modelarts.task_series import TaskSeries
 from trainfleet_simulator.world.fleet import World
 
 _V1_VERSION = "/v1/{project}/training-jobs/{JobId}/versions/{VersionId}"
 _AOM = "/v1/{project}/[{Instance}/]aom/api/v1"
-_ROUTES: tuple[tuple[str, str, str, Operation], ...] = (
+_ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
     ("ListTrainingJobs", "POST", "/v2/{project}/training-job-searches", training.list_training_jobs),
     ("ShowTrainingJobDetails", "GET", "/v2/{project}/training-jobs/{JobId}", training.show_training_job_details),
     (
@@ -83,7 +83,7 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", optional))
 
 
-_OPERATIONS = [(name, method, _pattern(path), operate) for name, method, path, operate in _ROUTES]
+_OPERATIONS = [(name, method, _pattern(path), handle) for name, method, path, handle in _ROUTES]
 _OURS = re.compile("/v[1235]/|/meta-data/|/openstack/")
 _APIS = tuple(
     (re.compile(pattern), api)
@@ -127,55 +127,57 @@ class ModelArts:
         self._samples = Samples()
         self._loads = NodeLoads()
 
-    def takes(self, asked: Asked) -> bool:
-        authorization = asked.headers.get("authorization", "")
-        return bool(_OURS.match(asked.path)) or "x-auth-token" in asked.headers or authorization.startswith(ALGORITHM)
+    def takes(self, request: ApiRequest) -> bool:
+        authorization = request.headers.get("authorization", "")
+        return (
+            bool(_OURS.match(request.path)) or "x-auth-token" in request.headers or authorization.startswith(ALGORITHM)
+        )
 
-    def name(self, asked: Asked) -> Named:
-        api = next((api for pattern, api in _APIS if pattern.match(asked.path)), "modelarts")
-        found = _find(asked)
+    def identify(self, request: ApiRequest) -> Operation:
+        api = next((api for pattern, api in _APIS if pattern.match(request.path)), "modelarts")
+        found = _find(request)
+        parameters = dict(request.query)
         if found is None:
-            return Named(api, "unknown", dict(asked.query))
-        operation, ids, _ = found
-        about = dict(asked.query)
-        if operation == "ListTrainingJobs":
-            about |= _searched(asked.body)
-        elif operation in {"ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"}:
-            about["metric"] = metric_of(about.get("query", ""))
-        return Named(api, operation, about | ids)
+            return Operation(api, "unknown", parameters)
+        name, ids, _ = found
+        if name == "ListTrainingJobs":
+            parameters |= _searched(request.body)
+        elif name in {"ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"}:
+            parameters["metric"] = metric_of(parameters.get("query", ""))
+        return Operation(api, name, parameters | ids)
 
-    def answer(self, asked: Asked, named: Named, now: float) -> Answer:
-        found = _find(asked)
+    def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
+        found = _find(request)
         if found is None:
             raise ApiError(404, *_USUAL[404])
-        _, ids, operate = found
-        if named.operation not in _UNSIGNED:
-            self._gatekeeper.check(asked, now)
+        _, ids, handle = found
+        if operation.name not in _UNSIGNED:
+            self._gatekeeper.check(request, now)
         project, instance = ids.pop("project", PROJECT_ID), ids.pop("Instance", "0")
-        if {project, asked.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
+        if {project, request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise refused("0210", "The project ID in the URL does not match that of the credentials.", 403)
         query: dict[str, list[str]] = {}
-        for key, value in asked.query:
+        for key, value in request.query:
             query.setdefault(key, []).append(value)
         self.world.advance(now)
         self.legacy.advance(now)
         call = Call(
             query=query,
             ids=tuple(ids.values()),
-            body=_decoded(asked.body) if asked.method == "POST" and named.api != "aom" else None,
+            body=_decoded(request.body) if request.method == "POST" and operation.api != "aom" else None,
             world=self.world,
             legacy=self.legacy,
             series=self._series,
             tokens=self._tokens,
             now=now,
-            headers=asked.headers,
+            headers=request.headers,
             agency=self._agency,
             aom=self._aom,
             samples=self._samples,
             loads=self._loads,
             instance=instance,
         )
-        return operate(call)
+        return handle(call)
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         headers = {"X-Request-Id": request_id, **answer.headers}
@@ -185,18 +187,18 @@ class ModelArts:
             return Response(status_code=answer.status, headers=headers)
         return JSONResponse(answer.body, answer.status, headers=headers)
 
-    def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
+    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         body: dict[str, Any]
-        if named.api == "metadata":
+        if operation.api == "metadata":
             return PlainTextResponse(error.message, error.status)
         if error.code.startswith(("APIGW.", "PAP5.")):
             body = {"error_code": error.code, "error_msg": error.message, "request_id": request_id}
-        elif named.api == "iam":
+        elif operation.api == "iam":
             body = {"error": {"code": error.status, "message": error.message, "title": "Refused"}}
-        elif named.api == "aom":
+        elif operation.api == "aom":
             kind = _AOM_ERRORS.get(error.status, "internal")
             body = {"status": "error", "errorType": kind, "error": error.message}
-        elif named.operation in _OLD:
+        elif operation.name in _OLD:
             body = {"is_success": False, "error_code": error.code, "error_message": error.message}
         else:
             body = {"error_code": error.code, "error_msg": error.message}
@@ -205,8 +207,8 @@ class ModelArts:
     def usual(self, status: int) -> ApiError:
         return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator was told to fail.")))
 
-    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
-        return refusal(kind, asked, named)
+    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
+        return refusal(kind, request, operation)
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         return {}
@@ -215,13 +217,13 @@ class ModelArts:
         return str(body.get("error_code") or body.get("errorType") or "") if isinstance(body, dict) else ""
 
 
-def _find(asked: Asked) -> tuple[str, dict[str, str], Operation] | None:
+def _find(request: ApiRequest) -> tuple[str, dict[str, str], Handler] | None:
     """The operation of a path, and the names that the path holds, in their order."""
-    for operation, method, pattern, operate in _OPERATIONS:
-        found = pattern.fullmatch(asked.path)
-        if found is not None and method == asked.method:
-            named = {name: unquote(part) for name, part in found.groupdict().items() if part is not None}
-            return operation, named, operate
+    for operation, method, pattern, handle in _OPERATIONS:
+        found = pattern.fullmatch(request.path)
+        if found is not None and method == request.method:
+            ids = {name: unquote(part) for name, part in found.groupdict().items() if part is not None}
+            return operation, ids, handle
     return None
 
 

@@ -43,7 +43,7 @@ class Call:
         return self.query.get(name, [default])[-1] or default
 
 
-Operation = Callable[[Call], Answer]
+Handler = Callable[[Call], Answer]
 
 
 def refused(number: str, message: str, status: int = 400) -> ApiError:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from trainfleet_exporter.providers.alibaba_pai.signing import ALGORITHM, signature
-from trainfleet_simulator.exchange import ApiError
+from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.keys import Key, Keys
 
 MAX_SKEW = 900  # seconds
@@ -28,10 +27,9 @@ class Verifier:
         self._keys = keys
         self._nonces: dict[str, float] = {}
 
-    def check(
-        self, *, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes, now: float
-    ) -> None:
-        """Raise ApiError unless the request is properly signed. `headers` are the received ones, in lower case."""
+    def check(self, request: ApiRequest, now: float) -> None:
+        """Raise ApiError unless the request is properly signed."""
+        headers = request.headers
         found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
         if found is None:
             raise ApiError(400, "IncompleteSignature", "The Authorization header is missing or malformed.")
@@ -47,11 +45,11 @@ class Verifier:
         missing = sorted(must - set(signed_names)) + sorted(set(signed_names) - set(headers))
         if missing:
             raise ApiError(400, "IncompleteSignature", f"Not among the signed headers: {', '.join(missing)}.")
-        body_sha256 = hashlib.sha256(body).hexdigest()
+        body_sha256 = hashlib.sha256(request.body).hexdigest()
         expected = signature(
-            method=method,
-            path=path,
-            query=query,
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
             headers={name: headers[name] for name in signed_names},
             body_sha256=body_sha256,
             secret=key.access_key_secret,

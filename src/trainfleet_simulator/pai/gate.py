@@ -14,13 +14,13 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, Asked, Named
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
 from trainfleet_simulator.keys import Keys
 from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_workloads
 from trainfleet_simulator.pai.auth import Verifier
 from trainfleet_simulator.pai.metadata import Metadata, is_metadata, operation_of
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
-from trainfleet_simulator.pai.parameters import Call, Operation
+from trainfleet_simulator.pai.parameters import Call, Handler
 from trainfleet_simulator.pai.refusals import refusal
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.world.fleet import World
@@ -41,7 +41,7 @@ class _Route:
     """Where an operation is, and what answers it."""
 
     path: re.Pattern[str]
-    operate: Operation
+    handle: Handler
     methods: tuple[str, ...] = _GET
     signed: bool = True
 
@@ -54,7 +54,7 @@ _USUAL_CODES = {
     503: "ServiceUnavailable",
 }
 _OF_A_JOB = re.compile("/api/v1/jobs/([^/]+)")
-_UNTOLD = {"OIDCToken", "ExternalId"}  # secrets: the log of answers does without them
+_SECRET = {"OIDCToken", "ExternalId"}  # the log of answers does without them
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -93,38 +93,36 @@ class Pai:
         self._routes = _routes(Monitor(world, monitor), sts)
         self._metadata = Metadata(sts)
 
-    def takes(self, asked: Asked) -> bool:
-        return "x-acs-version" in asked.headers or is_metadata(asked.path)
+    def takes(self, request: ApiRequest) -> bool:
+        return "x-acs-version" in request.headers or is_metadata(request.path)
 
-    def name(self, asked: Asked) -> Named:
-        if _of_metadata(asked):
-            return Named(_METADATA, operation_of(asked), {})
-        api = _APIS.get(asked.headers.get("x-acs-version", ""), "unknown")
-        operation = asked.headers.get("x-acs-action", "")
-        if (api, operation) not in self._routes:
-            operation = "unknown"  # what anybody sends must not become an endless table
-        query = {name: value for name, value in _parameters(asked).items() if name not in _UNTOLD}
-        found = _OF_A_JOB.match(asked.path)
-        return Named(api, operation, query if found is None else query | {"JobId": unquote(found[1])})
+    def identify(self, request: ApiRequest) -> Operation:
+        if _of_metadata(request):
+            return Operation(_METADATA, operation_of(request), {})
+        api = _APIS.get(request.headers.get("x-acs-version", ""), "unknown")
+        name = request.headers.get("x-acs-action", "")
+        if (api, name) not in self._routes:
+            name = "unknown"  # what anybody sends must not become an endless table
+        parameters = {key: value for key, value in _parameters(request).items() if key not in _SECRET}
+        found = _OF_A_JOB.match(request.path)
+        return Operation(api, name, parameters if found is None else parameters | {"JobId": unquote(found[1])})
 
-    def answer(self, asked: Asked, named: Named, now: float) -> Answer:
-        if named.api == _METADATA:
-            return self._metadata.answer(asked, named.operation, now)
-        route = self._routes.get((named.api, named.operation))
-        query = dict(asked.query)
+    def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
+        if operation.api == _METADATA:
+            return self._metadata.answer(request, operation.name, now)
+        route = self._routes.get((operation.api, operation.name))
+        query = dict(request.query)
         if route is None or route.signed:
-            self._verifier.check(
-                method=asked.method, path=asked.path, query=query, headers=asked.headers, body=asked.body, now=now
-            )
+            self._verifier.check(request, now)
         else:
-            query = _parameters(asked)
-        found = None if route is None else route.path.fullmatch(asked.path)
-        if route is None or found is None or asked.method not in route.methods:
+            query = _parameters(request)
+        found = None if route is None else route.path.fullmatch(request.path)
+        if route is None or found is None or request.method not in route.methods:
             raise ApiError(
                 404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method."
             )
         self.world.advance(now)
-        return route.operate(Call(query, tuple(unquote(part) for part in found.groups()), self.world, now))
+        return route.handle(Call(query, tuple(unquote(part) for part in found.groups()), self.world, now))
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         if answer.text is not None:
@@ -132,14 +130,14 @@ class Pai:
         assert answer.body is not None
         return JSONResponse(answer.body | {"RequestId": request_id}, headers={"x-acs-request-id": request_id})
 
-    def refuse(self, error: ApiError, asked: Asked, named: Named, request_id: str) -> Response:
-        if named.api == _METADATA:
+    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+        if operation.api == _METADATA:
             return PlainTextResponse(f"{error.status} - {error.message}\n", error.status)
         body: dict[str, Any] = {
             "Code": error.code,
             "Message": error.message,
             "RequestId": request_id,
-            "HostId": asked.headers.get("host", ""),
+            "HostId": request.headers.get("host", ""),
             "Recommend": f"https://api.aliyun.com/troubleshoot?q={error.code}",
         }
         return JSONResponse(body, error.status, headers={"x-acs-request-id": request_id})
@@ -147,8 +145,8 @@ class Pai:
     def usual(self, status: int) -> ApiError:
         return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator was told to fail.")
 
-    def refusal(self, kind: str, asked: Asked, named: Named) -> ApiError | None:
-        return refusal(kind, asked, named)
+    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
+        return refusal(kind, request, operation)
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         return {"x-acs-retry-after": str(seconds * 1000)}
@@ -157,13 +155,13 @@ class Pai:
         return str(body.get("Code", "")) if isinstance(body, dict) else ""
 
 
-def _of_metadata(asked: Asked) -> bool:
-    return "x-acs-version" not in asked.headers and is_metadata(asked.path)
+def _of_metadata(request: ApiRequest) -> bool:
+    return "x-acs-version" not in request.headers and is_metadata(request.path)
 
 
-def _parameters(asked: Asked) -> dict[str, str]:
+def _parameters(request: ApiRequest) -> dict[str, str]:
     """Those of the query, and those of a form."""
     form: list[tuple[str, str]] = []
-    if asked.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
-        form = parse_qsl(asked.body.decode("utf-8", "replace"), keep_blank_values=True)
-    return dict(asked.query) | dict(form)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+        form = parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True)
+    return dict(request.query) | dict(form)

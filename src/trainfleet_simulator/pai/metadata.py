@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from trainfleet_simulator.exchange import Answer, ApiError, Asked
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest
 from trainfleet_simulator.keys import Key
 from trainfleet_simulator.pai.parameters import iso
 from trainfleet_simulator.pai.sts import Sts, credentials
@@ -31,10 +31,10 @@ def is_metadata(path: str) -> bool:
     return _OURS.match(path) is not None
 
 
-def operation_of(asked: Asked) -> str:
+def operation_of(request: ApiRequest) -> str:
     """A name for what is asked, since these have none of their own; `unknown` where there is no such thing."""
     for (method, name), pattern in _ROUTES.items():
-        if method == asked.method and pattern.fullmatch(asked.path):
+        if method == request.method and pattern.fullmatch(request.path):
             return name
     return "unknown"
 
@@ -46,22 +46,22 @@ class Metadata:
         self._sts = sts
         self._key: Key | None = None
 
-    def answer(self, asked: Asked, operation: str, now: float) -> Answer:
+    def answer(self, request: ApiRequest, operation: str, now: float) -> Answer:
         """Answer one request. Raises ApiError."""
         if operation == "PutToken":
-            return self._put_token(asked.headers.get(_TTL, ""), now)
+            return self._put_token(request.headers.get(_TTL, ""), now)
         if operation == "GetCredentialsUri":
             key = self._sts.issue(self._sts.credentials_role, "credentials_uri", now, 3600)
             return _of_key(key, now)
         if operation == "unknown":
             raise _not_found()
-        self._check_token(asked.headers.get(_TOKEN), now)
+        self._check_token(request.headers.get(_TOKEN), now)
         role = self._sts.ecs_role
         if role is None:
             raise _not_found()
         if operation == "ListRamRoles":
             return Answer(None, text=role, rows=[[role]])
-        if not asked.path.endswith(f"/{role}"):
+        if not request.path.endswith(f"/{role}"):
             raise _not_found()
         return _of_key(self._current(role, now), now)
 

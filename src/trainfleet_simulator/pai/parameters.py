@@ -23,7 +23,7 @@ class Call:
     now: float
 
 
-Operation = Callable[[Call], Answer]
+Handler = Callable[[Call], Answer]
 
 
 def iso(at: int | None) -> str | None:

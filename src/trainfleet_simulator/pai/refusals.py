@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfleet_simulator.exchange import ApiError, Asked, Named
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Operation
 
 _UNSIGNED = {"AssumeRoleWithOIDC"}
 _METADATA = "metadata"
@@ -12,22 +12,22 @@ _THROTTLED_WITH_400 = {"dlc", "cloudmonitor", "sts"}
 """The public table of codes has 400; what has been seen elsewhere is 429."""
 
 
-def refusal(kind: str, asked: Asked, named: Named) -> ApiError | None:
+def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
     """The account's own words for a kind of refusal; None where the operation knows no such thing."""
     match kind:
         case "throttled" | "throttled_hint":
-            status = 400 if named.api in _THROTTLED_WITH_400 else 429
+            status = 400 if operation.api in _THROTTLED_WITH_400 else 429
             return ApiError(status, "Throttling.User", "Request was denied due to user flow control.")
         case "server_error":
             return ApiError(500, "InternalError", "The request processing has failed due to some unknown error.")
         case "denied":
-            right = f"{_ACTIONS.get(named.api, named.api)}:{named.operation}"
+            right = f"{_ACTIONS.get(operation.api, operation.api)}:{operation.name}"
             return ApiError(403, "Forbidden.RAM", f"You are not authorized to do this action: {right}.")
         case "not_found":
             return ApiError(404, "NotFound", "The specified resource is not found.")
-    if named.api == _METADATA:
-        return _of_metadata(kind, named)
-    if named.operation in _UNSIGNED:
+    if operation.api == _METADATA:
+        return _of_metadata(kind, operation)
+    if operation.name in _UNSIGNED:
         return _of_oidc(kind)
     match kind:
         case "skewed_clock":
@@ -39,8 +39,8 @@ def refusal(kind: str, asked: Asked, named: Named) -> ApiError | None:
     return None
 
 
-def _of_metadata(kind: str, named: Named) -> ApiError | None:
-    if named.operation not in _BY_METADATA_TOKEN:
+def _of_metadata(kind: str, operation: Operation) -> ApiError | None:
+    if operation.name not in _BY_METADATA_TOKEN:
         return None
     match kind:
         case "expired_credentials":
