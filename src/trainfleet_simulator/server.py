@@ -25,7 +25,7 @@ from trainfleet_simulator.modelarts.past import SETTING as V2
 from trainfleet_simulator.pai.catalog import WORKSPACES as PAI_WORKSPACES
 from trainfleet_simulator.pai.gate import Pai
 from trainfleet_simulator.pai.monitor import MonitorSettings
-from trainfleet_simulator.pai.setting import SETTING as PAI
+from trainfleet_simulator.pai.past import SETTING as PAI
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.world.fleet import World
 

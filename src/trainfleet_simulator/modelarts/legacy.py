@@ -11,12 +11,12 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Draft, Job, Plan
-from trainfleet_simulator.world.nouns import DAY, STOPPED_BY_USER
+from trainfleet_simulator.world.nouns import DAY, FOR_EVER, STOPPED_BY_USER
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.setting import Setting, Submissions
 
 _NAMES = ("resnet-v1", "bert-v1", "mnist-v1", "unet-v1")
-_ENDLESS = Plan(3, 4, 30, 3650 * DAY, "Stopped", STOPPED_BY_USER, stopping=8)
+_ENDLESS = Plan(3, 4, 30, FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
 
 
 def versions(world: World) -> dict[int, list[Job]]:

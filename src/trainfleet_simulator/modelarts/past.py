@@ -11,17 +11,14 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FAILURES, USERS
 from trainfleet_simulator.modelarts.drafts import compose, draft, pool_role, public_roles
 from trainfleet_simulator.world.jobs import Draft, Plan, Role
-from trainfleet_simulator.world.nouns import DAY, STOPPED_BY_USER, SUCCEEDED
+from trainfleet_simulator.world.nouns import DAY, FOR_EVER, HOUR, STOPPED_BY_USER, SUCCEEDED
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.setting import Setting, Submissions
-
-_HOUR = 3600
-_FOR_EVER = 3650 * DAY
 
 
 def submissions(rng: Random, started: int, history: int, pools: Mapping[str, Pool]) -> Submissions:
     """Everything submitted before `started` but the last minutes' ordinary arrivals."""
-    ordinary = [(started - rng.randint(9 * _HOUR, 30 * DAY), draft(rng, short=False)) for _ in range(history)]
+    ordinary = [(started - rng.randint(9 * HOUR, 30 * DAY), draft(rng, short=False)) for _ in range(history)]
     nodes = len(pools[catalog.ASCEND].nodes)
     return sorted([*ordinary, *_watched(rng, started, nodes)], key=lambda item: item[0])
 
@@ -45,13 +42,13 @@ def _watched(rng: Random, started: int, ascend_nodes: int) -> Submissions:
         return (pool_role(pool, "worker", count, cards),)
 
     ascend, team, gpu = catalog.ASCEND, catalog.ASCEND_TEAM, catalog.GPU
-    endless = Plan(3, 4, 30, _FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
+    endless = Plan(3, 4, 30, FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
     add(6 * DAY, "pangu-pretrain", ascend, one(ascend, 2, 8), endless)
-    add(3 * _HOUR, "ascend-hangs", team, one(team, 1, 8), replace(endless, hangs_after=3 * _HOUR - 25 * 60))
-    add(2 * _HOUR, "gpu-steady", gpu, one(gpu, 2, 4), endless)
+    add(3 * HOUR, "ascend-hangs", team, one(team, 1, 8), replace(endless, hangs_after=3 * HOUR - 25 * 60))
+    add(2 * HOUR, "gpu-steady", gpu, one(gpu, 2, 4), endless)
     roles = (pool_role(gpu, "worker", 2, 2), pool_role(gpu, "server", 1, 0))
-    add(4 * _HOUR, "hetero-steady", gpu, roles, endless)
-    add(5 * _HOUR, "features-cpu", "", public_roles("modelarts.vm.cpu.8u", 2), endless)
+    add(4 * HOUR, "hetero-steady", gpu, roles, endless)
+    add(5 * HOUR, "features-cpu", "", public_roles("modelarts.vm.cpu.8u", 2), endless)
     add(90 * 60, "public-ascend", "", public_roles("modelarts.kat1.8xlarge", 1), endless)
     add(200, "waits-for-room", ascend, one(ascend, ascend_nodes, 8), endless)
 

@@ -5,6 +5,7 @@ Nothing here is a state: these are submissions at past times, which the world th
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
@@ -13,12 +14,9 @@ from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import FAILURES, USERS
 from trainfleet_simulator.pai.drafts import compose, draft, pool_role, public_roles
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import DAY, STOPPED_BY_USER, SUCCEEDED, User
+from trainfleet_simulator.world.nouns import DAY, FOR_EVER, HOUR, STOPPED_BY_USER, SUCCEEDED, User
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.setting import Submissions
-
-HOUR = 3600
-FOR_EVER = 3650 * DAY
+from trainfleet_simulator.world.setting import Setting, Submissions
 
 Who = tuple[str, User]
 """A workspace and one who submits to it."""
@@ -86,3 +84,12 @@ def _watched(rng: Random, started: int, root_nodes: int) -> Submissions:
     stopped = replace(quick, running=270, outcome="Stopped", reason=STOPPED_BY_USER, stopping=45)
     public(300, "is-stopped", _SPEECH, one_gpu, stopped)
     return found
+
+
+def _job_id(rng: Random) -> str:
+    return "dlc1" + "".join(rng.choices(string.ascii_lowercase + string.digits, k=12))
+
+
+SETTING = Setting(
+    pools=catalog.QUOTAS, population=40, watched=6, draft=draft, earlier=submissions, job_id=_job_id, history=200
+)

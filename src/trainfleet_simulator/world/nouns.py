@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 GIB = 1024  # amounts of memory are kept in MiB, the smallest unit that the APIs answer in
-DAY = 86400
+HOUR, DAY = 3600, 86400
+FOR_EVER = 3650 * DAY
 
 JOB_STATUSES = (
     "Creating",

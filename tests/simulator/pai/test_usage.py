@@ -8,7 +8,7 @@ from statistics import mean, pstdev
 import pytest
 
 from tests.simulator.client import START, Caller
-from trainfleet_simulator.pai.setting import SETTING
+from trainfleet_simulator.pai.past import SETTING
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.usage import METRIC_TYPES, reading

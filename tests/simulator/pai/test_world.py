@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.simulator.client import START
 from trainfleet_simulator.pai.catalog import ROOT, WORKSPACES
-from trainfleet_simulator.pai.setting import SETTING
+from trainfleet_simulator.pai.past import SETTING
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, FINISHED, JOB_STATUSES, LIVE
