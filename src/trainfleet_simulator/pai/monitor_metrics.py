@@ -153,5 +153,4 @@ _QUOTA = (
     PoolMetric("NODE_GPU_ACCELERATOR_TOTAL", "Count", "node", "cards_total"),
 )
 JOB_METRICS = {metric.name: metric for metric in _DLC}
-POOL_METRICS = {metric.name: metric for metric in _QUOTA}
 NAMESPACES: dict[str, tuple[Metric | PoolMetric, ...]] = {DLC: _DLC, QUOTA: _QUOTA}
