@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trainfleet_simulator import rows
+
 Leaf = Callable[[str, Any], Any]
 """Another value for one of that name; REMOVED takes it out."""
 REMOVED = object()
-ENDLESS = "@endless@"
-"""Stands for a number beyond every float, which no encoder writes."""
 _TOTAL = re.compile(r"total|count$", re.IGNORECASE)
 _ID = re.compile(r"^(id|uid|uuid|key|name)$|_id$|Id$|ID$|_name$|Name$")
 
 
 def dumps(value: Any) -> bytes:
-    """As JSON, with numbers that JSON has no words for where they were asked for."""
-    return json.dumps(value).replace(f'"{ENDLESS}"', "1e400").encode()
+    """As JSON, with NaN, and with 1e400 for ENDLESS_NUMBER."""
+    return rows.dumps(value).encode()
 
 
 def is_identity(name: str) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from trainfleet_conformance.answers import ENDLESS, change_leaves, change_rows, dumps, is_identity
+from trainfleet_conformance.answers import change_leaves, change_rows, dumps, is_identity
 from trainfleet_conformance.gateway import Answer, Arrival
+from trainfleet_simulator.broken_bodies import LOGIN, other_types
+from trainfleet_simulator.rows import ENDLESS_NUMBER
 from trainfleet_simulator.wire import Breaking
 
 _RETRY_AFTER = {"retry-after": "7"}
@@ -23,7 +25,6 @@ _HOSTILE = (
     "{} %s ${HOME} {{7*7}}",
     "long" * 2560,
 )
-_LOGIN = "<!DOCTYPE html><html><head><title>Sign in</title></head><body><form></form></body></html>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +78,11 @@ def _details(arrival: Arrival, answer: Answer) -> Response | None:
     payload = answer.payload
 
     def change(name: str, value: Any) -> Any:
-        return value if _KEY.search(name) else _other_type(name, value)
+        return value if _KEY.search(name) else other_types(value)
 
     if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
         return None
     return answer.response(dumps(payload))
-
-
-def _other_type(name: str, value: Any) -> Any:
-    if isinstance(value, bool | int | float):
-        return {"value": value}
-    return [value]
 
 
 def _number(make: Callable[[float], Any], text: Callable[[str], str]) -> Callable[[str, Any], Any]:
@@ -119,7 +114,7 @@ WHOLE = (
     FaultKind("reset", "the connection is reset before an answer", _wire("reset")),
     FaultKind("cut off", "the connection is closed in the middle of the answer", _wire("cut_off")),
     FaultKind("truncated", "JSON that ends in the middle", _body(lambda body: body[: len(body) // 2])),
-    FaultKind("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(_LOGIN)),
+    FaultKind("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(LOGIN)),
     FaultKind("empty", "200 without a body", _body(lambda body: b"")),
     FaultKind("null", "JSON null", _body(lambda body: b"null")),
     FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
@@ -128,10 +123,12 @@ WHOLE = (
 """They spoil an answer as a whole: nothing of it may be taken."""
 
 ODD = (
-    FaultKind("wrong types", "every value is of another type", _leaves(_other_type)),
+    FaultKind("wrong types", "every value is of another type", _leaves(lambda name, value: other_types(value))),
     FaultKind("odd details", "values of rows are of other types, but for their ids", _details),
     FaultKind("nulls", "every value is null", _leaves(lambda name, value: None)),
-    FaultKind("huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS, lambda text: "1e400"))),
+    FaultKind(
+        "huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS_NUMBER, lambda text: "1e400"))
+    ),
     FaultKind("NaN", "NaN for numbers", _leaves(_number(lambda value: float("nan"), lambda text: "NaN"))),
     FaultKind(
         "negative numbers",

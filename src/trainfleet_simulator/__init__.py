@@ -1,7 +1,7 @@
 """The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
 
-Of the exporter they know the signatures only; everything else is written anew from what the services document, so that
-a misunderstanding of the exporter's is not repeated here.
+They import only the signing of requests from the exporter. Everything else is written from what the services document,
+so that both do not misread a field in the same way.
 """
 
 from trainfleet_simulator.fault_kinds import KINDS

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from trainfleet_simulator.rows import is_text, read, rows_of, with_content, written
 
-_LOGIN = (
+LOGIN = (
     "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>\n"
     '<form action="/login" method="post"><input name="user"><input name="password" type="password"></form>\n'
     "</body></html>\n"
@@ -40,7 +40,7 @@ def break_body(kind: str, answer: Response) -> Response | None:
     """What becomes of a true answer; None where the kind has nothing to break in it."""
     match kind:
         case "html":
-            return HTMLResponse(_LOGIN)
+            return HTMLResponse(LOGIN)
         case "oversized":
             return _oversized()
         case "gzip_bomb":
