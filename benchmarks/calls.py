@@ -1,7 +1,8 @@
 """Requests a second: ours, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
 
-`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON (`call`, `times`,
-`job_ids`), answered by how many requests were made, how many jobs or pods came, and seconds and CPU seconds of it.
+`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
+(`call`, `times`, `job_ids`). The answer is how many requests were made, how many jobs or pods came, and seconds and CPU
+seconds of it.
 """
 
 from __future__ import annotations
