@@ -20,8 +20,8 @@ import httpx
 from tests.support.clock import run_stepped
 
 from benchmarks.document import write_measured
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.errors import Unreachable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms

@@ -28,8 +28,8 @@ import httpx
 import trainfleet_exporter
 from benchmarks.processes import become
 from benchmarks.troubles import WARPS, Gate, Trouble, timetable
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator
 from trainfleet_exporter.simulator.modelarts import catalog

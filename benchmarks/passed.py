@@ -21,9 +21,9 @@ from types import FrameType
 import trainfleet_exporter
 from benchmarks.cloud import Fleet, config, serve
 from benchmarks.processes import become
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _PACKAGE = f"{Path(trainfleet_exporter.__file__).parent}/"

@@ -35,8 +35,8 @@ from tests.support.clock import run_stepped
 
 from benchmarks.document import write_measured
 from benchmarks.machine import machine
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
-from trainfleet_exporter.arguments import COMMANDS, SWITCHES, split
+from trainfleet_exporter.app.demo import _reachable
 from trainfleet_exporter.cli import _COMMANDS, main
-from trainfleet_exporter.demo import _reachable
+from trainfleet_exporter.process.arguments import COMMANDS, SWITCHES, split
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
@@ -164,7 +164,7 @@ runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("trainfleet_exporter.arguments", ["--version"]),
+        ("trainfleet_exporter.process.arguments", ["--version"]),
         ("argparse", ["healthcheck"]),
         ("trainfleet_exporter.process.healthcheck", ["healthcheck"]),
         ("trainfleet_exporter.cli", ["demo"]),
@@ -201,7 +201,7 @@ def test_a_taken_port_of_the_demo_names_make(capsys: pytest.CaptureFixture[str])
 def test_the_taken_port_is_not_suggested(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr("trainfleet_exporter.demo._OTHERS", (address, "127.0.0.1:10077"))
+        monkeypatch.setattr("trainfleet_exporter.app.demo._OTHERS", (address, "127.0.0.1:10077"))
         assert main(["demo", f"--web.listen-address={address}"]) == 1
     assert capsys.readouterr().err.endswith("(with make: make demo ADDRESS=127.0.0.1:10077)\n")
 

@@ -11,7 +11,7 @@ _SHORT = ("once", "diagnose")
 def main() -> int:
     """Run the command line; the exit code. The slow imports come after the signal handlers."""
     signals.interrupt_quietly()
-    from trainfleet_exporter import arguments  # noqa: PLC0415 - see above
+    from trainfleet_exporter.process import arguments  # noqa: PLC0415 - see above
 
     given = arguments.split(sys.argv[1:])
     if "--version" in given.flags:

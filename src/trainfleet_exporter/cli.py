@@ -18,10 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from trainfleet_exporter.arguments import Parser, file_name, found, one_of, split, version, whole_number
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
+from trainfleet_exporter.process.arguments import Parser, file_name, found, one_of, split, version, whole_number
 from trainfleet_exporter.process.logs import FORMATS, LEVELS, set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
 from trainfleet_exporter.process.signals import Signals
@@ -187,14 +188,14 @@ def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
 
 
 def _run_demo(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
+    from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
     return _run_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
 
 
 def _run_simulate(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.demo import run_simulator  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
 
     return _run_without_file(signals, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
 
@@ -471,7 +472,7 @@ def _simulate_parser() -> Parser:
 
 
 def _loopback_address(value: str) -> str:
-    from trainfleet_exporter.demo import loopback  # noqa: PLC0415 - the daemon does without the simulated clouds
+    from trainfleet_exporter.app.demo import loopback  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     try:
         loopback(value)

@@ -18,9 +18,9 @@ from tests.polling.rig import count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.budgets import BillingPeriod
 from trainfleet_exporter.config import ProviderConfig, load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform

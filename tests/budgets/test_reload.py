@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.reload_rig import Site, site
 from tests.budgets.rig import DAY, JANUARY
-from tests.reload_rig import Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.budgets import StateFile
 

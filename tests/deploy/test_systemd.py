@@ -15,8 +15,8 @@ import pytest
 
 from tests.e2e.processes import COMMAND, eventually, running_cloud, running_exporter
 from tests.support.programs import need
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.cli import main
-from trainfleet_exporter.demo import CLOUDS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 UNIT = FOLDER / "trainfleet-exporter.service"

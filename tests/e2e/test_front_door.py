@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.web.connection import HEAD_SECONDS
 

@@ -26,7 +26,7 @@ import pytest
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.ports import held_port
 from tests.support.readonly import on_read_only
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 
 WITHIN = 5.0

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.programs import need
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.metric_map import POOL_FAMILIES
 from trainfleet_exporter.simulator import Fault, Simulator

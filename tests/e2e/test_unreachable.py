@@ -22,9 +22,10 @@ import pytest
 
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.demo import CLOUDS
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
-from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import START, run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import installed_platforms

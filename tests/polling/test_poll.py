@@ -15,7 +15,7 @@ from tests.support.collectors import Bulk
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.quantities import UNUSABLE, number
+from trainfleet_exporter.transport.json_fields import UNUSABLE, number
 
 
 class Polled:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.processes import eventually, running_cloud, running_exporter
 from tests.support.clock import SteppedLoop, run_stepped
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.process.sd_notify import ServiceManager
 
 Message = dict[str, str]

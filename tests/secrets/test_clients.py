@@ -17,8 +17,8 @@ from tests.secrets.reach import reachable
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, RawServer, Serve, http, raw_server
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.errors import CloudError, ConfigError
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import ApiClient, Call

@@ -80,7 +80,7 @@ def test_what_grew_most_comes_first() -> None:
 
 
 def test_traces_and_errors_are_unexpected_and_an_operator_s_error_is_not() -> None:
-    log = logging.getLogger("trainfleet_exporter.reload")
+    log = logging.getLogger("trainfleet_exporter.app.reload")
     with logbook() as book:
         log.info("not counted")
         log.warning("poll failed: %s", "x")

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner, Schedule
 from trainfleet_exporter.providers import way_out

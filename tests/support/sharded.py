@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_exporter.simulator import Simulator

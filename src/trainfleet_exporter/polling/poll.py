@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
-from trainfleet_exporter.quantities import UNUSABLE
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 log = logging.getLogger(__name__)
 

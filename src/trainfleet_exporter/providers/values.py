@@ -2,7 +2,7 @@
 
 Payloads (transport.payload) give a number as float, a text as str, and None for what is absent or does not fit. -1
 stands for "none" in these clouds. Every function here returns None for "not given or not usable", so that a caller can
-never mistake that for zero. What was given and cannot be used is counted: see quantities.UNUSABLE.
+never mistake that for zero. What was given and cannot be used is counted: see json_fields.UNUSABLE.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
-from trainfleet_exporter.quantities import parse_quantity, unusable
+from trainfleet_exporter.transport.json_fields import parse_quantity, unusable
 
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""

@@ -12,7 +12,7 @@ from trainfleet_exporter.providers.registry import Platform
 PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.model": "the vocabulary of all clouds",
     "trainfleet_exporter.errors": "what may be raised",
-    "trainfleet_exporter.quantities": "tolerant reading of fields",
+    "trainfleet_exporter.transport.json_fields": "tolerant reading of fields",
     "trainfleet_exporter.process.redaction": "a base of dataclasses that hold secrets",
     "trainfleet_exporter.config": "what configs of providers derive from",
     "trainfleet_exporter.config.kinds": "types of fields",

@@ -20,9 +20,9 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from trainfleet_exporter.quantities import unusable
 from trainfleet_exporter.transport.body import decode_json, values_of
 from trainfleet_exporter.transport.calls import NOT_JSON, USUAL
+from trainfleet_exporter.transport.json_fields import unusable
 
 T = TypeVar("T")
 SHORT_FIELD = 4096
@@ -73,8 +73,8 @@ def decode(
 
     `fields` are those of the body (`split`), where they are known: then it is not read through once more.
 
-    Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
-    item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
+    Fields that were given and do not fit are counted (json_fields.UNUSABLE), except texts; they have their default.
+    An item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
     NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
     """
     if into is not dict:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.support.clock import START
-from trainfleet_exporter.quantities import iso_time, utc_time
+from trainfleet_exporter.transport.json_fields import iso_time, utc_time
 
 CONFIG = """
 providers:

@@ -18,8 +18,8 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, CREDENTIALS, SDK_FILE, profile_source
 from trainfleet_exporter.providers.alibaba_pai.signing import judge
 from trainfleet_exporter.providers.credentials import Issued, Keys, KeysUri, MachineRole, ProfileFile
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HttpAnswer
+from trainfleet_exporter.transport.json_fields import iso_time
 
 GOOD = {
     "Code": "Success",

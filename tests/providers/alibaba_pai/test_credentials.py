@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import START, run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.faults import Fault
 from trainfleet_exporter.simulator.pai.keys import Key
 from trainfleet_exporter.simulator.pai.sts import ECS_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_exporter.transport.json_fields import iso_time
 
 MINUTE, HOUR = 60.0, 3600.0
 EXTERNAL_ID = "planted-external-id"

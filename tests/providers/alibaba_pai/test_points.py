@@ -25,7 +25,7 @@ from trainfleet_exporter.providers.usage.columns import Column, columns
 from trainfleet_exporter.providers.usage.entities import Entities, Key
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
 from trainfleet_exporter.providers.usage.quantities import Quantity
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 NOW = 1_767_323_045.0
 MIB = 2.0**20

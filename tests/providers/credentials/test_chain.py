@@ -32,8 +32,8 @@ from trainfleet_exporter.providers.credentials import (
     Source,
     open_credential,
 )
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Call
+from trainfleet_exporter.transport.json_fields import iso_time
 
 GIVEN = GivenKeys(Secret("id"), Secret("secret"))
 URI = KeysUri("http://127.0.0.1:7", Secret("/keys?of=planted"), Secret("planted-authorization"))

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.clock import START
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 PROJECT = "0123456789abcdef0123456789abcdef"
 CONFIG = f"""

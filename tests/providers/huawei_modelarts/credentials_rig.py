@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config, redacted
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.huawei_modelarts.config import Collectors
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM

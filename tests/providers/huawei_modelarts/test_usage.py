@@ -17,7 +17,7 @@ import pytest
 from tests.providers.huawei_modelarts.cloud import CONFIG, PROJECT, Cloud, Row, job, ms
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
-from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.polling import Part
 

@@ -18,8 +18,8 @@ from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport.json_fields import iso_time
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""

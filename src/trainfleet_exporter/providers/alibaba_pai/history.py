@@ -51,8 +51,8 @@ from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.past import Past
 from trainfleet_exporter.providers.usage.table import Family, exposed
 from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HISTORY
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 

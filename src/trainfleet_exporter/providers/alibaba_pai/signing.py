@@ -29,8 +29,8 @@ from trainfleet_exporter.providers.credentials.canonical import (
     hmac_sha256,
     sha256,
 )
-from trainfleet_exporter.quantities import flag, iso_time, printable, text, whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport.json_fields import flag, iso_time, printable, text, whole
 
 ALGORITHM = "ACS3-HMAC-SHA256"
 

@@ -27,7 +27,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
 from trainfleet_exporter.providers.values import amount, number, quantity, utc_time, whole
-from trainfleet_exporter.quantities import GIB, parse_quantity
+from trainfleet_exporter.transport.json_fields import GIB, parse_quantity
 
 JOB_STATUS = {
     "Created": Status.CREATING,

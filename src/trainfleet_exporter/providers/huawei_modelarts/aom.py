@@ -18,8 +18,8 @@ from msgspec import UnsetType
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, ServerTrouble
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
-from trainfleet_exporter.quantities import printable, text
 from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer, Priority
+from trainfleet_exporter.transport.json_fields import printable, text
 from trainfleet_exporter.transport.payload import decode_value
 
 T = TypeVar("T")

@@ -43,8 +43,8 @@ from trainfleet_exporter.providers.credentials.canonical import (
     sha256,
 )
 from trainfleet_exporter.providers.huawei_modelarts.payloads import ProjectsAnswer
-from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport.json_fields import iso_time, mapping, number, printable, text
 
 ALGORITHM = "SDK-HMAC-SHA256"
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"

@@ -31,7 +31,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 from trainfleet_exporter.providers.values import amount, number, quantity, unix_time, whole
-from trainfleet_exporter.quantities import GIB
+from trainfleet_exporter.transport.json_fields import GIB
 
 PHASE_STATUS = {
     "Creating": Status.CREATING,

@@ -15,7 +15,7 @@ from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 _KEPT = 6 * 3600.0
 _AGAIN = 600.0

@@ -18,8 +18,8 @@ from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, PaiShared
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Priority
+from trainfleet_exporter.transport.json_fields import iso_time
 
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists by id."""

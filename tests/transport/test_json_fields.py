@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter import quantities
-from trainfleet_exporter.quantities import counting_unusable, parse_quantity
+from trainfleet_exporter.transport import json_fields
+from trainfleet_exporter.transport.json_fields import counting_unusable, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_whatever_a_cloud_sends_is_read_or_passed_over(value: Any) -> None:
     fields = {"key": value}
-    readers = (quantities.number, quantities.quantity, quantities.utc_time, quantities.unix_time, quantities.whole)
+    readers = (json_fields.number, json_fields.quantity, json_fields.utc_time, json_fields.unix_time, json_fields.whole)
     for read in readers:
         found = read(fields, "key")
         assert found is None or math.isfinite(found)
-    assert isinstance(quantities.text(fields, "key"), str)
-    assert quantities.flag(fields, "key") in (None, True, False)
-    assert all(isinstance(item, dict) for item in quantities.mappings(fields, "key"))
+    assert isinstance(json_fields.text(fields, "key"), str)
+    assert json_fields.flag(fields, "key") in (None, True, False)
+    assert all(isinstance(item, dict) for item in json_fields.mappings(fields, "key"))
 
 
 @pytest.mark.parametrize("value", [None, "", True, math.nan, math.inf, -1, "-1", "x", [], {}, 10**400])
 def test_not_a_number(value: Any) -> None:
-    assert quantities.number({"n": value}, "n") is None
+    assert json_fields.number({"n": value}, "n") is None
 
 
 def test_absent_is_not_zero() -> None:
-    assert quantities.number({}, "n") is None
-    assert quantities.number({"n": 0}, "n") == 0
-    assert quantities.number({"n": "0"}, "n") == 0
+    assert json_fields.number({}, "n") is None
+    assert json_fields.number({"n": 0}, "n") == 0
+    assert json_fields.number({"n": "0"}, "n") == 0
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_absent_is_not_zero() -> None:
     ],
 )
 def test_times(text: Any, value: float | None) -> None:
-    assert quantities.utc_time({"t": text}, "t") == value
+    assert json_fields.utc_time({"t": text}, "t") == value
 
 
 @given(st.integers(86_400, 4_000_000_000))
 def test_times_round_trip(unix: int) -> None:
-    assert quantities.utc_time({"t": quantities.iso_time(unix)}, "t") == unix
+    assert json_fields.utc_time({"t": json_fields.iso_time(unix)}, "t") == unix
 
 
 NOT_SET = (
@@ -120,7 +120,7 @@ NOT_SET = (
 @pytest.mark.parametrize("text", NOT_SET)
 def test_a_time_that_is_not_set_is_absent(text: str) -> None:
     with counting_unusable() as lost:
-        assert quantities.utc_time({"t": text}, "t") is None
+        assert json_fields.utc_time({"t": text}, "t") is None
     assert not lost  # nothing was given
 
 
@@ -128,17 +128,17 @@ def test_a_time_that_is_not_set_is_absent(text: str) -> None:
 @pytest.mark.parametrize("per_second", [1, 1000])
 def test_a_unix_time_that_is_not_set_is_absent(value: Any, per_second: int) -> None:
     with counting_unusable() as lost:
-        assert quantities.unix_time({"t": value}, "t", per_second=per_second) is None
+        assert json_fields.unix_time({"t": value}, "t", per_second=per_second) is None
     assert not lost
 
 
 def test_unix_times() -> None:
-    assert quantities.unix_time({"t": 1767225610}, "t") == 1767225610
-    assert quantities.unix_time({"t": "1767225610250"}, "t", per_second=1000) == 1767225610.25
+    assert json_fields.unix_time({"t": 1767225610}, "t") == 1767225610
+    assert json_fields.unix_time({"t": "1767225610250"}, "t", per_second=1000) == 1767225610.25
 
 
 @pytest.mark.parametrize(("value", "reason"), [("soon", "malformed"), (True, "malformed"), ("inf", "out_of_range")])
 def test_a_unix_time_that_is_none_is_counted(value: Any, reason: str) -> None:
     with counting_unusable() as lost:
-        assert quantities.unix_time({"t": value}, "t") is None
+        assert json_fields.unix_time({"t": value}, "t") is None
     assert lost == {reason: 1}

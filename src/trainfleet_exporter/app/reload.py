@@ -16,11 +16,11 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.plan import Basis, Plan, bases
 from trainfleet_exporter.budgets import Spent, StateFile, read_state
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
-from trainfleet_exporter.exporter import Exporter
-from trainfleet_exporter.plan import Basis, Plan, bases
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 

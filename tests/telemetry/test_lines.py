@@ -17,8 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from trainfleet_exporter.instruments import Counter, Histogram, forget_label_texts, write
 from trainfleet_exporter.page import Format
+from trainfleet_exporter.telemetry import Counter, Histogram, forget_label_texts, write
 
 AWKWARD = 'a "word" and a \\ and\na second line'
 LABELS = ("second", "first")  # lines have labels sorted by name

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.app.reload_rig import Site, SmallConfig, World, site
 from tests.budgets.rig import JANUARY
 from tests.budgets.test_reload import KEPT, config, limited, recorded
-from tests.reload_rig import Site, SmallConfig, World, site
 from tests.support.clock import run_stepped
-from trainfleet_exporter import reload as reload_module
+from trainfleet_exporter.app import reload as reload_module
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.budgets import Ledger, StateFile
 from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.threads import THREAD_NAME
 
 OTHER = KEPT.replace("state.json", "other.json")

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp
 
 import trainfleet_exporter
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.config import Config, redacted
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_exporter.reload import Reloader
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import Pages, make_app
 from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
 from trainfleet_exporter.web.listeners import listen_on_each
 from trainfleet_exporter.web.server import WebServer
-
-__all__ = ["Daemon", "Exporter", "WebSettings"]
 
 log = logging.getLogger(__name__)
 

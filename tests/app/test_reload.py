@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.reload_rig import Site, site
+from tests.app.reload_rig import Site, site
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter import reload as reload_module
+from trainfleet_exporter.app import reload as reload_module
 from trainfleet_exporter.budgets import StateFile
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.process.threads import THREAD_NAME

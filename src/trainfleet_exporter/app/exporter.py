@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of

@@ -16,14 +16,14 @@ import pytest
 from tests.polling.rig import count
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.reload import Outcome, Reloader
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
-from trainfleet_exporter.reload import Outcome, Reloader
 from trainfleet_exporter.transport import Call, HttpSettings, Limits, Transport
 
 
