@@ -15,8 +15,8 @@ from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 from trainfleet_exporter.sharding import Shard, ShardAssignment
 from trainfleet_exporter.transport import Account, Limits
 

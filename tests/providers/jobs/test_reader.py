@@ -17,8 +17,8 @@ from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 from trainfleet_exporter.transport import Account, Limits
 
 _Row = tuple[str, str, Status]

@@ -31,8 +31,8 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Handover
-from trainfleet_exporter.providers.way_out import open_transport
 
 
 class HuaweiModelArts:

@@ -12,7 +12,7 @@ from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.providers.jobs.shared import Shared
 
 SharedT = TypeVar("SharedT", bound=Shared)
 Row = TypeVar("Row")
@@ -94,7 +94,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def poll_live(self) -> bool:
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
-        self._pending = self.shared.division.to_look_up(self.jobs, self.found)
+        self._pending = self.shared.assignment.to_look_up(self.jobs, self.found)
         await self._publish(time.time(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 

@@ -29,7 +29,7 @@ CountCreated = Callable[[str, float, float, float], Awaitable[int]]
 """
 
 
-class WorkspaceDivision:
+class WorkspaceAssignment:
     """The workspaces of one provider: which of them this shard lists, and which jobs of them it shows.
 
     `above` is `sharding.split_workspaces_above`; `count` asks the cloud.

@@ -14,8 +14,8 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, ServerTrouble
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.division import WorkspaceDivision
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
+from trainfleet_exporter.providers.jobs.workspace_assignment import WorkspaceAssignment
 from trainfleet_exporter.sharding import Shard, ShardAssignment
 
 _DAY = 86400.0
@@ -90,28 +90,28 @@ def test_every_workspace_job_and_pool_is_shown_by_one_shard(
         primaries = 0
         for ordinal in range(total):
             share = ShardAssignment("p", Shard(ordinal, total), spread)
-            division = WorkspaceDivision(share, above=above, count=cloud.count)
+            assignment = WorkspaceAssignment(share, above=above, count=cloud.count)
             if not share.is_member:
                 continue
             poll = _Poll()
-            await division.measure(cast("Poll", poll), list(sizes))
-            assert division.unsized(sizes) == poll.parts_failed == []
-            swept, elsewhere = division.listed(sizes), division.elsewhere(sizes)
-            assert sorted([*swept, *elsewhere]) == sorted(sizes)
+            await assignment.measure(cast("Poll", poll), list(sizes))
+            assert assignment.unsized(sizes) == poll.parts_failed == []
+            listed, elsewhere = assignment.listed(sizes), assignment.elsewhere(sizes)
+            assert sorted([*listed, *elsewhere]) == sorted(sizes)
             counted += share.owned("workspace", sizes)
             asked += share.owned("pool", pools)
-            book = JobRegistry(lambda job: True, mine=division.shows if division.is_possible else None)
+            registry = JobRegistry(lambda job: True, mine=assignment.shows if assignment.is_possible else None)
             for key in sizes:
                 found = {f"{key}-{job}": _job(key, f"{key}-{job}") for job in jobs}
-                if key in swept:
-                    book.workspace(key).settle(found, now=0.0, began=0.0, retention=0.0)
+                if key in listed:
+                    registry.workspace(key).settle(found, now=0.0, began=0.0, retention=0.0)
                 else:
-                    book.workspace(key).enter(found)
-            book.changed()
-            shown += book.live()
+                    registry.workspace(key).enter(found)
+            registry.changed()
+            shown += registry.live()
             if share.is_primary:
                 primaries += 1
-                assert len(book.listed()) == len(sizes) * len(jobs)
+                assert len(registry.listed()) == len(sizes) * len(jobs)
         assert primaries == 1
         assert sorted(shown) == sorted(f"{key}-{job}" for key in sizes for job in jobs)
         assert sorted(counted) == sorted(sizes)
@@ -124,29 +124,29 @@ def _shard(ordinal: int) -> ShardAssignment:
     return ShardAssignment("p", Shard(ordinal, 4), 16)
 
 
-def _split(cloud: _Cloud) -> WorkspaceDivision:
-    return WorkspaceDivision(_shard(0), above=10, count=cloud.count)
+def _split(cloud: _Cloud) -> WorkspaceAssignment:
+    return WorkspaceAssignment(_shard(0), above=10, count=cloud.count)
 
 
 def test_a_size_is_asked_for_once_a_day_and_a_day_ahead() -> None:
     async def main() -> None:
         cloud = _Cloud({"large": 11, "small": 10})
-        division, poll = _split(cloud), _Poll()
+        assignment, poll = _split(cloud), _Poll()
         for _ in range(3):
-            await division.measure(cast("Poll", poll), ["large", "small"])
+            await assignment.measure(cast("Poll", poll), ["large", "small"])
             await asyncio.sleep(60)
         today = time.time() // _DAY * _DAY
         assert [end for _, _, end in cloud.asked] == [today - _DAY, today - _DAY, today, today]
         assert {end - start for _, start, end in cloud.asked} == {30 * _DAY}
-        assert "large" in division.listed(["large", "small"])
+        assert "large" in assignment.listed(["large", "small"])
         cloud.sizes["large"] = 10
         await asyncio.sleep(_DAY)
-        await division.measure(cast("Poll", poll), ["large", "small"])
-        assert division.listed(["large"]) == ["large"]  # as it was found yesterday
+        await assignment.measure(cast("Poll", poll), ["large", "small"])
+        assert assignment.listed(["large"]) == ["large"]  # as it was found yesterday
         assert [end for _, _, end in cloud.asked[4:]] == [today + _DAY, today + _DAY]
         await asyncio.sleep(_DAY)
-        await division.measure(cast("Poll", poll), ["large", "small"])
-        assert ("large" in division.listed(["large"])) == _shard(0).owns("workspace", "large")
+        await assignment.measure(cast("Poll", poll), ["large", "small"])
+        assert ("large" in assignment.listed(["large"])) == _shard(0).owns("workspace", "large")
 
     run_stepped(main)
 
@@ -155,16 +155,18 @@ def test_a_shard_that_cannot_count_for_hours_divides_as_the_others_do() -> None:
     async def main() -> None:
         cloud, broken = _Cloud({"large": 10}), _Cloud({"large": 10})
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(60)}
-        divisions = [
-            WorkspaceDivision(_shard(n), above=10, count=(broken if n == 2 else cloud).count) for n in range(4)
+        assignments = [
+            WorkspaceAssignment(_shard(n), above=10, count=(broken if n == 2 else cloud).count) for n in range(4)
         ]
         for hour in range(100):
             cloud.sizes["large"] = broken.sizes["large"] = 11 if hour // 30 % 2 else 10  # it grows, and shrinks
             broken.broken = {"large"} if hour % 24 in range(1, 20) or hour % 24 == 23 else set()
             shown = []
-            for division in divisions:
-                await division.measure(cast("Poll", _Poll()), ["large"])
-                shown += [job_id for job_id, job in jobs.items() if division.listed(["large"]) and division.shows(job)]
+            for assignment in assignments:
+                await assignment.measure(cast("Poll", _Poll()), ["large"])
+                shown += [
+                    job_id for job_id, job in jobs.items() if assignment.listed(["large"]) and assignment.shows(job)
+                ]
             assert sorted(shown) == sorted(jobs), hour
             await asyncio.sleep(3600)
 
@@ -175,21 +177,21 @@ def test_a_workspace_whose_size_is_not_known_is_not_shown_and_the_last_size_coun
     async def main() -> None:
         cloud = _Cloud({"large": 11})
         cloud.broken = {"large"}
-        division, poll = _split(cloud), _Poll()
-        await division.measure(cast("Poll", poll), ["large"])
+        assignment, poll = _split(cloud), _Poll()
+        await assignment.measure(cast("Poll", poll), ["large"])
         assert set(poll.parts_failed) == {"large"}
         assert poll.lacked == []
-        assert division.unsized(["large"]) == ["large"]
-        assert division.listed(["large"]) == division.elsewhere(["large"]) == []
+        assert assignment.unsized(["large"]) == ["large"]
+        assert assignment.listed(["large"]) == assignment.elsewhere(["large"]) == []
         cloud.broken = set()
-        await division.measure(cast("Poll", poll), ["large"])  # the next poll
-        assert division.listed(["large"]) == ["large"]
+        await assignment.measure(cast("Poll", poll), ["large"])  # the next poll
+        assert assignment.listed(["large"]) == ["large"]
         cloud.broken = {"large"}
         await asyncio.sleep(2 * _DAY)
         later = _Poll()
-        await division.measure(cast("Poll", later), ["large"])
+        await assignment.measure(cast("Poll", later), ["large"])
         assert (later.parts_failed, set(later.lacked)) == ([], {"size of workspace large"})
-        assert division.listed(["large"]) == ["large"]
+        assert assignment.listed(["large"]) == ["large"]
 
     run_stepped(main)
 
@@ -198,16 +200,16 @@ def test_sizes_leave_time_for_lists() -> None:
     async def main() -> None:
         cloud = _Cloud({f"w{n}": 11 for n in range(20)})
         cloud.takes = 5.0
-        division, poll = _split(cloud), _Poll()
+        assignment, poll = _split(cloud), _Poll()
         began = asyncio.get_running_loop().time()
-        await division.measure(cast("Poll", poll), list(cloud.sizes))
+        await assignment.measure(cast("Poll", poll), list(cloud.sizes))
         assert asyncio.get_running_loop().time() - began < 35
         assert 4 < len(cloud.asked) < 8
-        assert set(poll.parts_failed) == set(division.unsized(cloud.sizes)) == set(cloud.sizes) - _known(cloud)
+        assert set(poll.parts_failed) == set(assignment.unsized(cloud.sizes)) == set(cloud.sizes) - _known(cloud)
         for _ in range(20):
             await asyncio.sleep(60 - asyncio.get_running_loop().time() % 60)
-            await division.measure(cast("Poll", _Poll()), list(cloud.sizes))
-        assert division.unsized(cloud.sizes) == []
+            await assignment.measure(cast("Poll", _Poll()), list(cloud.sizes))
+        assert assignment.unsized(cloud.sizes) == []
         assert len(cloud.asked) == 40  # of today, and of tomorrow
 
     run_stepped(main)
@@ -223,11 +225,11 @@ def test_jobs_that_left_a_list_are_asked_for_by_who_counts_them_and_who_shows_th
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(40)}
         asked: dict[int, list[str]] = {}
         for ordinal in range(4):
-            division = WorkspaceDivision(_shard(ordinal), above=10, count=cloud.count)
-            await division.measure(cast("Poll", _Poll()), ["large"])
+            assignment = WorkspaceAssignment(_shard(ordinal), above=10, count=cloud.count)
+            await assignment.measure(cast("Poll", _Poll()), ["large"])
             page = JobRegistry(lambda job: True).workspace("large")
             page.settle(jobs, now=0.0, began=0.0, retention=0.0)
-            asked[ordinal] = division.to_look_up(page, {"j0": jobs["j0"]})
+            asked[ordinal] = assignment.to_look_up(page, {"j0": jobs["j0"]})
         owner = _shard(0).owner("workspace", "large")
         missing = sorted(jobs.keys() - {"j0"})
         assert sorted(asked.pop(owner)) == missing
@@ -241,13 +243,13 @@ def test_jobs_that_left_a_list_are_asked_for_by_who_counts_them_and_who_shows_th
 def test_nothing_is_counted_where_nothing_may_be_divided() -> None:
     async def main() -> None:
         cloud = _Cloud({"large": 11})
-        for division in (
-            WorkspaceDivision(_shard(0), count=cloud.count),
-            WorkspaceDivision(ShardAssignment("p", Shard(0, 1), 16), above=1, count=cloud.count),
-            WorkspaceDivision(ShardAssignment("p", Shard(0, 4), 1), above=1, count=cloud.count),
+        for assignment in (
+            WorkspaceAssignment(_shard(0), count=cloud.count),
+            WorkspaceAssignment(ShardAssignment("p", Shard(0, 1), 16), above=1, count=cloud.count),
+            WorkspaceAssignment(ShardAssignment("p", Shard(0, 4), 1), above=1, count=cloud.count),
         ):
-            await division.measure(cast("Poll", _Poll()), ["large"])
-            assert not division.is_possible
+            await assignment.measure(cast("Poll", _Poll()), ["large"])
+            assert not assignment.is_possible
         assert cloud.asked == []
 
     asyncio.run(main())

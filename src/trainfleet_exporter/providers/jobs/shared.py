@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.polling import Topic
-from trainfleet_exporter.providers.division import CountCreated, WorkspaceDivision
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
+from trainfleet_exporter.providers.jobs.workspace_assignment import CountCreated, WorkspaceAssignment
 from trainfleet_exporter.providers.registry import BuildContext
 
 
@@ -33,14 +33,14 @@ class Shared:
         self.shard = context.shard
         """What of the provider this shard polls."""
         above = config.sharding.split_workspaces_above
-        self.division = WorkspaceDivision(self.shard, above=above, count=count_created)
+        self.assignment = WorkspaceAssignment(self.shard, above=above, count=count_created)
         """Which workspaces and jobs this shard lists and shows."""
         self.configured_workspaces = None if config.workspaces == "all" else config.workspaces
         """The ids that the config names; None for all that the cloud lists."""
         self.workspaces: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """Published by the collector of workspaces: the ids of those to poll."""
         self.jobs = JobRegistry(
-            job_filter(config.jobs), mine=self.division.shows if self.division.is_possible else None
+            job_filter(config.jobs), mine=self.assignment.shows if self.assignment.is_possible else None
         )
 
     async def own_workspaces(self) -> Sequence[str]:
