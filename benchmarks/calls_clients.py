@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
 
 CONCURRENCY = 8
 """Requests under way at a time, of every client."""
@@ -91,7 +91,7 @@ class Ours(Client):
 
     def __init__(self, url: str) -> None:
         self._transport = Transport(
-            account=Account("benchmark", Limits(requests_per_second=1e6, concurrency=CONCURRENCY)),
+            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=CONCURRENCY)),
             http=HttpSettings(),
             observe=lambda attempt: None,
         )

@@ -4,7 +4,7 @@ import sys
 
 from trainfleet_exporter.process import signals
 
-_SHORT = ("once", "diagnose")
+_SHORT_COMMANDS = ("once", "diagnose")
 """Commands that end when their terminal closes, like any other command-line tool."""
 
 
@@ -25,7 +25,7 @@ def main() -> int:
     from trainfleet_exporter import cli  # noqa: PLC0415 - see above
     from trainfleet_exporter.process.threads import exit_if_calls_hang  # noqa: PLC0415
 
-    if given.command in _SHORT:
+    if given.command in _SHORT_COMMANDS:
         restore_hangups()
     try:
         code = cli.main()

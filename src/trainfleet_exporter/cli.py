@@ -23,7 +23,7 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
 from trainfleet_exporter.process.arguments import Parser, file_name, found, one_of, split, version, whole_number
-from trainfleet_exporter.process.logs import FORMATS, LEVELS, set_up_logs
+from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS, set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
 from trainfleet_exporter.process.signals import Signals
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -244,7 +244,7 @@ def _addresses(options: argparse.Namespace) -> Sequence[str]:
 def _parser(command: str, description: str, *, epilog: str | None = None, level: str = "info") -> Parser:
     parser = Parser(command, description, epilog)
     parser.set_defaults(shard=WHOLE)
-    for name, words, default in (("level", LEVELS, level), ("format", FORMATS, "logfmt")):
+    for name, words, default in (("level", LOG_LEVELS, level), ("format", LOG_FORMATS, "logfmt")):
         parser.add_argument(
             f"--log.{name}",
             dest=f"log_{name}",

@@ -17,14 +17,14 @@ from tests.polling.rig import count
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.app.reload import Outcome, Reloader
+from trainfleet_exporter.app.reload import Reloader, ReloadOutcome
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
-from trainfleet_exporter.transport import Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
 
 class SmallConfig(ProviderConfig):
@@ -54,7 +54,7 @@ class World:
         self.closed: Counter[str] = Counter()
         self.slow: set[str] = set()
         """Providers whose cloud takes 15 s for an answer."""
-        self.limits: dict[str, list[Limits]] = {}
+        self.limits: dict[str, list[CallLimits]] = {}
 
     @property
     def platform(self) -> Platform:
@@ -147,7 +147,7 @@ class Site:
             async with asyncio.timeout(4):
                 await self.exporter.aclose()
 
-    async def reload(self, text: str) -> Outcome:
+    async def reload(self, text: str) -> ReloadOutcome:
         """Write another config, and have it read."""
         self.write(text)
         return await self.reloader.reload()

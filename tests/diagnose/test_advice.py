@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from trainfleet_exporter.diagnose.advice import advise
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
 
 FINE = CollectorReport(
     collector="jobs",
@@ -51,8 +51,8 @@ def advised(**facts: object) -> list[str]:
     return list(advise(**given))  # type: ignore[arg-type]  # a mixed bag on purpose
 
 
-def problem(reason: str, message: str, operation: str = "ListJobs") -> Problem:
-    return Problem(reason, operation, message, ("jobs",), 3)
+def problem(reason: str, message: str, operation: str = "ListJobs") -> Failure:
+    return Failure(reason, operation, message, ("jobs",), 3)
 
 
 def test_nothing_where_all_is_well() -> None:
@@ -81,9 +81,9 @@ def test_a_right_is_named_once_however_many_operations_want_it() -> None:
         (problem("not_ready", "the list of jobs could not be read"), "look into jobs: the list of jobs"),
         (problem("network", "one reset"), "look into jobs: one reset"),
     ],
-    ids=lambda value: value.reason if isinstance(value, Problem) else "",
+    ids=lambda value: value.reason if isinstance(value, Failure) else "",
 )
-def test_whatever_went_wrong_is_never_nothing(found: Problem, told: str) -> None:
+def test_whatever_went_wrong_is_never_nothing(found: Failure, told: str) -> None:
     (line,) = advised(problems=[found])
     assert line.startswith(told)
 

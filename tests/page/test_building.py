@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Block, Format, Page, PageStore
+from trainfleet_exporter.page import Block, Format, MetricsPage, PageStore
 from trainfleet_exporter.page import store as store_module
 from trainfleet_exporter.page.deflate import QUICK_BYTES
 
@@ -32,7 +32,7 @@ def text_of(value: int, size: int) -> bytes:
     return line * (size // len(line) + 1)
 
 
-def shown(page: Page) -> set[bytes]:
+def shown(page: MetricsPage) -> set[bytes]:
     """The values on a page."""
     text = page.body(Format.TEXT, b"", gzip=False).joined()
     return {line.rsplit(b" ", 1)[1] for line in text.splitlines() if not line.startswith(b"#")}

@@ -25,9 +25,9 @@ from trainfleet_exporter.transport import (
     Account,
     Attempt,
     Call,
+    CallLimits,
     HttpAnswer,
     HttpSettings,
-    Limits,
     SignedRequest,
     Transport,
 )
@@ -96,14 +96,14 @@ class Rig:
         answer: Callable[[httpx.Request], Any] | None = None,
         *,
         base_url: str = f"http://{HOST}",
-        limits: Limits | None = None,
+        limits: CallLimits | None = None,
         http: HttpSettings | None = None,
         savings: int = 0,
     ) -> None:
         self.attempts: list[Attempt] = []
         self.dialect = EchoDialect()
         self.transport = Transport(
-            account=Account("test", limits or Limits(requests_per_second=1000, concurrency=100)),
+            account=Account("test", limits or CallLimits(requests_per_second=1000, concurrency=100)),
             http=http or HttpSettings(trust_env=False),
             observe=self.attempts.append,
             send=None if answer is None else httpx.MockTransport(answer),

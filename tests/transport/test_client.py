@@ -30,9 +30,9 @@ from trainfleet_exporter.transport import (
     CALLER,
     Call,
     Caller,
+    CallLimits,
     HttpAnswer,
     HttpSettings,
-    Limits,
     Priority,
     SignedRequest,
 )
@@ -123,7 +123,7 @@ def test_the_dialect_judges_before_the_body_does() -> None:
 
 def test_without_credentials_nothing_is_sent_and_nothing_counted() -> None:
     async def main() -> None:
-        rig = Rig(Script(200), limits=Limits(requests_per_second=1, concurrency=1))
+        rig = Rig(Script(200), limits=CallLimits(requests_per_second=1, concurrency=1))
         rig.dialect.refusal = AccessDenied("no credentials")
         for _ in range(5):
             error = await rig.failure()
@@ -155,7 +155,7 @@ def test_a_cancelled_attempt_is_counted_as_a_timeout_and_gives_its_slot_back() -
             await asyncio.sleep(3600)
             raise AssertionError
 
-        rig = Rig(never, limits=Limits(requests_per_second=100, concurrency=1))
+        rig = Rig(never, limits=CallLimits(requests_per_second=100, concurrency=1))
         for _ in range(3):
             task = asyncio.create_task(rig.call())
             await asyncio.sleep(1)
@@ -195,7 +195,7 @@ def test_a_timeout_tells_which_limit_was_reached(within: float, message: str) ->
 
 def test_no_attempt_is_made_that_cannot_have_its_turn_in_time() -> None:
     async def main() -> None:
-        rig = Rig(Script(200), limits=Limits(requests_per_second=0.1, concurrency=1))
+        rig = Rig(Script(200), limits=CallLimits(requests_per_second=0.1, concurrency=1))
         await rig.call()
         error = await rig.failure(within=9)
         assert isinstance(error, RequestTimedOut)
@@ -300,7 +300,7 @@ def test_attempts_never_exceed_eleven_tenths_of_the_calls(script: list[int | str
                     return json_answer(status)
             raise AssertionError
 
-        rig = Rig(answer, limits=Limits(requests_per_second=50, concurrency=2))
+        rig = Rig(answer, limits=CallLimits(requests_per_second=50, concurrency=2))
         calls = 0
 
         async def some() -> None:
@@ -404,7 +404,7 @@ def test_sweeps_go_before_details() -> None:
             await asyncio.sleep(1)
             return json_answer(200)
 
-        rig = Rig(slowly, limits=Limits(requests_per_second=100, concurrency=1))
+        rig = Rig(slowly, limits=CallLimits(requests_per_second=100, concurrency=1))
 
         async def one(operation: str, priority: Priority) -> None:
             await rig.call(operation, priority=priority)
@@ -514,7 +514,7 @@ def test_a_request_that_could_not_be_sent_does_not_close_a_breaker() -> None:
 
 def test_an_open_breaker_refuses_before_the_queue_does() -> None:
     async def main() -> None:
-        rig = Rig(Script(*[503] * 5, 200), limits=Limits(requests_per_second=5, concurrency=1))
+        rig = Rig(Script(*[503] * 5, 200), limits=CallLimits(requests_per_second=5, concurrency=1))
         for _ in range(5):
             await rig.failure()
         start = _now()
@@ -531,7 +531,7 @@ def test_who_waits_while_a_breaker_opens_is_refused_and_leaves_no_slot_taken() -
             await asyncio.sleep(0.1)
             return json_answer(503)
 
-        rig = Rig(fail, limits=Limits(requests_per_second=1000, concurrency=2))
+        rig = Rig(fail, limits=CallLimits(requests_per_second=1000, concurrency=2))
         errors = await asyncio.gather(*(rig.failure() for _ in range(20)))
         assert len(rig.attempts) == 6  # the sixth was under way already
         assert [type(error) for error in errors].count(CircuitOpen) == 14
@@ -678,4 +678,4 @@ def test_a_base_address_is_scheme_host_and_port_alone(address: str) -> None:
 @pytest.mark.parametrize(("rate", "concurrency"), [(0, 1), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1, 0)])
 def test_limits_must_let_something_through(rate: float, concurrency: int) -> None:
     with pytest.raises(ValueError, match="let some request through"):
-        Limits(requests_per_second=rate, concurrency=concurrency)
+        CallLimits(requests_per_second=rate, concurrency=concurrency)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.calls import CallLimits, Priority
 from trainfleet_exporter.transport.limiter import Limiter
 
 MINUTE = 60.0
 
 
 def _limiter(rate: float = 8, concurrency: int = 1000) -> Limiter:
-    return Limiter("host", Limits(requests_per_second=rate, concurrency=concurrency))
+    return Limiter("host", CallLimits(requests_per_second=rate, concurrency=concurrency))
 
 
 def _now() -> float:

@@ -39,14 +39,14 @@ _TOLD_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReloadOutcome:
     """How a reload went, in lines for whoever asked for it."""
 
     success: bool
     text: str
 
 
-_STOPPING = Outcome(success=False, text="not reloaded: the exporter is stopping\n")
+_STOPPING = ReloadOutcome(success=False, text="not reloaded: the exporter is stopping\n")
 _HALF_WAY = "the reload failed half way on a fault of the exporter's own, which ends now"
 
 
@@ -75,7 +75,7 @@ class Reloader:
         load: Callable[[], Config],
         *,
         end: Callable[[], Awaitable[None]],
-        begun: Callable[[asyncio.Task[Outcome]], object] = lambda reload: None,
+        begun: Callable[[asyncio.Task[ReloadOutcome]], object] = lambda reload: None,
     ) -> None:
         self._exporter = exporter
         self._schedule = schedule
@@ -83,8 +83,8 @@ class Reloader:
         self._end = end
         self._begun = begun
         self._turn = asyncio.Lock()
-        self._next: asyncio.Task[Outcome] | None = None
-        self._reloads: set[asyncio.Task[Outcome]] = set()
+        self._next: asyncio.Task[ReloadOutcome] | None = None
+        self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
         """What is not waited for, or not any longer."""
         self._reading: asyncio.Future[_Draft] | None = None
@@ -92,7 +92,7 @@ class Reloader:
         """State files whose last page may still be on its way to the disk."""
         self._stopped = False
 
-    def request(self) -> asyncio.Task[Outcome] | None:
+    def request(self) -> asyncio.Task[ReloadOutcome] | None:
         """Have the config read again, not before now; None if the exporter is stopping."""
         if self._stopped:
             log.info("the config is not read again: the exporter is stopping")
@@ -104,7 +104,7 @@ class Reloader:
             self._begun(self._next)
         return self._next
 
-    async def reload(self) -> Outcome:
+    async def reload(self) -> ReloadOutcome:
         """Have the config read again, and wait for how that went. It goes on if whoever waits goes away."""
         task = self.request()
         if task is not None:
@@ -119,7 +119,7 @@ class Reloader:
         if self._reloads:
             await asyncio.wait(self._reloads)
 
-    async def _run(self) -> Outcome:
+    async def _run(self) -> ReloadOutcome:
         async with self._turn:
             self._next = None  # who asks from now on wants what the file says by then
             if self._stopped:
@@ -132,7 +132,7 @@ class Reloader:
                 log.exception("the reload failed on a fault of the exporter's own")
                 return self._failed(["a fault of the exporter's own, of which its log tells"])
 
-    async def _reload(self) -> Outcome:
+    async def _reload(self) -> ReloadOutcome:
         draft = await self._draft()
         try:
             plan = await self._exporter.prepare(draft.config, draft.bases)
@@ -198,7 +198,7 @@ class Reloader:
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
         self._exporter.telemetry.reloaded(success=True)
 
-    def _half_way(self) -> Outcome:
+    def _half_way(self) -> ReloadOutcome:
         """End the process in good order with exit code 1, because a swap failed.
 
         What would be shown from now on is neither config: some providers are polled by nobody, and nothing shows it.
@@ -208,7 +208,7 @@ class Reloader:
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
         self._late.add(asyncio.create_task(self._exit()))
-        return Outcome(success=False, text=f"{_HALF_WAY}\n")
+        return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
 
     async def _exit(self) -> None:
         await asyncio.sleep(_TOLD_SECONDS)
@@ -246,17 +246,17 @@ class Reloader:
         await asyncio.wait(tasks, timeout=seconds)
         return [index for index, task in enumerate(tasks) if not task.done()]
 
-    def _failed(self, faults: Collection[str]) -> Outcome:
+    def _failed(self, faults: Collection[str]) -> ReloadOutcome:
         for fault in faults:
             log.error("not reloaded, the config before stays in use: %s", fault)
         self._exporter.telemetry.reloaded(success=False)
-        return Outcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
+        return ReloadOutcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
 
-    def _succeeded(self, plan: Plan) -> Outcome:
+    def _succeeded(self, plan: Plan) -> ReloadOutcome:
         fields = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
         told = {what: ",".join(names) for what, names in fields.items() if names}
         log.info("reloaded", extra={"fields": told})
-        return Outcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(told)]))
+        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(told)]))
 
 
 def _lines(told: dict[str, str]) -> list[str]:

@@ -13,8 +13,8 @@ from trainfleet_exporter.diagnose.report import (
     CallsReport,
     CollectorReport,
     EndpointReport,
+    Failure,
     MissingRight,
-    Problem,
     ProviderReport,
 )
 from trainfleet_exporter.diagnose.trial import Trial
@@ -168,7 +168,7 @@ class _Seen:
                 found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
         return list(found.values())
 
-    def _problems(self) -> list[Problem]:
+    def _problems(self) -> list[Failure]:
         """What went wrong, alike things once."""
         found: dict[tuple[str, str, str], tuple[dict[str, None], int]] = {}
         for runner in self._runners:
@@ -177,7 +177,7 @@ class _Seen:
                 operation = error.operation if isinstance(error, CloudError) else ""
                 collectors, count = found.get((reason, operation, _text(error)), ({}, 0))
                 found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
-        return [Problem(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
+        return [Failure(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
 
     def _rate(self, collector: str) -> float:
         """Requests a second that a collector may make of the API of which it may make the fewest."""

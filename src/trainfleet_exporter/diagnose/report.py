@@ -72,7 +72,7 @@ class MissingRight:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Failure:
     """Something that went wrong, `count` times alike, in these collectors. `reason` is the word of the metrics."""
 
     reason: str
@@ -94,7 +94,7 @@ class ProviderReport:
     """Unix seconds; None for those that do not, or that could not be had."""
     endpoints: tuple[EndpointReport, ...]
     missing_rights: tuple[MissingRight, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Failure, ...]
     collectors: tuple[CollectorReport, ...]
     calls: tuple[CallsReport, ...]
     series: Mapping[str, int]

@@ -22,7 +22,7 @@ _CALLS_IN_A_POLL = 20
 _LONGEST_SLEEP = 60.0
 """Seconds after which a cycle looks anew at how far it is to be spread: a new month may have begun."""
 
-WHOLE = ""
+WHOLE_COLLECTOR = ""
 """The part name under which a failure of a collector as a whole is noted."""
 
 
@@ -173,11 +173,11 @@ class Runner:
                 await collector.poll(poll)
         except TimeoutError:
             if self._failures.count == before:  # else the parts that were cut off have said so themselves
-                poll.failed(WHOLE, DeadlineExceeded("the poll did not end within poll_timeout"))
+                poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE, error)
+            poll.failed(WHOLE_COLLECTOR, error)
         else:
-            self._store.forgive(WHOLE)
+            self._store.forgive(WHOLE_COLLECTOR)
 
     async def _poll_objects(self, collector: PerObjectCollector, poll: Poll, started: float) -> None:
         try:
@@ -185,12 +185,12 @@ class Runner:
                 await collector.begin(poll)
             objects = collector.objects()
         except TimeoutError:
-            poll.failed(WHOLE, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
+            poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
             return
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE, error)
+            poll.failed(WHOLE_COLLECTOR, error)
             return
-        self._store.forgive(WHOLE)
+        self._store.forgive(WHOLE_COLLECTOR)
         await self._cycle(collector, poll, objects, started)
 
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:

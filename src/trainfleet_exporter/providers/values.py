@@ -17,7 +17,7 @@ from trainfleet_exporter.transport.json_fields import parse_quantity, unusable
 
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
-_NONE = -1.0
+_MEANS_NONE = -1.0
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
 
@@ -26,7 +26,7 @@ def amount(value: float | None) -> float | None:
     """A finite number of 0 or more."""
     if value is None or 0 <= value < math.inf:
         return value
-    if value != _NONE:
+    if value != _MEANS_NONE:
         unusable(value, "out_of_range")
     return None
 

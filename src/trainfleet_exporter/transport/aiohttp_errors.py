@@ -23,7 +23,7 @@ class KeptConnectionError(httpx.ReadError):
     """A kept connection ended before any byte of an answer."""
 
 
-_WORDS = {
+_ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
     errno.ECONNABORTED: "connection aborted",
@@ -106,7 +106,7 @@ def _words(error: OSError) -> str:
         return f"TLS failed: {_tls_words(error)}"
     if error.errno is None:
         return "connection failed"
-    return _WORDS.get(error.errno) or os.strerror(error.errno).lower()
+    return _ERRNO_WORDS.get(error.errno) or os.strerror(error.errno).lower()
 
 
 def _certificate_words(error: BaseException) -> str:

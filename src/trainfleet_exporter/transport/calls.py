@@ -199,7 +199,7 @@ class CallBudget(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CallLimits:
     """What one API host may be asked at most."""
 
     requests_per_second: float = 5

@@ -12,11 +12,11 @@ import asyncio
 import math
 
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.calls import CallLimits, Priority
 
 # Float arithmetic leaves a token or a pause short by a rounding error when its timer fires; the timer would then be set
 # for a time that the clock cannot tell from now.
-_ROUNDING = 1e-6
+_ROUNDING_ERROR = 1e-6
 
 
 _SMALLEST_SHARE = 0.05
@@ -35,7 +35,7 @@ class Limiter:
     once. Times are those of the running loop.
     """
 
-    def __init__(self, host: str, limits: Limits) -> None:
+    def __init__(self, host: str, limits: CallLimits) -> None:
         self._host = host
         self._configured = limits.requests_per_second
         self._rate = self._configured
@@ -139,7 +139,7 @@ class Limiter:
         self._wake_again(now)
 
     def _may_grant(self, now: float) -> bool:
-        return self._free > 0 and now >= self._paused_until - _ROUNDING and self._tokens >= 1 - _ROUNDING
+        return self._free > 0 and now >= self._paused_until - _ROUNDING_ERROR and self._tokens >= 1 - _ROUNDING_ERROR
 
     def _take(self) -> None:
         self._free -= 1

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.jobs.shared import Shared
 
 SharedT = TypeVar("SharedT", bound=Shared)
 Row = TypeVar("Row")
-_SLICE = 100
+_JOBS_PER_SLICE = 100
 """Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
 _FOR_ENDS = 0.8
 """The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
@@ -81,7 +81,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         translate = translate or self.translate
         self.part.dropped("malformed", listing.malformed)
         for number, row in enumerate(listing.rows.values(), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             job = translate(row)
             if job is None:
@@ -139,7 +139,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         registry.changed()
         shown: list[object] = []
         for number, job in enumerate(list(self.jobs.jobs()), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             if registry.wanted(job):
                 shown.append(job)

@@ -20,7 +20,7 @@ from trainfleet_exporter.sharding import ShardAssignment
 
 _DAY = 86400.0
 _COUNTED_DAYS = 30.0
-_REMEMBERED = 100_000
+_REMEMBERED_JOBS = 100_000
 _TIME_FOR_TODAY, _TIME_FOR_TOMORROW = 0.5, 0.1
 """The parts of a poll's time in which sizes are asked for; the rest is for the lists."""
 
@@ -44,7 +44,7 @@ class WorkspaceAssignment:
         self._sizes: dict[str, dict[int, bool]] = {}
         """By workspace and day (of Unix time), whether it is divided on it."""
         self._sizing = asyncio.Lock()
-        self._owns_job = lru_cache(_REMEMBERED)(lambda job_id: shard.owns("job", job_id))
+        self._owns_job = lru_cache(_REMEMBERED_JOBS)(lambda job_id: shard.owns("job", job_id))
 
     @property
     def is_possible(self) -> bool:

@@ -17,10 +17,10 @@ from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.transport.json_fields import counting_unusable
 
-_KEPT = 6 * 3600.0
-_AGAIN = 600.0
+_TABLE_KEPT_SECONDS = 6 * 3600.0
+_RETRY_SECONDS = 600.0
 """How long to wait after a failure: a missing permission is not asked about at every poll."""
-_PATIENCE = 10.0
+_MAX_WAIT_SECONDS = 10.0
 """How long the poll of jobs may be held up by this."""
 
 
@@ -42,9 +42,9 @@ class EcsSpecs:
             if now < self._next_read:
                 part.still_lost(self._lost)
                 return
-            self._next_read = now + _AGAIN
+            self._next_read = now + _RETRY_SECONDS
             try:
-                listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _PATIENCE))
+                listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _MAX_WAIT_SECONDS))
             except CloudError as error:
                 part.lacks("machine types", error)
                 part.still_lost(self._lost)
@@ -55,4 +55,4 @@ class EcsSpecs:
             self._lost["malformed"] += listing.malformed
             # What could not be read this time is not waited for until the next table is due.
             is_whole = not listing.malformed and all(spec.cpu_cores is not None for spec in self.known.values())
-            self._next_read = now + (_KEPT if is_whole else _AGAIN)
+            self._next_read = now + (_TABLE_KEPT_SECONDS if is_whole else _RETRY_SECONDS)
