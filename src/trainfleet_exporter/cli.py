@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"trainfleet-exporter: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone. Python would fail once more when it flushes what is left.
+        # The reader of our output has gone. Python would fail once more when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         print("trainfleet-exporter: nobody reads the output any more", file=sys.stderr)
         return 1
@@ -140,7 +140,7 @@ def _run_once(options: argparse.Namespace, signals: Signals) -> int:
         try:
             succeeded = await exporter.poll_once()
             text = await exporter.text()
-            if sys.stdout is not None:  # closed by somebody who wants the exit code alone
+            if sys.stdout is not None:  # closed where only the exit code is wanted
                 sys.stdout.buffer.write(text)
                 sys.stdout.buffer.flush()
         finally:
@@ -153,10 +153,10 @@ def _run_once(options: argparse.Namespace, signals: Signals) -> int:
 def _run_diagnose(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    def tell(text: str) -> None:
+    def progress(text: str) -> None:
         print(f"diagnose: {text}", file=sys.stderr, flush=True)
 
-    reports = signals.finish(examine(_load(options), installed_platforms(), tell=tell, shard=options.shard))
+    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=options.shard))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:

@@ -203,7 +203,7 @@ def test_interrupted_it_reports_what_it_has_seen(tmp_path: Path) -> None:
             platforms = installed_platforms()
             configs = {name: platform.config for name, platform in platforms.items()}
             config = load_config(path, environ={}, platforms=configs)
-            examining = asyncio.create_task(examine(config, platforms, tell=told.append))
+            examining = asyncio.create_task(examine(config, platforms, progress=told.append))
             await asyncio.sleep(7)
             examining.cancel()
             return await examining, told

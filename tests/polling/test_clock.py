@@ -32,7 +32,7 @@ from trainfleet_exporter.transport import Attempt
 
 HOUR, MINUTE = 3600.0, 60.0
 PAI, MODELARTS = "sim-pai-hangzhou", "sim-modelarts-north4"
-SWEEP, LONGEST = 150.0, 300.0
+INTERVAL, LONGEST = 150.0, 300.0
 """The shortest and the longest interval of the config, in seconds."""
 BUDGET = 270_000
 """Calls of CloudMonitor a month: a poll of usage every few minutes."""
@@ -194,7 +194,7 @@ def _check_rhythm(watch: Watch, intervals: Mapping[str, float], *, since: float)
         recent = [*[at for at in begun if at < since][-1:], *[at for at in begun if at >= since], _now()]
         gaps = [later - earlier for earlier, later in pairwise(recent)]
         assert max(gaps) <= 1.1 * intervals[name] + 2, (name, gaps)  # a budget may stretch it a little meanwhile
-        assert all(gap >= SWEEP - 2 for gap in gaps[:-1]), (name, gaps)
+        assert all(gap >= INTERVAL - 2 for gap in gaps[:-1]), (name, gaps)
 
 
 @pytest.mark.long
@@ -208,7 +208,7 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
             before, calls, left = set(await here.families()), len(here.watch.calls), here.budget_left()
             intervals = here.own("collector_interval_seconds")
             stretched = intervals[f"{PAI}/usage"]
-            assert SWEEP < stretched < LONGEST
+            assert INTERVAL < stretched < LONGEST
             for step in (-HOUR, HOUR, HOUR, -HOUR):
                 since = _now()
                 set_clock(step)

@@ -31,7 +31,7 @@ class Watched:
             if failed:
                 self.failures.add("w1", error)
             else:
-                self.failures.tell("w1", error)
+                self.failures.note("w1", error)
         for reason, readings in (lost or {}).items():
             self.failures.lose(reason, readings)
         self.failures.end()

@@ -411,7 +411,7 @@ def test_sweeps_go_before_details() -> None:
             order.append(operation)
 
         await asyncio.gather(
-            one("First", Priority.DETAIL), one("GetJob", Priority.DETAIL), one("ListJobs", Priority.SWEEP)
+            one("First", Priority.DETAIL), one("GetJob", Priority.DETAIL), one("ListJobs", Priority.BULK)
         )
         assert order == ["First", "ListJobs", "GetJob"]
 

@@ -28,7 +28,7 @@ async def _times(limiter: Limiter, count: int) -> list[float]:
     start = _now()
     times = []
     for _ in range(count):
-        await limiter.acquire(Priority.SWEEP, start + 10_000)
+        await limiter.acquire(Priority.BULK, start + 10_000)
         times.append(_now() - start)
         limiter.release()
     return times
@@ -139,8 +139,8 @@ def test_even_a_pace_of_nothing_lets_a_request_through_in_an_hour() -> None:
     async def main() -> None:
         limiter = _limiter(2)
         limiter.throttled(_now(), pace=0.0)
-        await limiter.acquire(Priority.SWEEP, 10_000)
-        await limiter.acquire(Priority.SWEEP, 10_000)
+        await limiter.acquire(Priority.BULK, 10_000)
+        await limiter.acquire(Priority.BULK, 10_000)
         assert _now() == pytest.approx(3600, abs=1)
 
     run_stepped(main)
@@ -150,14 +150,14 @@ def test_the_errors_tell_the_present_rate() -> None:
     async def main() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now())
-        waiting = [asyncio.create_task(limiter.acquire(Priority.SWEEP, 100)) for _ in range(8)]
+        waiting = [asyncio.create_task(limiter.acquire(Priority.BULK, 100)) for _ in range(8)]
         await asyncio.sleep(0)
         with pytest.raises(RequestTimedOut, match=r"more than 4 requests a second \(after throttling; else 8\) let"):
-            await limiter.acquire(Priority.SWEEP, 0.9)
+            await limiter.acquire(Priority.BULK, 0.9)
         await asyncio.gather(*waiting)
         limiter.pause(30)
         with pytest.raises(Throttled, match=r"longer than this poll has left; 4\.\d+ requests a second \(after thr"):
-            await limiter.acquire(Priority.SWEEP, _now() + 10)
+            await limiter.acquire(Priority.BULK, _now() + 10)
 
     run_stepped(main)
 

@@ -61,9 +61,9 @@ def test_an_open_circuit_is_shown_after_an_error_is_over(failures: Failures) -> 
 
 def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failures) -> None:
     failures.begin()
-    failures.tell("machine types", Throttled("slow down"))
+    failures.note("machine types", Throttled("slow down"))
     failures.add("w1", Unreachable("no route"))
-    failures.tell("resource types", Throttled("slow down"))
+    failures.note("resource types", Throttled("slow down"))
     assert failures.last is not None
     assert (failures.last.part, failures.last.text) == ("w1", "no route")
 
@@ -71,7 +71,7 @@ def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failu
 def test_an_open_circuit_is_no_news_of_what_is_done_without(failures: Failures) -> None:
     for error in (Throttled("slow down"), CircuitOpen("left alone")):
         failures.begin()
-        failures.tell("machine types", error)
+        failures.note("machine types", error)
         failures.end()
     assert failures.last is not None
     assert failures.last.text == "slow down"
@@ -86,7 +86,7 @@ def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:
 
 def test_what_a_poll_did_without_is_shown(failures: Failures) -> None:
     failures.begin()
-    failures.tell("machine types", Throttled("slow down"))
+    failures.note("machine types", Throttled("slow down"))
     assert failures.count == 0
     assert failures.last is not None
     assert failures.last.part == "machine types"

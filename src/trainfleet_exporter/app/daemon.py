@@ -108,7 +108,7 @@ class Daemon:
         )
 
     def request_reload(self) -> None:
-        """Have the config read again, if there is one to be read and the daemon is not stopping; the log tells how."""
+        """Reload the config, unless there is none or the daemon is stopping. The log says how it went."""
         if self._reloader is not None:
             self._reloader.request()
 
@@ -134,7 +134,7 @@ class Daemon:
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("stopped without waiting any longer for connections to close")
-        finally:  # whoever else used up the time
+        finally:  # even if the others used up the time
             self.exporter.leave_state()
         await self._manager.aclose()
         log.info("stopped")
@@ -156,5 +156,5 @@ def _in_words(exporter: Exporter) -> str:
     """What is polled, and how that goes, in counts."""
     successes = [runner.state.success for runner in exporter.runners]
     kinds = {"well": True, "failing": False, "not polled yet": None}
-    told = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]
-    return f"{len(exporter.providers)} provider(s), {len(successes)} collector(s): {', '.join(told) or 'none'}"
+    counts = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]
+    return f"{len(exporter.providers)} provider(s), {len(successes)} collector(s): {', '.join(counts) or 'none'}"

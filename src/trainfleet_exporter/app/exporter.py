@@ -22,9 +22,9 @@ from trainfleet_exporter.transport import Attempt
 class Exporter:
     """The providers of a config, what they are polled by, and what they publish to.
 
-    `observe` is told of each attempt to call an API, and whose it was, beside the metrics. `adapt` may put another
-    collector in the place of one of a provider's. Of several exporters this one is `shard`, and `config` is
-    `sharding.apportioned` to it. StartError where a provider cannot be built.
+    `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
+    collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
+    StartError where a provider cannot be built.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Exporter:
         try:
             for provider in self.providers:
                 await provider.aclose()
-        finally:  # whoever hangs, or was cut short
+        finally:  # even if a provider hangs or the task is cancelled
             self.leave_state()
 
     def write_soon(self) -> None:
@@ -168,7 +168,7 @@ class Exporter:
         for name in plan.removed:
             self.telemetry.forget_provider(name)
         self._accounts.install(plan.config.providers, plan.accounts)
-        if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were built anew
+        if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
             self._renderer = _renderer(plan.config)
         self.config = plan.config
         self._members = {member.name: member for member in plan.members}

@@ -1,4 +1,4 @@
-"""What a config makes of the providers that run: which go on, which begin anew, which are gone."""
+"""What a new config changes: which providers are kept, which are rebuilt, which are removed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Plan:
     fresh: list[Member]
     """Those that were built for it."""
     gone: list[Member]
-    """Those that run now, and whose place others take or nobody."""
+    """Those that run now and will be replaced or removed."""
 
     @property
     def added(self) -> list[str]:
@@ -59,19 +59,19 @@ class Plan:
 
     @property
     def changed(self) -> list[str]:
-        """Those that start anew."""
+        """The providers that are rebuilt, by name."""
         before = {member.name for member in self.gone}
         return [member.name for member in self.fresh if member.name in before]
 
     @property
     def removed(self) -> list[str]:
-        """Those that are no more."""
+        """The providers that are removed, by name."""
         after = {member.name for member in self.members}
         return [member.name for member in self.gone if member.name not in after]
 
     @property
     def kept(self) -> list[str]:
-        """Those that go on as if nothing had happened."""
+        """The providers that run on unchanged, by name."""
         return [member.name for member in self.members if member not in self.fresh]
 
 
@@ -85,5 +85,5 @@ def _digest(path: Path | None) -> bytes:
     """Of what a file holds; nothing where there is no file, or none that can be read."""
     try:
         return b"" if path is None else hashlib.sha256(path.read_bytes()).digest()
-    except OSError:  # whoever needs it will say so
+    except OSError:  # the provider that needs the file reports it
         return b""

@@ -5,7 +5,7 @@
           │                  │                                                 └──fault──► the process ends
           └──── faults ──────┴──► said, counted, and nothing else happens
 
-One at a time. Whoever asks while one waits for its turn shares that one, which has not read the file yet.
+One at a time. A request that comes while a reload waits for its turn shares that reload: it has not read the file yet.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _END_SECONDS = 5.0
 """How long the polls of what goes are waited for; what they still say after that is not heard."""
 _CLOSE_SECONDS = 2.0
 """How long the closing of what went is waited for; after that it goes on by itself."""
-_TOLD_SECONDS = 1.0
-"""How long whoever asked for a reload that ends the process has to be told so."""
+_ANSWER_SECONDS = 1.0
+"""How long a client has to receive the answer that its reload ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
-    """How a reload went, in lines for whoever asked for it."""
+    """How a reload went, in lines for the one who asked for it."""
 
     success: bool
     text: str
@@ -64,8 +64,8 @@ class _Draft:
 class Reloader:
     """Puts the config that `load` gives in the place of the exporter's.
 
-    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` is told
-    of each reload when it is asked for.
+    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` receives
+    the task of each reload as soon as it is requested.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Reloader:
         return self._next
 
     async def reload(self) -> ReloadOutcome:
-        """Have the config read again, and wait for how that went. It goes on if whoever waits goes away."""
+        """Reload the config and wait for the outcome. The reload goes on if the caller is cancelled."""
         task = self.request()
         if task is not None:
             await asyncio.wait([task])
@@ -176,7 +176,7 @@ class Reloader:
         path = config.global_.state_file
         if self._exporter.state.is_at(path):
             return _Draft(config, bases(config), None, {})
-        for state in self._left:  # which would be somebody else's to us, too, until it has its last page
+        for state in self._left:  # until its last page is written, it looks as if another process held it
             if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
                 raise StartError(f"the state file {path} is still being written for the config that named it before")
         part = self._exporter.shard.part
@@ -201,9 +201,9 @@ class Reloader:
     def _half_way(self) -> ReloadOutcome:
         """End the process in good order with exit code 1, because a swap failed.
 
-        What would be shown from now on is neither config: some providers are polled by nobody, and nothing shows it.
-        That the next reload builds everything anew would leave it so until somebody asks for one, and would build upon
-        a state that nobody has thought of. A process that ends is seen, and whoever started it starts it again.
+        The state is neither config: some providers are not polled, and nothing shows it. The next reload would rebuild
+        everything, but it may be long in coming, and would start from a state that no code expects. An exit is
+        noticed, and the service manager starts the process again.
         """
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
@@ -211,7 +211,7 @@ class Reloader:
         return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
 
     async def _exit(self) -> None:
-        await asyncio.sleep(_TOLD_SECONDS)
+        await asyncio.sleep(_ANSWER_SECONDS)
         try:
             await self._end()
         finally:
@@ -254,13 +254,13 @@ class Reloader:
 
     def _succeeded(self, plan: Plan) -> ReloadOutcome:
         fields = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
-        told = {what: ",".join(names) for what, names in fields.items() if names}
-        log.info("reloaded", extra={"fields": told})
-        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(told)]))
+        changes = {what: ",".join(names) for what, names in fields.items() if names}
+        log.info("reloaded", extra={"fields": changes})
+        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(changes)]))
 
 
-def _lines(told: dict[str, str]) -> list[str]:
-    return [f"{what}: {names}" for what, names in told.items()]
+def _lines(changes: dict[str, str]) -> list[str]:
+    return [f"{what}: {names}" for what, names in changes.items()]
 
 
 def _faults(error: OperatorError | ExceptionGroup[Exception]) -> list[str]:
@@ -278,14 +278,14 @@ def _let_go(reading: asyncio.Future[_Draft]) -> None:
 async def _in_thread(work: Callable[[], None]) -> None:
     try:
         done = asyncio.get_running_loop().run_in_executor(None, work)
-    except RuntimeError:  # no thread is to be had
+    except RuntimeError:  # no thread can be started
         work()
     else:
         await done
 
 
 async def _quietly(job: Awaitable[None]) -> None:
-    """An end that goes wrong is told, and in nobody's way."""
+    """Log an end that fails, and let the others go on."""
     try:
         await job
     except Exception:

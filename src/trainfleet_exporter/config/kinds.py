@@ -286,7 +286,7 @@ def _show_seconds(seconds: float) -> str:
     return format_duration(seconds) if math.isfinite(seconds) and seconds == int(seconds) else f"{seconds}s"
 
 
-# A Rule beside a validator tells the wording of a required key that is left out.
+# A Rule next to a validator has the wording for a required key that is missing.
 Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
 Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
 Region: TypeAlias = Annotated[str, _kind(_matching(_REGION_PATTERN), Rule.REGION, meant=_lower_case), Rule.REGION]

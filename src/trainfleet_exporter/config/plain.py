@@ -1,8 +1,8 @@
 """Which texts a message may quote: words, numbers, names; nothing that could be a key or a password in a wrong place.
 
-A config holds secrets, and who writes one confuses lines: the secret ends where a number belongs, or in the place of a
-name. A fault says what was found, so it has to tell the one from the other. Keys mix letters and digits, or both cases,
-over a length that no word has.
+People who write a config confuse lines: a secret ends up where a number or a name belongs. An error quotes what was
+found, so it has to distinguish secrets from words. Keys mix letters and digits, or both cases, over a length that no
+word has.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SHOWN = 80  # characters of a found text
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What validation needs beside the tree: the folder that relative paths start from, and the environment."""
+    """What validation needs besides the tree: the folder that relative paths start from, and the environment."""
 
     folder: Path
     environ: Mapping[str, str] = field(repr=False)

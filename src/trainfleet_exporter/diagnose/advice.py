@@ -55,7 +55,7 @@ def _is_dead(row: EndpointReport) -> bool:
 def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
     """Who asks is not believed: each of these texts says why, once."""
     said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
-    for message in dict.fromkeys(said):  # whichever operations were told so
+    for message in dict.fromkeys(said):  # once, however many operations were refused
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:

@@ -18,9 +18,9 @@ from trainfleet_exporter.transport import CALLER, Caller
 log = logging.getLogger(__name__)
 
 _CALLS_IN_A_POLL = 20
-"""How many calls of one object are expected to end within poll_timeout, beside those of others at the usual limits."""
+"""How many calls of one object are expected to end within poll_timeout, besides those of others at the usual limits."""
 _LONGEST_SLEEP = 60.0
-"""Seconds after which a cycle looks anew at how far it is to be spread: a new month may have begun."""
+"""Seconds after which a cycle computes again how far to spread: a new month may have begun."""
 
 WHOLE_COLLECTOR = ""
 """The part name under which a failure of a collector as a whole is noted."""
@@ -83,7 +83,7 @@ class Runner:
         return self.collector.interval if self._throttle is None else self._throttle.interval
 
     def look_ahead(self) -> None:
-        """Tell at once of an interval that has become longer; of a shorter one when it has been kept."""
+        """Publish a longer interval at once; a shorter one only when it has been kept."""
         self.state.interval = max(self.state.interval, self.interval)
 
     async def tick(self) -> None:
@@ -120,7 +120,7 @@ class Runner:
             await asyncio.wait([self._task])
 
     def vanish(self) -> None:
-        """Take all that it shows off the page, for good."""
+        """Remove all that it shows from the page, permanently."""
         self._store.close()
 
     async def expire(self) -> None:
@@ -208,7 +208,7 @@ class Runner:
             for place, key in enumerate(known):
                 await self._rest(started, place / len(known))
                 await slots.acquire()
-                # A cycle that outlasts the longest so far tells so at once, not only when it ends.
+                # A cycle that outlasts the longest so far publishes that at once, not only when it ends.
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(collector, poll, key, slots))
         self._took = loop.time() - started

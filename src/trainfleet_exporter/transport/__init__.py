@@ -1,4 +1,4 @@
-"""Calls to cloud APIs: signed anew for every attempt, limited, retried, counted. The only room that knows HTTP clients.
+"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. The only room that knows HTTP clients.
 
 Cloud-neutral: what one cloud does differently is a `Dialect` that its provider hands in.
 """

@@ -86,7 +86,7 @@ def _error_on_connection(error: Exception, when: str) -> httpx.TransportError:
         case aiohttp.ClientResponseError() | HttpProcessingError():
             return httpx.RemoteProtocolError("the answer is not valid HTTP")
         case aiohttp.ClientPayloadError() if ConnectionResetError.__name__ in str(error):
-            return httpx.ReadError(f"connection reset {when}")  # aiohttp tells it by the text alone
+            return httpx.ReadError(f"connection reset {when}")  # aiohttp says so only in the text
         case aiohttp.ClientPayloadError():
             return httpx.RemoteProtocolError(f"the answer was cut off or is not valid HTTP, {when}")
         case ssl.SSLError():

@@ -166,7 +166,7 @@ class Inflater:
 def decode_json(body: bytes) -> Any:
     """The JSON value of a body, or NOT_JSON: bad UTF-8, nesting or digits beyond reason, anything else.
 
-    NaN and Infinity, which JSON does not have and some encoders write, are let through: whoever reads the one value
+    NaN and Infinity, which JSON does not have and some encoders write, are let through: the reader of that value
     drops it, and the rest of the answer is kept.
 
     Half a surrogate pair, which JSON allows and no encoder takes, becomes U+FFFD, so that one broken name cannot

@@ -1,8 +1,8 @@
 """Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
 
 Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
-here answers `None` for "not given or not readable", so that a caller can never mistake that for zero. The two are told
-apart for whoever counts what is lost: see `UNUSABLE`.
+here returns `None` for "not given or not readable", so that a caller can never mistake that for zero. Fields that were
+given and are not readable can be counted: see `UNUSABLE`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _finite(given: Any) -> float | None:
 
 @contextmanager
 def counting_unusable() -> Iterator[Counter[str]]:
-    """Count such fields in here, and for whoever counts around this as well."""
+    """Count such fields within the block. An outer block counts them, too."""
     around, inside = UNUSABLE.get(), Counter[str]()
     token = UNUSABLE.set(inside)
     try:
@@ -113,7 +113,7 @@ def counting_unusable() -> Iterator[Counter[str]]:
 
 
 def unusable(given: object, reason: str) -> None:
-    """Count a field that was given and cannot be used, where somebody counts."""
+    """Count a field that was given and cannot be used, within `counting_unusable`."""
     counts = UNUSABLE.get()
     if counts is not None and (isinstance(given, bool | dict | list) or given not in _NOT_GIVEN):
         counts[reason] += 1
@@ -136,7 +136,7 @@ def text(fields: Mapping[str, Any], key: str) -> str:
 
 
 def printable(value: str, limit: int) -> str:
-    """A text of somebody else's, fit for one line of a log: no control characters, and not endless."""
+    """A text from outside, made fit for one line of a log: no control characters, and a limited length."""
     clean = "".join(char if char.isprintable() else " " for char in value)
     return clean if len(clean) <= limit else clean[:limit] + "..."
 

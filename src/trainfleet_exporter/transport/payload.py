@@ -180,7 +180,7 @@ def _fit_any(given: Any, kind: inspect.UnionType) -> Any:
     if given is None:
         return None if kind.includes_none else _ABSENT
     kinds = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-    if len(kinds) > 1:  # a text or a number, an object or a text: the JSON type tells which
+    if len(kinds) > 1:  # a text or a number, an object or a text: the JSON type decides
         kinds = [each for each in kinds if _is_of(given, each)]
         if not kinds:
             unusable(given, "malformed")

@@ -74,7 +74,7 @@ class AlibabaPai:
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.shard.is_primary:
-            asks_cloudmonitor = False  # it tells of all jobs of the account at once
+            asks_cloudmonitor = False  # it reports all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }

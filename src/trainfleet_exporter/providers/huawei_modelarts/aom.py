@@ -40,7 +40,7 @@ _PASSING = ("timeout", "unavailable", "internal", "canceled")
 
 
 class AomDialect(HuaweiDialect):
-    """Signed like every API of the cloud; errors are told as Prometheus tells them (transport.Dialect)."""
+    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""

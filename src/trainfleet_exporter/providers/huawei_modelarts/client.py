@@ -226,7 +226,7 @@ class ModelArtsClient:
         deadline: float,
         *,
         query: Mapping[str, str] | None = None,
-        priority: Priority = Priority.SWEEP,
+        priority: Priority = Priority.BULK,
         may_be_empty: bool = False,
         limits: BodyLimits = USUAL,
     ) -> T:

@@ -43,7 +43,7 @@ class HuaweiModelArts:
         self._place = (config.platform, config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        # AOM tells of all jobs of the project at once.
+        # AOM reports all jobs of the project at once.
         asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}

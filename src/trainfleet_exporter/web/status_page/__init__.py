@@ -1,4 +1,4 @@
-"""The status page at `/`: what somebody on call wants to know within five seconds.
+"""The status page at `/`: what a person on call wants to know within five seconds.
 
     page store ──objects──► Fleet ────────────┐
                                               ├── View ── page.html.jinja ──► the page, kept for a second

@@ -32,11 +32,11 @@ class EcsSpecs:
         self._next_read = float("-inf")
         self._reading = asyncio.Lock()
         self._lost: Counter[str] = Counter()
-        """What the table told and nobody could use, by reason."""
+        """What the table holds and cannot be used, by reason."""
         self.known: Mapping[str, EcsSpec] = {}
 
     async def have(self, part: Part) -> None:
-        """Read the table if it is time to; what goes wrong is told, and is no failure of the part."""
+        """Read the table if it is due. An error is logged and does not fail the part."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now < self._next_read:

@@ -64,7 +64,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
             return await self._list({"JobIds": ",".join(job_ids), "StartTime": EVER}, deadline)
         (job_id,) = job_ids
         try:
-            row = await self.shared.client.get_job(job_id, payloads.Job, deadline=deadline, priority=Priority.SWEEP)
+            row = await self.shared.client.get_job(job_id, payloads.Job, deadline=deadline, priority=Priority.BULK)
         except NotFound:
             return Listing({})
         was = self.jobs.last_known(job_id)
