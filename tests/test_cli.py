@@ -240,14 +240,14 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_shard_is_named_by_its_number_or_its_pod(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: dict[str, list[str]] = {}
+    reported: dict[str, list[str]] = {}
     for form in ("{}", "exporter-{}", "trainfleet-exporter-{}"):
         for ordinal in range(9):
             flags = [f"--shard={form.format(ordinal)}", "--total-shards=9"]
             assert main([f"--config.file={example}", "--config.check", *flags]) == 0
-            told.setdefault(form, []).append(capsys.readouterr().out)
-    assert len(set(map(tuple, told.values()))) == 1
-    assert len(set(told["{}"])) > 1  # two providers have eight seats
+            reported.setdefault(form, []).append(capsys.readouterr().out)
+    assert len(set(map(tuple, reported.values()))) == 1
+    assert len(set(reported["{}"])) > 1  # two providers have eight seats
 
 
 def test_nothing_names_this_machine_or_an_index() -> None:

@@ -37,7 +37,7 @@ providers:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What somebody types or writes, and the line of the answer by its two halves: the culprit and the fix."""
+    """What a user types or writes, and the two halves of the answer: the culprit and the fix."""
 
     culprit: str
     fix: str

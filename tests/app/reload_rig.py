@@ -1,4 +1,4 @@
-"""An exporter on a small platform whose config file is written anew, in stepped time."""
+"""An exporter on a small platform whose config file is rewritten, in stepped time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SmallConfig(ProviderConfig):
     """Whether its polls and its closing go on although they are to end."""
 
 
-class _Somebody:
+class _OtherAuthor:
     origin = "nowhere"
     expires = 2e9
 
@@ -73,7 +73,7 @@ class Small:
     def __init__(self, world: World, config: SmallConfig, context: BuildContext) -> None:
         self.name = config.name
         self.facts = ProviderFacts(platform="small", region=config.region)
-        self.identity: Identity = _Somebody()
+        self.identity: Identity = _OtherAuthor()
         self.endpoints: Mapping[str, str] = {"dlc": "http://api.test"}
         self.account = context.account
         self._world, self._stubborn = world, config.stubborn

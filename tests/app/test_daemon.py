@@ -1,4 +1,4 @@
-"""The daemon: what it runs beside its polls, from the start to the stop."""
+"""The daemon: what it runs besides its polls, from start to stop."""
 
 from __future__ import annotations
 

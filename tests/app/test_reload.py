@@ -1,4 +1,4 @@
-"""Reloads: what is unchanged goes on, what is changed begins anew, what is gone is gone, and a bad config is none."""
+"""Reloads: unchanged providers go on, changed ones are rebuilt, removed ones end, and a bad config changes nothing."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ def test_of_a_removed_provider_nothing_is_left(tmp_path: Path, caplog: pytest.Lo
     run_stepped(main)
 
 
-def test_a_changed_provider_begins_anew_and_its_counters_go_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changed_provider_is_rebuilt_and_keeps_its_counters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(A, B), caplog) as here:
             await asyncio.sleep(31)
@@ -187,7 +185,7 @@ def test_providers_that_cannot_be_built_change_nothing_and_are_all_named(
             assert outcome.text == ("not reloaded:\nprovider a: it is out of order\nprovider c: it is out of order\n")
             assert len(here.log(logging.ERROR)) == 2
             assert [line for line in await here.page() if "reload" not in line] == before
-            assert here.world.closed == {"b": 1}  # the one that was built in vain, and that nobody asked
+            assert here.world.closed == {"b": 1}  # the one that was built in vain and never polled
             await asyncio.sleep(30)
             assert here.world.calls == {"a": 10, "b": 10}
 

@@ -179,7 +179,7 @@ def test_one_workspace_fails_and_the_others_stay_fresh(tmp_path: Path) -> None:
             )
 
 
-def test_once_prints_the_metrics_and_tells_by_its_exit_code(config_file: Path, tmp_path: Path) -> None:
+def test_once_prints_metrics_and_sets_its_exit_code(config_file: Path, tmp_path: Path) -> None:
     good = subprocess.run([*COMMAND, "once", f"--config.file={config_file}"], capture_output=True, timeout=60)
     assert good.returncode == 0, good.stderr
     names = {family.name for family in parse_text(good.stdout.decode())}

@@ -80,7 +80,7 @@ def test_a_large_change_is_sent_once_it_is_built() -> None:
     run(main)
 
 
-def test_what_is_built_is_sent_although_nobody_asked_before() -> None:
+def test_page_is_built_before_the_first_scrape() -> None:
     async def main(store: PageStore) -> None:
         store.put("a", {ONE: [text_of(1, LARGE)]})
         await asyncio.sleep(10)

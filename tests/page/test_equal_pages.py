@@ -64,7 +64,7 @@ def columns(draw: st.DrawFn) -> Readings:
     names = draw(st.lists(texts, min_size=1, max_size=4, unique=True))
     subjects = [Subject((name, *USAGE[of][1:])) for name in names]
     values = array("d", [draw(numbers) for _ in names])
-    field = draw(st.sampled_from(FIELDS[of][:4]) | st.sampled_from(FIELDS[of]))  # the first tell of accelerators
+    field = draw(st.sampled_from(FIELDS[of][:4]) | st.sampled_from(FIELDS[of]))  # the first are of accelerators
     return Readings(of, field, subjects, values)
 
 

@@ -267,12 +267,12 @@ def test_while_the_clock_is_wrong_nothing_wrong_is_shown_and_then_it_heals(
 
 def _check_log(caplog: pytest.LogCaptureFixture) -> None:
     """What is wrong was said once by each collector, and that it is the clock."""
-    told = Counter(
+    reported = Counter(
         (fields["collector"], fields["reason"])
         for record in caplog.records
         if (fields := getattr(record, "fields", {})) and "reason" in fields
     )
-    assert max(told.values()) == 1
+    assert max(reported.values()) == 1
     messages = [record.getMessage() for record in caplog.records]
     assert any("the clock of this machine is off by 60 minutes" in message for message in messages)
     assert sum("the clock was set by" in message for message in messages) == 1

@@ -306,11 +306,11 @@ def test_a_refusal_that_is_too_long_to_search_is_still_one() -> None:
 
 def test_of_a_huge_refusal_only_a_part_is_searched() -> None:
     """The search must not hold up the event loop."""
-    told = SentSecrets()
-    told.note(make_secret(f"token {number}", special=False) * 100 for number in range(24))
+    reported = SentSecrets()
+    reported.note(make_secret(f"token {number}", special=False) * 100 for number in range(24))
     body = {"Message": "y" * 30 * 2**20, "Data": [{"a": "b"}] * 100_000, "Code": {"a": [["b"] * 1000] * 1000}}
     given = _answer(body)
-    answer = told.mask(SignedRequest("GET", "/", {}, b"")).answer(given)
+    answer = reported.mask(SignedRequest("GET", "/", {}, b"")).answer(given)
     assert len(json.dumps(answer.payload)) < 200_000
 
 
@@ -348,9 +348,9 @@ def test_wrapped_base64_is_redacted_in_all_its_lines() -> None:
 
 
 def test_remembered_secrets_show_in_no_repr() -> None:
-    told = SentSecrets([KEY_ID])
-    told.note([TOKEN])
-    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(told))}
+    reported = SentSecrets([KEY_ID])
+    reported.note([TOKEN])
+    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(reported))}
     assert PLANTED.hits(outputs) == []
     assert not any(text[:8].lower() in output.lower() for text in (KEY_ID, TOKEN) for output in outputs.values())
 

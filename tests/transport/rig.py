@@ -1,4 +1,4 @@
-"""A dialect, transports with mocks behind them, and a loopback server that speaks what it is told, byte for byte."""
+"""A dialect, transports with mocks behind them, and a loopback server that sends given bytes."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_cancelled_attempt_is_counted_as_a_timeout_and_gives_its_slot_back() -
         (3.5, "api.test: no connection or no answer after 3.5 s, when the poll's time ended"),
     ],
 )
-def test_a_timeout_tells_which_limit_was_reached(within: float, message: str) -> None:
+def test_timeout_names_the_limit_that_was_reached(within: float, message: str) -> None:
     async def main() -> None:
         async def never(_: httpx.Request) -> httpx.Response:
             await asyncio.sleep(3600)
@@ -209,7 +209,7 @@ def test_no_attempt_is_made_that_cannot_have_its_turn_in_time() -> None:
 # Retries
 
 
-def test_a_transient_failure_is_tried_again_and_signed_anew() -> None:
+def test_transient_failure_is_retried_with_a_new_signature() -> None:
     async def main() -> None:
         script = Script(*[200] * 20, 503, httpx.ReadError("reset"), 200)
         rig = Rig(script)
@@ -350,7 +350,7 @@ def test_other_hosts_do_not_wait() -> None:
     run_stepped(main)
 
 
-def test_a_pause_that_is_longer_than_the_poll_is_told_at_once_and_costs_no_attempt() -> None:
+def test_pause_beyond_the_deadline_fails_at_once() -> None:
     async def main() -> None:
         rig = Rig(Script(json_answer(429, retry_after="12"), 200))
         await rig.failure()

@@ -134,7 +134,7 @@ def test_sweeps_go_before_details_and_each_kind_in_the_order_of_coming() -> None
     run_stepped(main)
 
 
-def test_a_cancelled_waiter_blocks_nobody() -> None:
+def test_cancelled_waiter_blocks_no_other() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
         await limiter.acquire(BULK, 100)

@@ -116,7 +116,7 @@ def test_throttling_below_the_named_pace_halves_and_recovers_up_to_it() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now(), pace=2.0)
         await asyncio.sleep(1)
-        limiter.throttled(_now(), pace=2.0)  # somebody else calls with the same user
+        limiter.throttled(_now(), pace=2.0)  # another program calls with the same user
         assert limiter.rate == 1
         await asyncio.sleep(5 * MINUTE)
         assert limiter.rate == 2
@@ -146,7 +146,7 @@ def test_even_a_pace_of_nothing_lets_a_request_through_in_an_hour() -> None:
     run_stepped(main)
 
 
-def test_the_errors_tell_the_present_rate() -> None:
+def test_errors_name_the_present_rate() -> None:
     async def main() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now())

@@ -116,7 +116,7 @@ def test_a_changed_user_counts_a_second_later(path: Path, caplog: pytest.LogCapt
     assert [record.getMessage() for record in caplog.records] == ["web config read again"] * 2
 
 
-def test_a_fault_keeps_everybody_out_until_it_is_mended(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_web_config_denies_all_until_it_is_fixed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def visit(served: Served) -> None:
         assert (await served.get(ANNAS)).status == 200
         _write(path, "basic_auth_users: {anna: hunter2}\n")
@@ -136,13 +136,13 @@ def test_a_fault_keeps_everybody_out_until_it_is_mended(path: Path, caplog: pyte
     _write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         _visit(path, visit)
-    told = [record.getMessage() for record in caplog.records]
-    assert [line.partition(f"{path}")[0] for line in told] == [
+    reported = [record.getMessage() for record in caplog.records]
+    assert [line.partition(f"{path}")[0] for line in reported] == [
         "web config not usable, every request is answered 500: ",
         "web config not usable, every request is answered 500: ",
         "web config read again",
     ]
-    assert "hunter2" not in "".join(told)
+    assert "hunter2" not in "".join(reported)
 
 
 def test_the_very_same_file_put_back_opens_the_door_again(path: Path) -> None:
@@ -182,7 +182,7 @@ def test_between_two_looks_nothing_is_read(path: Path, monkeypatch: pytest.Monke
             await served.get()
         assert len(looks) == 1
         await asyncio.sleep(3600)
-        assert len(looks) == 1  # nobody came
+        assert len(looks) == 1  # no request came
         await asyncio.gather(*(served.get() for _ in range(20)))
         assert len(looks) == 2
 
@@ -445,12 +445,12 @@ def test_a_renewal_half_way_keeps_the_certificate_before(site: Site, caplog: pyt
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         _visit(site.path, visit)
-    told = [record.getMessage().replace(str(site.path), "web.yaml") for record in caplog.records]
+    reported = [record.getMessage().replace(str(site.path), "web.yaml") for record in caplog.records]
     before = (
         "web config not usable, the certificate before stays in use: web.yaml:1: tls_server_config.key_file: found a "
     )
-    assert [line[: len(before)] for line in told] == [before, before, "web config read again"]
-    assert ["it does not belong to the certificate" in told[0], "No such file" in told[1]] == [True, True]
+    assert [line[: len(before)] for line in reported] == [before, before, "web config read again"]
+    assert ["it does not belong to the certificate" in reported[0], "No such file" in reported[1]] == [True, True]
 
 
 def test_users_change_while_a_renewal_is_half_way(site: Site) -> None:
@@ -524,9 +524,9 @@ def test_tls_is_switched_by_a_restart_only(site: Site, caplog: pytest.LogCapture
     _visit(site.path, off)
     _write(site.path, "{}\n")
     _visit(site.path, on)
-    told = [record.getMessage() for record in caplog.records if record.name == access_module.__name__]
-    assert all("tls_server_config: TLS is switched on and off by a restart only" in line for line in told)
-    assert len(told) == 2
+    reported = [record.getMessage() for record in caplog.records if record.name == access_module.__name__]
+    assert all("tls_server_config: TLS is switched on and off by a restart only" in line for line in reported)
+    assert len(reported) == 2
 
 
 def test_a_large_page_arrives_whole_by_tls(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""The last error in words: it outlives its poll, and tells nothing that must not be told."""
+"""The last error in words: it outlives its poll, and shows no secret."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_the_first_error_stays_until_another_poll_fails(failures: Failures) -> N
         failures.add("w1", Throttled("slow down", status=429, operation="ListJobs"))
         failures.add("w2", Unreachable("no route"))
         failures.end()
-        told = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
-        assert failures.last == told
+        reported = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
+        assert failures.last == reported
         failures.begin()  # the next poll is under way, and may be for minutes
-        assert failures.last == told
+        assert failures.last == reported
         failures.end()
-        assert failures.last == told
+        assert failures.last == reported
         failures.begin()
         failures.add("", Unreachable("no route"))
         assert failures.last == LastError(START, "", "no route")

@@ -46,7 +46,7 @@ def job(job_id: str, status: str = "Running", **fields: Any) -> Row:
 
 
 def metric(name: str, unit: str, **fields: Any) -> Row:
-    """A row of CloudMonitor's catalogue, with the dimensions that the beginning of its name tells."""
+    """A row of CloudMonitor's catalogue, with the dimensions that follow from the beginning of its name."""
     level = name.partition("_")[0]
     further = {"JOB": "", "POD": ",pod", "CARD": ",pod,gpuId"}
     of_job = f"userId,regionId,workspaceId,jobId{further.get(level, '')}"

@@ -202,7 +202,7 @@ def test_without_a_catalogue_no_units_are_made_up(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_an_old_catalogue_serves_on_while_no_newer_one_is_to_be_had(run: Run) -> None:
+def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
     cloud = _monitored_world()
     _fresh(cloud)
     fresh = cloud.answer
@@ -404,7 +404,7 @@ def test_a_metric_of_pods_feeds_the_job_where_there_is_none_of_jobs(run: Run) ->
 
 
 @pytest.mark.parametrize("key", ["gpuId", "gpu", "card", "deviceIndex", "npu_id"])
-def test_cards_are_told_apart_by_whatever_the_catalogue_calls_them(run: Run, key: str) -> None:
+def test_cards_are_identified_by_the_catalogues_names(run: Run, key: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     dimensions = f"userId,regionId,workspaceId,jobId,pod,nodeName,nodeGpuType,{key}"
@@ -425,7 +425,7 @@ def test_cards_are_told_apart_by_whatever_the_catalogue_calls_them(run: Run, key
     run(cloud, steps)
 
 
-def test_an_unknown_unit_is_not_guessed_and_told_once(run: Run) -> None:
+def test_unknown_unit_is_not_guessed_and_logged_once(run: Run) -> None:
     cloud = _monitored_world()
     for row in cloud.catalogue:
         if row["MetricName"] == "JOB_NETWORK_RECEVICE_RATE":
@@ -434,12 +434,12 @@ def test_an_unknown_unit_is_not_guessed_and_told_once(run: Run) -> None:
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
-        await asyncio.sleep(DAY)  # the catalogue is read anew
+        await asyncio.sleep(DAY)  # the catalogue is read again
         await fleet.runner("usage").tick()
         assert await fleet.lines("job_network_receive") == []
         assert _asked(cloud)["JOB_NETWORK_RECEVICE_RATE"] == 0
-        told = [line for line in fleet.log if "JOB_NETWORK_RECEVICE_RATE" in line]
-        (line,) = told
+        reported = [line for line in fleet.log if "JOB_NETWORK_RECEVICE_RATE" in line]
+        (line,) = reported
         assert line.startswith("job_network_receive_bytes_per_second is not shown by CloudMonitor's JOB_NETWORK_RE")
         assert line.endswith("its unit 'Count' is none that is known for it")
 
@@ -531,7 +531,7 @@ def test_where_dimensions_are_required_jobs_are_asked_for_in_fifties(run: Run) -
         assert _asked(cloud) == {"JOB_CPU_UTIL": 7}  # what was learnt is remembered
         await asyncio.sleep(DAY)
         await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 11}  # and tried anew
+        assert _asked(cloud) == {"JOB_CPU_UTIL": 11}  # and tried again
         (line,) = [line for line in fleet.log if "Dimensions" in line]
         assert line.startswith("CloudMonitor is asked for acs_pai_dlc with Dimensions, 50 at a time")
 
@@ -568,7 +568,7 @@ def test_nothing_while_jobs_have_run_for_long_is_asked_again_by_name(run: Run, h
 
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have nothing to tell yet
+        assert _asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have no readings yet
         assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1
         assert (
             fleet.own("api_requests_total", api="cloudmonitor", operation="DescribeMetricLast", outcome="no_data") == 1
@@ -702,7 +702,7 @@ def test_in_a_mixed_world_each_job_is_served_once_by_its_own_source(run: Run) ->
             for row in cloud.jobs:
                 source = "job_metrics" if row["JobId"] in post_paid else "cloudmonitor"
                 assert await fleet.value(f'job_usage_info{{job_id="{row["JobId"]}",source="{source}"}}') == 1
-            for row in cloud.jobs[5:]:  # a row that tells another story later on moves nothing
+            for row in cloud.jobs[5:]:  # a row that differs later on moves nothing
                 row["ResourceId"] = "quota1"
         assert {query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")} == post_paid
 
@@ -825,7 +825,7 @@ def test_dlc_metrics_asks_job_by_job_and_takes_the_newest_of_each_series(run: Ru
     run(cloud, steps, DLC_METRICS)
 
 
-def test_dlc_metrics_without_the_right_to_the_catalogue_reads_percents_and_what_the_config_tells(run: Run) -> None:
+def test_dlc_metrics_without_a_catalogue_assume_units(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     for name in ("JOB_CPU_UTIL", "JOB_DISK_READ_RATE", "JOB_DISK_WRITE_RATE"):
@@ -862,7 +862,7 @@ def test_what_is_asked_for_job_by_job_stops_at_max_jobs_the_newest_first(run: Ru
     run(cloud, steps, _usage(source=source, max_jobs="2"))
 
 
-def test_cloudmonitor_is_neither_asked_nor_told_of_where_it_is_not_used(run: Run) -> None:
+def test_unused_cloudmonitor_is_neither_called_nor_logged(run: Run) -> None:
     async def without(fleet: Fleet) -> None:
         (provider,) = fleet.exporter.providers
         assert set(provider.endpoints) == {"dlc", "paistudio", "aiworkspace"}

@@ -111,7 +111,7 @@ def test_jobs_asked_for_in_fifties_are_shown_metric_by_metric_where_a_poll_is_to
             if json.loads(query.get("Dimensions", "[]"))[-1:] == [{"jobId": "j3999"}]:
                 read_at[query["MetricName"]] = float(query["StartTime"]) / 1000 + 900
         assert min(read_at.values()) > time.time() - 4 * CYCLE  # each in turn, not the same ones again and again
-        assert fleet.own("collector_success", collector="usage") == 0  # and it is told that not all fit
+        assert fleet.own("collector_success", collector="usage") == 0  # and it is logged that not all fit
 
     config = usage_by("cloudmonitor").replace("{requests_per_second: 1000, concurrency: 8}", "{}")
     run(cloud, steps, config)

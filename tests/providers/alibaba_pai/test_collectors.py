@@ -212,7 +212,7 @@ def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 120])
-def test_jobs_in_no_list_are_looked_up_by_id_and_dropped_where_nobody_knows_them(run: Run, count: int) -> None:
+def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(run: Run, count: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(count)]
 
@@ -356,27 +356,27 @@ def test_configured_workspaces_are_polled_even_where_they_cannot_be_listed(run: 
     run(cloud, steps, config)
 
 
-def test_a_configured_workspace_that_is_not_listed_is_told_of_once_while_it_is_so(run: Run) -> None:
+def test_unlisted_configured_workspace_is_logged_once(run: Run) -> None:
     cloud = Cloud()
     config = CONFIG.replace("    limits", '    workspaces: ["1", "2"]\n    limits')
 
     async def steps(fleet: Fleet) -> None:
-        def told() -> int:
+        def logged() -> int:
             return sum(
                 "workspace 2 of the config is not among those that the cloud lists" in line for line in fleet.log
             )
 
         for _ in range(2):
             assert await fleet.exporter.poll_once()
-            assert told() == 1
+            assert logged() == 1
         cloud.workspaces += [{"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"}]
         assert await fleet.exporter.poll_once()
         cloud.workspaces[1] = {"WorkspaceName": "no id"}  # which may well be it
         await fleet.exporter.poll_once()
-        assert told() == 1
+        assert logged() == 1
         del cloud.workspaces[1]
         assert await fleet.exporter.poll_once()
-        assert told() == 2
+        assert logged() == 2
         assert "workspace 1 " not in str(fleet.log)
 
     run(cloud, steps, config)
@@ -601,14 +601,14 @@ def test_more_workspaces_than_fit_into_a_poll_take_turns(run: Run) -> None:
         assert first >= 10  # 330 calls do not fit into 50 s at 5 a second; those that were begun are ended
         await asyncio.sleep(120)
         assert fleet.runner("jobs").state.parts == 30
-        assert fleet.runner("jobs").state.success is False  # and it is told that not all fit
+        assert fleet.runner("jobs").state.success is False  # and it is logged that not all fit
         await asyncio.sleep(600)
         assert fleet.runner("jobs").state.parts == 30
 
     run(cloud, steps, config)
 
 
-def test_a_state_that_nobody_knows_is_not_asked_about_for_ever(run: Run) -> None:
+def test_unknown_state_is_not_looked_up_forever(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
 
@@ -657,13 +657,13 @@ def test_without_the_right_to_list_machine_types_nothing_else_is_lost(run: Run) 
     run(cloud, steps)
 
 
-def test_what_is_read_seldom_and_cannot_be_used_is_told_of_once_and_not_as_over_until_it_is(run: Run) -> None:
+def test_unusable_rare_readings_are_logged_once(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}, {"no": "name"}]
 
     async def steps(fleet: Fleet) -> None:
-        def told(words: str) -> int:
+        def logged(words: str) -> int:
             return sum(words in line for line in fleet.log)
 
         for _ in range(3):
@@ -673,11 +673,11 @@ def test_what_is_read_seldom_and_cannot_be_used_is_told_of_once_and_not_as_over_
         cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}]
         assert await fleet.exporter.poll_once()
         assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 3
-        assert (told("cannot be shown: 2 malformed"), told("can be shown again")) == (1, 0)
+        assert (logged("cannot be shown: 2 malformed"), logged("can be shown again")) == (1, 0)
         await asyncio.sleep(601)
         cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
         assert await fleet.exporter.poll_once()
-        assert (told("cannot be shown"), told("can be shown again")) == (1, 1)
+        assert (logged("cannot be shown"), logged("can be shown again")) == (1, 1)
 
     run(cloud, steps)
 
@@ -737,7 +737,7 @@ def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
     run(cloud, steps, config)
 
 
-def test_the_log_tells_of_an_outage_once_and_of_its_end(run: Run) -> None:
+def test_outage_and_its_end_are_logged_once(run: Run) -> None:
     cloud = Cloud()
 
     def refuse(*_: object) -> httpx.Response:
@@ -748,8 +748,8 @@ def test_the_log_tells_of_an_outage_once_and_of_its_end(run: Run) -> None:
         await asyncio.sleep(30)
         cloud.answer = refuse
         await asyncio.sleep(1200)
-        told = [line for line in fleet.log if line.startswith("poll failed")]
-        assert len(told) <= 2 * len(fleet.exporter.runners)
+        reported = [line for line in fleet.log if line.startswith("poll failed")]
+        assert len(reported) <= 2 * len(fleet.exporter.runners)
         assert not [line for line in fleet.log if "recovered" in line]
         cloud.answer = lambda *_: None
         await asyncio.sleep(600)

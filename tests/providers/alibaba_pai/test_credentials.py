@@ -234,8 +234,8 @@ def stepped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Stepped:
                     await exporter.aclose()
             for key in simulator.sts.issued:
                 secrets.update((key.access_key_id, key.access_key_secret, key.security_token or "none"))
-            told = "\n".join([*account.log, shown])
-            assert [secret for secret in secrets if secret in told] == []
+            reported = "\n".join([*account.log, shown])
+            assert [secret for secret in secrets if secret in reported] == []
 
         run_stepped(main)
 
@@ -243,7 +243,7 @@ def stepped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Stepped:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, stepped: Stepped, tmp_path: Path) -> None:
+def test_keys_are_refreshed_and_replaced_when_revoked(name: str, stepped: Stepped, tmp_path: Path) -> None:
     kind = KINDS[name]
 
     async def steps(account: Account) -> None:
@@ -284,7 +284,7 @@ def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, ste
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "told"),
+    ("name", "change", "reported"),
     [
         (
             "role",
@@ -301,8 +301,8 @@ def test_keys_are_had_renewed_and_had_anew_where_they_are_revoked(name: str, ste
         ("machine by name", ("ecs_role", "other"), f"GetRamRoleCredentials: this machine has no RAM role {ECS_ROLE}"),
     ],
 )
-def test_what_is_refused_is_told_and_asked_again_five_minutes_later(
-    name: str, change: tuple[str, object], told: str, stepped: Stepped
+def test_refusal_is_reported_and_retried_in_five_minutes(
+    name: str, change: tuple[str, object], reported: str, stepped: Stepped
 ) -> None:
     was: list[object] = []
 
@@ -312,7 +312,7 @@ def test_what_is_refused_is_told_and_asked_again_five_minutes_later(
 
     async def steps(account: Account) -> None:
         assert not await account.poll(10, every=20)
-        assert told in account.log[-1]
+        assert reported in account.log[-1]
         asked = account.calls.copy()
         assert asked[f"{KINDS[name].asked[-1]} ok"] == 0
         assert account.gauge() is None
@@ -391,7 +391,7 @@ def test_a_right_that_is_lacking_takes_no_new_keys(stepped: Stepped) -> None:
     stepped(KINDS["role"], steps)
 
 
-def test_a_key_that_is_mended_is_tried_at_once(stepped: Stepped, tmp_path: Path) -> None:
+def test_corrected_key_is_tried_at_once(stepped: Stepped, tmp_path: Path) -> None:
     async def steps(account: Account) -> None:
         assert not await account.poll(10, every=10)
         assert account.calls == Counter({"AssumeRole auth": 1})
@@ -487,15 +487,15 @@ def test_the_metadata_service_is_not_behind_the_proxy(stepped: Stepped) -> None:
     stepped(replace(KINDS["machine"], more="http: {proxy_url: 'http://127.0.0.1:1'}"), steps)
 
 
-def test_a_chain_in_which_nobody_has_anything_names_everybody(stepped: Stepped) -> None:
+def test_empty_chain_names_every_source(stepped: Stepped) -> None:
     def prepare(simulator: Simulator) -> None:
         simulator.sts.ecs_role = None
         simulator.faults.add(Fault({"operation": "GetCredentialsUri"}, status=404))
 
     async def steps(account: Account) -> None:
         assert not await account.poll(5, every=10)
-        (told,) = {line.partition("no credentials")[2] for line in account.log if "no credentials" in line}
-        assert told.split(": ", 1)[1].split("; ") == [
+        (reported,) = {line.partition("no credentials")[2] for line in account.log if "no credentials" in line}
+        assert reported.split(": ", 1)[1].split("; ") == [
             "the environment sets no ALIBABA_CLOUD_ACCESS_KEY_ID",
             "the environment sets no " + " and no ".join(_OIDC_ENVIRON),
             "no profiles, since HOME is not set",
@@ -518,15 +518,15 @@ def test_a_chain_in_which_nobody_has_anything_names_everybody(stepped: Stepped) 
     stepped(replace(KINDS["chain: uri"], environ=uri), steps, prepare)
 
 
-def test_a_clock_that_is_off_is_told_with_both_times(stepped: Stepped) -> None:
-    told = (
+def test_wrong_clock_is_reported_with_both_times(stepped: Stepped) -> None:
+    reported = (
         "the clock of this machine is off by 16 minutes (behind): "
         f"here it is {iso_time(START)}, there it is {iso_time(START + 16 * MINUTE)}"
     )
 
     async def steps(account: Account) -> None:
         assert not await account.poll()
-        assert told in account.log[-1]
+        assert reported in account.log[-1]
         assert "InvalidTimeStamp.Expired" in account.log[-1]
 
     for name in ("role", "keys"):
@@ -570,7 +570,7 @@ def test_a_role_by_way_of_a_role_by_way_of_the_machine(stepped: Stepped) -> None
     stepped(kind, steps)
 
 
-def test_keys_for_good_do_not_end_and_ask_nobody(stepped: Stepped) -> None:
+def test_permanent_keys_never_expire_and_cost_no_call(stepped: Stepped) -> None:
     async def steps(account: Account) -> None:
         assert await account.poll(3)
         assert (account.gauge(), account.calls) == (None, Counter())
@@ -609,7 +609,7 @@ def test_files_that_rotate_are_followed_while_polls_go_on(stepped: Stepped, tmp_
         for _ in range(3):
             await rotate(every=10)
             assert await account.poll()
-            sts.revoke(sts.issued[-2].access_key_id)  # nobody uses the old ones any more
+            sts.revoke(sts.issued[-2].access_key_id)  # the old ones are not used any more
             assert await account.poll()
         # A rotation that revokes the old keys before it has written the new ones heals as soon as it has.
         sts.revoke("all")

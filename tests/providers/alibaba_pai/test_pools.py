@@ -133,7 +133,7 @@ def test_a_queue_that_does_not_say_what_it_wants_has_no_sum(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_places_are_told_of_listed_jobs_in_their_own_queue_only(run: Run) -> None:
+def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
     cloud = _world()
     cloud.queues["q1"] += [
         _waiting("gone", 5),

@@ -29,7 +29,7 @@ PLAIN = Job(
     platform_status="Running",
     holds_resources=True,
 )
-"""A job of which only its id and its status are told."""
+"""A job of which only its id and its status are known."""
 
 
 def _job(text: str) -> tuple[Job | None, Counter[str]]:

@@ -65,7 +65,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_status{job_id="b",status="unknown"}') == 1
     assert await fleet.value('job_platform_status{job_id="b",platform_status="Hibernating"}') == 1
     assert await fleet.value('jobs{workspace_id="1",status="unknown",platform_status="Hibernating"}') == 1
-    assert await fleet.value('job_holds_resources{job_id="b"}') is None  # nobody knows
+    assert await fleet.value('job_holds_resources{job_id="b"}') is None  # unknown
 
 
 @trap("5.1 jobs hold accelerators after their end")
@@ -340,7 +340,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     for name, value in zip(names, expected, strict=True):
         (line,) = await fleet.lines(f"job_{name}")
         assert line.rpartition(" ")[2] == value
-    cloud.jobs[0]["Status"] = "Dequeued"  # in no list now: asked for by id, and told in the detail's types
+    cloud.jobs[0]["Status"] = "Dequeued"  # in no list now: looked up by id, in the detail's types
     cloud.details["a"]["Status"] = "Dequeued"
     await fleet.exporter.poll_once()
     (memory,) = await fleet.lines("job_requested_memory")

@@ -196,7 +196,7 @@ def test_nothing_is_kept_of_the_pods_of_jobs_that_ended(run: Run) -> None:
 
 
 def _subjects() -> list[Subject]:
-    """Every subject that somebody holds. The collector does not know subjects themselves, but who holds them."""
+    """Every subject that is referred to. The garbage collector does not know subjects, only what refers to them."""
     gc.collect()
     found: dict[int, Subject] = {}
     for holder in gc.get_objects():

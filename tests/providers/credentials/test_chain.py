@@ -161,14 +161,14 @@ def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "without", "told"),
+    ("name", "without", "reported"),
     [
         ("", "/roles/", "ListRoles: this machine has no role"),
         ("node", "/roles/node", "GetRole: this machine has no role node"),
     ],
 )
-def test_a_machine_without_the_role_is_refused(name: str, without: str, told: str) -> None:
-    assert ask(MachineRole(name), CREDENTIALS, Services(without)) == told
+def test_a_machine_without_the_role_is_refused(name: str, without: str, reported: str) -> None:
+    assert ask(MachineRole(name), CREDENTIALS, Services(without)) == reported
 
 
 def test_a_chain_stays_with_the_link_that_answered() -> None:

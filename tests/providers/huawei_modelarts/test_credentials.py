@@ -42,7 +42,7 @@ Check = Callable[[Rig], Awaitable[None]]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with a file of profiles, and an ID token beside the config."""
+    """A folder with a file of profiles, and an ID token next to the config."""
     folder = tmp_path / ".huaweicloud"
     folder.mkdir()
     keys = f"ak = {ACCESS_KEY}\nsk = {SECRET_KEY}\n"
@@ -187,10 +187,10 @@ def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: p
         assert lives - 1 <= rig.calls(operation) <= lives + 1
         # What is about to be renewed is never nearer to its end than the margin (less the time to the next poll).
         assert shortest >= lifetime - used - 61
-        told = [line for line in caplog.messages if "valid until" in line]
-        assert len(told) == rig.calls(operation)
-        assert " received, valid until " in told[0]
-        assert all(" renewed, valid until " in line for line in told[1:])
+        reported = [line for line in caplog.messages if "valid until" in line]
+        assert len(reported) == rig.calls(operation)
+        assert " received, valid until " in reported[0]
+        assert all(" renewed, valid until " in line for line in reported[1:])
 
     stepped(home, credentials, check, simulator=simulated(token_lifetime=lifetime))
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_renewed_is_used_to_its_end_and_had_again_after_it(
 
 
 @pytest.mark.parametrize("credentials", [OIDC, MACHINE, USER], ids=["oidc", "machine", "password"])
-def test_what_is_revoked_is_had_anew_by_the_next_poll_but_not_within_five_minutes(
+def test_revoked_token_is_replaced_after_five_minutes(
     home: Path, credentials: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def check(rig: Rig) -> None:
@@ -292,7 +292,7 @@ def test_a_cloud_that_refuses_all_gets_few_requests(home: Path, credentials: str
     stepped(home, credentials, check)
 
 
-def test_an_id_token_is_read_anew_at_each_renewal(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_id_token_is_read_again_at_each_refresh(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check(rig: Rig) -> None:
         rig.schedule.start()
         await asyncio.sleep(60)
@@ -377,16 +377,16 @@ def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
     stepped(home, PROFILE, check, simulator=simulator, environ={"HOME": str(home)})
 
 
-def test_a_profile_that_goes_away_is_told_after_a_while(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_profile_is_reported_after_a_while(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check(rig: Rig) -> None:
         assert await polled(rig)
         (home / ".huaweicloud" / "credentials").unlink()
         assert await polled(rig, 50)
         assert not await polled(rig, 30)
-        told = (
+        reported = (
             "poll failed: ListWorkspaces: the file ~/.huaweicloud/credentials cannot be used: No such file or directory"
         )
-        assert told in caplog.messages
+        assert reported in caplog.messages
 
     stepped(home, PROFILE, check, environ={"HOME": str(home)})
 
@@ -433,14 +433,16 @@ AMISS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("case", AMISS)
-def test_a_metadata_service_that_answers_amiss_is_told(case: str, home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fault, told = AMISS[case]
+def test_bad_answer_of_the_metadata_service_is_reported(
+    case: str, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fault, reported = AMISS[case]
 
     async def check(rig: Rig) -> None:
         rig.simulator.faults.add(fault)
         assert not await rig.exporter.poll_once()
         (line,) = [line for line in caplog.messages if "poll failed" in line]
-        assert told in re.sub(r"127\.0\.0\.1:\d+", "SIMULATOR", line)
+        assert reported in re.sub(r"127\.0\.0\.1:\d+", "SIMULATOR", line)
 
     stepped(home, MACHINE, check)
 
@@ -468,7 +470,7 @@ def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(
         assert "ECS metadata: " in line
         assert "no whole answer after 3.0 s" in line
         asked = rig.calls("GetMetadataToken", "timeout")
-        assert not await rig.exporter.poll_once()  # nobody is asked again at once, and everybody told
+        assert not await rig.exporter.poll_once()  # no call is repeated at once, and every caller gets the error
         assert rig.errors() == {"timeout": 2}
         rig.simulator.faults.clear()
         await asyncio.sleep(30)
@@ -515,7 +517,7 @@ def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, crede
         await asyncio.sleep(HOUR)
         with pytest.raises(AccessDenied, match="the temporary credentials ended at 2026-01-02T04:04:05") as caught:
             dialect.sign(call, "host")
-        assert dialect.refused(caught.value, mark)  # so that the call is prepared anew
+        assert dialect.refused(caught.value, mark)  # so that the call is prepared again
         assert rig.left() == pytest.approx(0, abs=1)  # the gauge stays, and an alert on it fires
         await rig.identity.credential.prepare(loop.time() + 20)
         assert dialect.sign(call, "host").headers
@@ -525,7 +527,7 @@ def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, crede
     stepped(home, credentials, check, simulator=simulator)
 
 
-def test_a_project_that_iam_will_not_tell_is_asked_for_every_five_minutes(home: Path) -> None:
+def test_unknown_project_is_requested_every_five_minutes(home: Path) -> None:
     async def check(rig: Rig) -> None:
         rig.simulator.faults.add(Fault(match={"operation": "KeystoneListProjects"}, status=403, body={}))
         for _ in range(29):
@@ -596,7 +598,7 @@ def test_a_chain_without_any_link_names_them_all_and_asks_no_more_than_every_fiv
     stepped(home, "", check, environ={"HOME": str(home / "nowhere")})
 
 
-def test_a_clock_that_is_off_is_told_in_words_with_both_times(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_clock_is_reported_with_both_times(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check(rig: Rig) -> None:
         rig.schedule.start()
         await asyncio.sleep(HOUR - 1)
@@ -616,7 +618,7 @@ def test_a_clock_that_is_off_is_told_in_words_with_both_times(home: Path, caplog
     ("credentials", "environ", "asked"),
     [
         (KEYS, {}, 1),
-        (USER, {}, 0),  # the token tells it
+        (USER, {}, 0),  # the token has it
         (PROFILE, {"HOME": "."}, 0),
         ("", {"HUAWEICLOUD_SDK_AK": ACCESS_KEY, "HUAWEICLOUD_SDK_SK": SECRET_KEY}, 1),
         (
@@ -632,7 +634,7 @@ def test_a_clock_that_is_off_is_told_in_words_with_both_times(home: Path, caplog
     ],
     ids=["keys", "password", "profile", "variables", "variables with a project", "a project of other credentials"],
 )
-def test_a_project_that_is_left_out_is_told_by_the_credentials_or_by_iam(
+def test_missing_project_comes_from_credentials_or_iam(
     home: Path, credentials: str, environ: dict[str, str], asked: int
 ) -> None:
     if "HOME" in environ:
@@ -651,7 +653,7 @@ def test_a_project_that_is_left_out_is_told_by_the_credentials_or_by_iam(
     stepped(home, credentials, check, environ=environ, more="")
 
 
-def test_start_is_told_by_the_endpoints(home: Path) -> None:
+def test_start_follows_from_the_endpoints(home: Path) -> None:
     async def check(rig: Rig) -> None:
         (provider,) = rig.exporter.providers
         assert set(provider.endpoints) == {"modelarts", "iam", "sts"}

@@ -280,7 +280,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     rate, ratio = 'job_network_receive_bytes_per_second{job_id="5/6"}', 'job_cpu_utilization_ratio{job_id="5/6"}'
     answers: list[httpx.Response] = []
     cloud.answer = lambda path, request: answers[0] if answers and "pod.1" in path else None
-    for second, answer, told in [
+    for second, answer, reported in [
         (figures, [], 200),
         (nothing, [], None),
         (figures, [gone], None),  # it has a log, and so is one of the job's pods
@@ -288,7 +288,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         cloud.v1_metrics = {("pod.0", "all"): figures, ("pod.1", "all"): second}
         answers[:] = answer
         await fleet.exporter.poll_once()
-        assert (await fleet.value(rate), await fleet.value(ratio)) == (told, 0.1)
+        assert (await fleet.value(rate), await fleet.value(ratio)) == (reported, 0.1)
 
 
 @trap("8.1 v1 says with HTTP 200 that it failed", V1)

@@ -30,7 +30,7 @@ ONLY_TASKS = CONFIG + "    collectors: {usage: {source: task_metrics}}\n"
 CAPPED = CONFIG + "    collectors: {usage: {max_jobs: 2}}\n"
 ASCEND = {"main_container_allocated_resources": {"accelerator_num": 1, "accelerator_type": "ascend-snt9b"}}
 REFUSED = httpx.Response(403, json={"status": "error", "errorType": "forbidden", "error": "aom:metric:list is missing"})
-SWEEP = 120.0
+INTERVAL = 120.0
 
 
 class Page:
@@ -136,7 +136,7 @@ def test_calls_do_not_grow_with_jobs(run: Run) -> None:
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == 60
         assert await fleet.value('pod_cpu_utilization_ratio{job_id="job-7",pod_id="worker-0"}') == 0.5
         assert await fleet.value('job_cpu_usage_cores{job_id="job-59"}') == 3
-        assert await fleet.value('job_usage_timestamp_seconds{job_id="job-7"}') is None  # samples do not tell their age
+        assert await fleet.value('job_usage_timestamp_seconds{job_id="job-7"}') is None  # samples have no age
         assert await source(fleet, "job-7") == "aom"
         assert {request.method for request in cloud.requests if "/aom/api/v1/query" in request.url.path} == {"POST"}
         assert {request.content for request in cloud.requests if "/aom/api/v1/query" in request.url.path} == {b""}
@@ -170,7 +170,7 @@ def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert [line.rpartition(" ")[2] for line in await fleet.lines("job_cpu_utilization")] == ["0.5"]
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
-        # AOM looks back: it tells of a job for a while after its end, and that is nothing strange.
+        # AOM looks back: it reports a job for a while after its end, which is normal.
         cloud.jobs = [job("another")]
         await fleet.runner("jobs").tick()
         await fleet.runner("usage").tick()
@@ -221,13 +221,13 @@ def test_a_new_job_is_waited_for_before_it_costs_calls(run: Run) -> None:
         cloud.aom = {CPU: [series("old", 50)]}
         cloud.metrics[("public", "worker-0")] = percent(now=30)
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP + 10)
-        cloud.jobs += [new_job("young", -SWEEP - 10), new_job("public", -SWEEP - 10)]
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL + 10)
+        cloud.jobs += [new_job("young", -INTERVAL - 10), new_job("public", -INTERVAL - 10)]
+        await asyncio.sleep(INTERVAL)
         cloud.aom[CPU].append(series("young", 70))  # its first sample comes late
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert (asked(cloud, "young"), asked(cloud, "public")) == (0, 0)
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert (await source(fleet, "young"), await source(fleet, "public")) == ("aom", "task_metrics")
         assert await fleet.value('job_cpu_utilization_ratio{job_id="public"}') == 0.3
         assert (asked(cloud, "young"), asked(cloud, "old")) == (0, 0)
@@ -255,19 +255,19 @@ def test_a_job_moves_between_the_sources_and_back(run: Run) -> None:
         cloud.aom = {CPU: [series("b", 50)], MEMORY: [series("b", 50)], USED: [series("b", 50)]}
         cloud.metrics = {(job_id, "worker-0"): percent(now=30) for job_id in "ab"}
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 1)
+        await asyncio.sleep(INTERVAL - 1)
         assert (await source(fleet, "a"), await source(fleet, "b")) == ("task_metrics", "aom")
         for metric in (CPU, MEMORY, USED):
             cloud.aom[metric] = [series("a", 70), series("b", 50)]
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert (await source(fleet, "a"), await source(fleet, "b")) == ("aom", "aom")
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.7
         calls = asked(cloud, "a")
-        await asyncio.sleep(3 * SWEEP)
+        await asyncio.sleep(3 * INTERVAL)
         assert asked(cloud, "a") == calls
         for metric in (CPU, MEMORY, USED):
             cloud.aom[metric] = [series("a", 70)]
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert (await source(fleet, "a"), await source(fleet, "b")) == ("aom", "task_metrics")
         assert await fleet.value('job_cpu_utilization_ratio{job_id="b"}') == 0.3
 
@@ -307,25 +307,25 @@ def test_an_answer_of_task_metrics_that_comes_too_late_is_not_shown(run: Run) ->
     run(check)
 
 
-def test_a_refusal_leaves_all_to_task_metrics_and_is_told_once(run: Run) -> None:
+def test_refused_aom_is_logged_once_and_task_metrics_serve(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("a", 10)]
         cloud.metrics[("a", "worker-0")] = percent(now=30)
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
         fleet.schedule.start()
-        await asyncio.sleep(5 * SWEEP)
+        await asyncio.sleep(5 * INTERVAL)
         assert await source(fleet, "a") == "task_metrics"
-        (told,) = replaced(fleet)
-        assert "HTTP 403 forbidden aom:metric:list is missing" in told
+        (reported,) = replaced(fleet)
+        assert "HTTP 403 forbidden aom:metric:list is missing" in reported
         assert fleet.own("collector_success", collector="usage") == 1  # what AOM refuses, task metrics have
-        # It is counted each time all the same, and told to who asks: a right may be missing.
+        # It is counted each time all the same, and shown by diagnose: a right may be missing.
         assert fleet.own("collector_errors_total", collector="usage", reason="auth") == 5
         (error,) = fleet.runner("usage").errors
         assert "aom:metric:list is missing" in str(error)
         assert len([line for line in fleet.log if line.startswith("poll ")]) == 1
         cloud.aom = {CPU: [series("a", 50)]}
         cloud.answer = lambda path, request: None
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert await source(fleet, "a") == "aom"
         assert [line for line in fleet.log if "usage comes from AOM again" in line]
         assert fleet.own("collector_success", collector="usage") == 1
@@ -345,34 +345,34 @@ def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(run: Run, refusal:
         cloud.aom = {CPU: [series("a", 50), series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}
         cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b")}
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         succeeded = fleet.own("collector_last_success_timestamp_seconds", collector="usage")
         cloud.answer = lambda path, request: refusal if "/aom/" in path else None
         for _ in range(4):
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(INTERVAL)
             assert await source(fleet, "a") in ("aom", None)
             assert fleet.own("collector_success", collector="usage") == 0
             assert (fleet.own("collector_parts_failed", collector="usage") or 0) >= 1
             assert fleet.own("collector_last_success_timestamp_seconds", collector="usage") == succeeded
             assert replaced(fleet) == []
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert [await source(fleet, name) for name in ("a", "b")] == ["task_metrics", "task_metrics"]
         assert fleet.own("collector_success", collector="usage") == 1
         assert fleet.own("collector_parts_failed", collector="usage") == 0
         assert len(replaced(fleet)) == 1
-        cloud.jobs.append(new_job("new", -7 * SWEEP))
+        cloud.jobs.append(new_job("new", -7 * INTERVAL))
         cloud.answer = lambda path, request: refusal if "/aom/" in path else None
         for _ in range(3):  # a job that has just begun has no usage yet, and is no failure
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(INTERVAL)
             assert fleet.own("collector_success", collector="usage") == 1
         cloud.answer = lambda path, request: None
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert [await source(fleet, name) for name in ("a", "b")] == ["aom", "aom"]
         assert len(replaced(fleet)) == 1
         cloud.answer = lambda path, request: refusal if "/aom/" in path else None
-        await asyncio.sleep(SWEEP)  # again nobody else has the jobs
+        await asyncio.sleep(INTERVAL)  # again no other source has the jobs
         assert fleet.own("collector_success", collector="usage") == 0
-        await asyncio.sleep(6 * SWEEP)
+        await asyncio.sleep(6 * INTERVAL)
         assert fleet.own("collector_success", collector="usage") == 1
         assert len(replaced(fleet)) == 2
 
@@ -380,7 +380,7 @@ def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(run: Run, refusal:
 
 
 @pytest.mark.parametrize("answer", [httpx.Response(403), httpx.Response(204)], ids=["refused", "empty"])
-@pytest.mark.parametrize("quiet", [0, SWEEP - 10], ids=["always", "later"])
+@pytest.mark.parametrize("quiet", [0, INTERVAL - 10], ids=["always", "later"])
 def test_a_refusal_stays_a_failure_where_no_source_has_usage(run: Run, answer: httpx.Response, quiet: float) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("a", 3600)]
@@ -391,7 +391,7 @@ def test_a_refusal_stays_a_failure_where_no_source_has_usage(run: Run, answer: h
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else answer if "/metrics/" in path else None
         if not quiet:
             fleet.schedule.start()
-        await asyncio.sleep(8 * SWEEP)
+        await asyncio.sleep(8 * INTERVAL)
         assert asked(cloud, "a") > 0
         assert await source(fleet, "a") is None
         assert fleet.own("collector_success", collector="usage") == 0
@@ -408,10 +408,10 @@ def test_a_refusal_stays_a_failure_while_jobs_are_left_out(run: Run) -> None:
         cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b", "c")}
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
         fleet.schedule.start()
-        await asyncio.sleep(5 * SWEEP)
+        await asyncio.sleep(5 * INTERVAL)
         assert fleet.own("collector_success", collector="usage") == 0
         cloud.jobs.pop()
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert fleet.own("collector_success", collector="usage") == 1
 
     run(check, CAPPED)
@@ -454,16 +454,16 @@ def test_while_aom_fails_its_last_good_answer_stays_and_then_task_metrics_take_o
         cloud.aom = {CPU: [series("a", 50)], MEMORY: [series("a", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         cloud.answer = lambda path, request: httpx.Response(503) if "/aom/" in path else None
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert await source(fleet, "a") == "aom"
         assert fleet.own("collector_success", collector="usage") == 0
         assert asked(cloud, "a") == 0
-        await asyncio.sleep(4 * SWEEP)
+        await asyncio.sleep(4 * INTERVAL)
         assert await source(fleet, "a") == "task_metrics"
         cloud.answer = lambda path, request: None
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert await source(fleet, "a") == "aom"
         assert fleet.own("collector_success", collector="usage") == 1
 
@@ -475,16 +475,16 @@ def test_one_metric_that_fails_takes_no_other_along(run: Run) -> None:
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: [series("a", 50)], MEMORY: [series("a", 50)]}
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         cloud.aom = {CPU: [series("a", 60)], MEMORY: [series("a", 60)]}
         bad = httpx.Response(200, json={"status": "error", "errorType": "execution", "error": "too many samples"})
         cloud.answer = lambda path, request: bad if MEMORY in request.url.params.get("query", "") else None
-        await asyncio.sleep(SWEEP)
+        await asyncio.sleep(INTERVAL)
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.6
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5  # its last good answer
         assert any("HTTP 200 execution too many samples" in line for line in fleet.log)
         assert fleet.own("collector_parts_failed", collector="usage") == 1
-        await asyncio.sleep(4 * SWEEP)
+        await asyncio.sleep(4 * INTERVAL)
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') is None
         assert await source(fleet, "a") == "aom"
 
@@ -495,12 +495,12 @@ def test_a_job_whose_accelerators_aom_does_not_know_is_left_to_task_metrics(run:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("npu", 3600, resource=ASCEND), new_job("cpu", 3600)]
         cloud.aom = {CPU: [series("npu", 50), series("cpu", 50)]}
-        told = [{"metric": "npuUtil", "value": [80]}, {"metric": "cpuUsage", "value": [70]}]
-        cloud.metrics[("npu", "worker-0")] = {"metrics": told}
+        reported = [{"metric": "npuUtil", "value": [80]}, {"metric": "cpuUsage", "value": [70]}]
+        cloud.metrics[("npu", "worker-0")] = {"metrics": reported}
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         assert await source(fleet, "npu") == "aom"  # while AOM is waited for, what it has is shown
-        await asyncio.sleep(2 * SWEEP)
+        await asyncio.sleep(2 * INTERVAL)
         assert (await source(fleet, "npu"), await source(fleet, "cpu")) == ("task_metrics", "aom")
         assert await fleet.value('job_accelerator_utilization_ratio{job_id="npu",accelerator="npu"}') == 0.8
         assert await fleet.value('job_cpu_utilization_ratio{job_id="npu"}') == 0.7
@@ -535,13 +535,13 @@ def test_a_finer_answer_that_is_too_large_is_asked_for_by_pods(run: Run) -> None
     run(check)
 
 
-def test_jobs_beyond_the_limit_are_not_asked_for_and_that_is_told_once(run: Run) -> None:
+def test_jobs_beyond_the_limit_are_skipped_and_logged_once(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job(f"job-{number}", 4000 + number) for number in range(4)]
         cloud.aom = {CPU: []}
         cloud.metrics = {(row["metadata"]["id"], "worker-0"): percent(now=30) for row in cloud.jobs}
         fleet.schedule.start()
-        await asyncio.sleep(3 * SWEEP)
+        await asyncio.sleep(3 * INTERVAL)
         shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_usage_info")]
         assert sorted(shown) == ["job-0", "job-1"]  # the newest
         assert len([line for line in fleet.log if "task metrics of 2 jobs are not polled" in line]) == 1
@@ -614,13 +614,13 @@ def test_a_job_that_only_a_failing_part_shows_is_not_given_back_before_that_goes
         cloud.aom = {CPU: [series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         cloud.answer = lambda path, request: (
             httpx.Response(503) if MEMORY in request.url.params.get("query", "") else None
         )
-        await asyncio.sleep(3 * SWEEP)
+        await asyncio.sleep(3 * INTERVAL)
         assert (await source(fleet, "a"), asked(cloud, "a")) == ("aom", 0)
-        await asyncio.sleep(3 * SWEEP)
+        await asyncio.sleep(3 * INTERVAL)
         assert await source(fleet, "a") == "task_metrics"
         assert await source(fleet, "b") == "aom"
 
@@ -635,8 +635,8 @@ def test_a_region_without_metrics_of_jobs_is_no_error(run: Run) -> None:
         assert await fleet.exporter.poll_once()
         assert await source(fleet, "a") == "task_metrics"
         assert fleet.runner("usage").errors == []
-        told = "usage comes from task metrics: AOM has no metric of training jobs"
-        assert len([line for line in fleet.log if told in line]) == 1
+        reported = "usage comes from task metrics: AOM has no metric of training jobs"
+        assert len([line for line in fleet.log if reported in line]) == 1
 
     run(check)
 
@@ -709,10 +709,10 @@ def test_readings_of_a_job_that_ended_go_while_aom_fails(run: Run) -> None:
         cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
         cloud.aom = {CPU: [series("a", 50), series("b", 50)]}
         fleet.schedule.start()
-        await asyncio.sleep(SWEEP - 10)
+        await asyncio.sleep(INTERVAL - 10)
         cloud.answer = lambda path, request: httpx.Response(503) if path.endswith("/query") else None
         cloud.jobs = [new_job("b", 3600)]
-        await asyncio.sleep(SWEEP + 20)
+        await asyncio.sleep(INTERVAL + 20)
         assert (await source(fleet, "a"), await source(fleet, "b")) == (None, "aom")
         (line,) = await fleet.lines("job_cpu_utilization_ratio")
         assert 'job_id="b"' in line
