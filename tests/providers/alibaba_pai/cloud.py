@@ -22,6 +22,10 @@ providers:
     collectors: {usage: {source: job_metrics}}
 """
 
+RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
+
+Run = Callable[..., None]
+"""Runs a test's steps on a fleet (see conftest.run)."""
 Answer = Callable[[str, dict[str, str]], httpx.Response | None]
 Row = dict[str, Any]
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
-from tests.support.clock import START, run_stepped
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job, metric, point
+from tests.support.clock import START
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 
@@ -25,22 +24,11 @@ QUIET = "job_counts: {enabled: false}, pods: {enabled: false}, pool_workloads: {
 MONITORED = CONFIG.replace("{usage: {source: job_metrics}}", f"{{{QUIET}usage: {{source: cloudmonitor}}}}")
 CPU = metric("JOB_CPU_UTIL", "%")
 
-Run = Callable[..., None]
-
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
-    caplog.set_level(logging.INFO)
-
-    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = MONITORED) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
-
-        run_stepped(main)
-
-    return run_steps
+def config() -> str:
+    """The config of the fleet."""
+    return MONITORED
 
 
 def _usage(**fields: str) -> str:

@@ -10,12 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 
 Steps = Callable[[Cloud, Fleet], Awaitable[None]]
-RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
 SUCCEEDED = 'jobs_finished_total{workspace_id="1",status="succeeded"}'
 REFUSED = httpx.Response(400, json={"Code": "InvalidParameter", "Message": "TimeRangeField is not supported"})
 BROKEN = httpx.Response(500, json={"Code": "InternalError", "Message": "sorry"})

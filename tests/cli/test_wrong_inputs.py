@@ -1,7 +1,7 @@
 """Wrong command lines and configs: each message names what is wrong and what to write instead.
 
 `wrong_inputs.txt` holds all of them with their exact output. After a change of wording:
-`UPDATE_GOLDEN=1 pytest tests/test_wrong_inputs.py`, and read the difference.
+`UPDATE_GOLDEN=1 pytest tests/cli/test_wrong_inputs.py`, and read the difference.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from trainfleet_exporter.app.demo import _reachable
 from trainfleet_exporter.cli import _COMMANDS, main
 from trainfleet_exporter.process.arguments import COMMANDS, SWITCHES, split
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "config.example.yaml"
 
 
