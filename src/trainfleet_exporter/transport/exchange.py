@@ -105,7 +105,7 @@ class Exchange:
                 signed.method,
                 _url(self._origin + signed.target),
                 headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
-                content=signed.body or None,
+                stream=httpx.ByteStream(signed.body),  # as `content`, httpx would look for headers to add
                 extensions={"timeout": self._timeout, "trace": trace, "target": signed.target.encode("ascii")},
             )
         except UnicodeEncodeError:

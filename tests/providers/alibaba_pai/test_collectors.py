@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,78 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, at, job
-from tests.support.clock import START
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, job
+from tests.providers.alibaba_pai.worlds import rich_cloud
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 
 GOLDEN = Path(__file__).parent / "golden"
-MS = 1000
-
-
-def _rich_cloud() -> Cloud:
-    cloud = Cloud()
-    spec = {"Type": "Worker", "PodCount": 2, "ResourceConfig": {"GPUType": "GU8T"}}
-    cloud.jobs = [
-        job(
-            "run1",
-            SubStatus="",
-            UserId="u1",
-            Username="alice",
-            ResourceType="Lingjun",
-            RequestCPU=184,
-            RequestGPU="16",
-            RequestMemory="3600Gi",
-            NodeCount="2",
-            Priority=5,
-            Duration=500,
-            RestartTimes="1",
-            GmtSubmittedTime=at(-590),
-            GmtRunningTime=at(-500),
-            GmtFinishTime=None,
-            JobSpecs=[spec],
-            Settings={"Tags": {"team": "vision", "cost-center": "42", "secret": "x"}},
-        ),
-        job("wait1", "Queuing", ReasonCode="InsufficientResources", RequestGPU="8"),
-        job("end1", "Failed", ReasonCode="PodFailed", GmtFinishTime=at(-120), GmtRunningTime=at(-300), RequestGPU="8"),
-    ]
-    pod = {"Type": "Worker", "Status": "Running", "SubStatus": "Normal", "GmtCreateTime": at(-580)}
-    cloud.details["run1"] = cloud.jobs[0] | {
-        "RestartTimes": "1/10",
-        "Pods": [
-            pod | {"PodId": "run1-worker-0", "Ip": "10.0.0.1", "NodeName": "n1", "GmtStartTime": at(-500)},
-            pod
-            | {
-                "PodId": "run1-worker-1",
-                "NodeName": "n2",
-                "HistoryPods": [{"Type": "Worker", "PodId": "run1-worker-1", "SubStatus": "Evicted"}],
-            },
-        ],
-    }
-    values = {"CpuCoreUsage": 40.0, "MemoryUsage": 55.5, "GpuCoreUsage": 90.0, "GpuMemoryUsage": 75.0}
-    rates = {"NetworkInputRate": 12.5, "NetworkOutputRate": 7.25, "DiskReadRate": 0.0, "DiskWriteRate": 1.5}
-    for metric, value in {**values, **rates}.items():
-        cloud.metrics[("run1", metric)] = [
-            {"PodId": f"run1-worker-{n}", "Metrics": [{"Time": int((START - 45 + n) * MS), "Value": value + n}]}
-            for n in (0, 1)
-        ]
-    cloud.quotas = [
-        {
-            "QuotaId": "quota1",
-            "QuotaName": "pool-a",
-            "ResourceType": "Lingjun",
-            "GPUType": "GU8T",
-            "Status": "Ready",
-            "ParentQuotaId": "",
-            "QuotaDetails": {
-                "ActualMinQuota": {"CPU": "3312", "GPU": "144", "Memory": "32400Gi"},
-                "AllocatedQuota": {"CPU": "184", "GPU": "16", "Memory": "3686400Mi"},
-                "NodeStatistics": {"ActualMinNodeNum": 18, "AllocatedNodeNum": 2, "EmptyNodeNum": 16},
-            },
-        }
-    ]
-    return cloud
 
 
 def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
@@ -94,7 +28,7 @@ def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
         assert await fleet.exporter.poll_once()  # by now jobs know their pools' accelerator models
         check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
-    run(_rich_cloud(), steps, config)
+    run(rich_cloud(), steps, config)
 
 
 def test_denied_families_are_not_shown(run: Run) -> None:
@@ -107,7 +41,7 @@ def test_denied_families_are_not_shown(run: Run) -> None:
         assert await fleet.lines("pod_", "job_info") == []
         assert await fleet.lines("job_status")
 
-    run(_rich_cloud(), steps, config)
+    run(rich_cloud(), steps, config)
 
 
 def test_half_lists_and_broken_answers_never_replace_a_part(run: Run) -> None:
@@ -258,61 +192,6 @@ def test_unlisted_configured_workspace_is_logged_once(run: Run) -> None:
     run(cloud, steps, config)
 
 
-def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [
-        job("post", ResourceId="", ResourceType="ECS", RequestGPU="1"),
-        job("cpu", ResourceId="", ResourceType="ECS", RequestGPU="0"),
-        job("pre", RequestGPU="1"),
-        job("wait", "Queuing", ResourceId=""),
-    ]
-    for job_id in ("post", "cpu", "pre"):
-        cloud.metrics[(job_id, "CpuCoreUsage")] = [
-            {"PodId": f"{job_id}-worker-0", "Metrics": [{"Time": int(START * MS), "Value": 10}]}
-        ]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        asked = Counter(query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics"))
-        assert asked == {"post": 8, "cpu": 6}
-
-    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
-
-
-def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
-    cloud = _rich_cloud()
-    memory = 'job_memory_utilization_ratio{job_id="run1"}'
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        before = await fleet.lines("pod_cpu", "pod_memory")
-        cloud.metrics[("run1", "CpuCoreUsage")][0]["Metrics"][0]["Value"] = 99.0
-        cloud.answer = lambda name, query: (
-            httpx.Response(500, json={"Code": "InternalError"}) if query.get("MetricType") == "MemoryUsage" else None
-        )
-        await fleet.runner("job_metrics").tick()
-        assert await fleet.lines("pod_cpu", "pod_memory") == before
-        assert await fleet.value(memory) is not None
-        assert fleet.own("collector_parts_failed", collector="job_metrics") == 1
-
-    run(cloud, steps)
-
-
-def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
-    cloud = _rich_cloud()
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(20)
-        assert len(await fleet.lines("pod_cpu")) == 2
-        await asyncio.sleep(900 - 45 - 20 - 1)  # the older pod's reading is 45 s old at the start
-        assert len(await fleet.lines("pod_cpu")) == 2
-        await asyncio.sleep(3.5)  # what expires is looked for every second
-        assert await fleet.lines("pod_cpu") == []
-
-    run(cloud, steps)
-
-
 def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> None:
     spent: dict[int, Counter[str]] = {}
     for count in (10, 1000):  # of jobs
@@ -330,7 +209,7 @@ def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> Non
 
 
 def test_requests_are_counted_as_the_cloud_saw_them(run: Run) -> None:
-    cloud = _rich_cloud()
+    cloud = rich_cloud()
 
     async def steps(fleet: Fleet) -> None:
         await fleet.exporter.poll_once()
@@ -373,7 +252,7 @@ def test_a_provider_whose_cloud_is_gone_is_down_whatever_had_nothing_to_ask(run:
 
 
 def test_what_is_built_on_a_workspace_goes_with_it(run: Run) -> None:
-    cloud = _rich_cloud()
+    cloud = rich_cloud()
 
     async def steps(fleet: Fleet) -> None:
         fleet.schedule.start()
@@ -465,61 +344,6 @@ def test_unusable_rare_readings_are_logged_once(run: Run) -> None:
         assert (logged("cannot be shown"), logged("can be shown again")) == (1, 1)
 
     run(cloud, steps)
-
-
-def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    points = {"a-worker-0": (30, 80.0), "a-worker-1": (800, 0.0)}
-    for metric in ("CpuCoreUsage", "NetworkInputRate"):
-        cloud.metrics[("a", metric)] = [
-            {"PodId": pod, "Metrics": [{"Time": int((START - age) * MS), "Value": value}]}
-            for pod, (age, value) in points.items()
-        ]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
-        assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 80e6
-        assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-worker-1"}') == 0
-
-    run(cloud, steps)
-
-
-@pytest.mark.long
-def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{n:03}", RequestGPU="8") for n in range(400)]
-    for row in cloud.jobs:
-        for metric in ("CpuCoreUsage", "GpuCoreUsage"):
-            cloud.metrics[(row["JobId"], metric)] = [
-                {"PodId": "w", "Metrics": [{"Time": int((START + 3600) * MS), "Value": 10}]}
-            ]
-    config = CONFIG.replace("requests_per_second: 1000", "requests_per_second: 5").replace(
-        "{usage: {", "{pods: {enabled: false}, usage: {"
-    )
-
-    def dated_now(name: str, query: dict[str, str]) -> None:
-        for (job_id, _), pods in cloud.metrics.items():
-            if name == "GetJobMetrics" and job_id in query["path"]:
-                pods[0]["Metrics"][0]["Time"] = int(time.time() * MS)
-
-    cloud.answer = dated_now
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        shown = 0
-        for _ in range(14):  # 400 jobs × 8 calls at less than 5 a second: some 11 minutes
-            await asyncio.sleep(60)
-            now = len(await fleet.lines("job_usage_info"))
-            assert now >= shown, "a cycle may not lose what it has not come back to"
-            shown = now
-        assert shown == 400
-        interval = fleet.own("collector_interval_seconds", collector="job_metrics")
-        assert interval is not None
-        assert interval > 600
-
-    run(cloud, steps, config)
 
 
 def test_outage_and_its_end_are_logged_once(run: Run) -> None:

@@ -178,7 +178,7 @@ class Credentials(CredentialsSection):
     role_arn: RoleArn | None = None
     """A role to assume, with the access key or else with what the default chain finds."""
     external_id: SecretText | None = None
-    """What the role asks for besides, if it does."""
+    """The external id that the role requires, if it does."""
     oidc: Oidc | None = None
     """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
     ecs_ram_role: RamRole | None = None

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, metric
 from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
@@ -66,7 +66,8 @@ class Feeds:
             try:
                 await self.learn(part)
             except CloudError as error:
-                self._next_read = asyncio.get_running_loop().time() + _REFUSED
+                is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
+                self._next_read = asyncio.get_running_loop().time() + (_REFUSED if is_refused else _AGAIN)
                 part.lacks("catalogue of metrics", error)
                 self._learn(part, assumed(self._families, self._choices))
         return self.known
