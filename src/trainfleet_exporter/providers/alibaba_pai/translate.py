@@ -326,6 +326,8 @@ def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
 
 def _evicted(item: payloads.Pod) -> bool | None:
     """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
-    found = [_EVICTED.get(item.sub_status or "")]
-    found += [_EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
+    now = _EVICTED.get(item.sub_status or "")
+    if not item.history_pods:
+        return now
+    found = [now, *(_EVICTED.get(earlier.sub_status) for earlier in item.history_pods if earlier.sub_status)]
     return True if True in found else None if None in found else False
