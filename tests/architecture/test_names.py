@@ -7,7 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.architecture.source import modules, room
+import pytest
+
+from tests.architecture.source import EXPORTER, modules, room
 
 RETIRED = {
     "aside": "daemon-thread executor",
@@ -49,16 +51,19 @@ RETIRED = {
     "way_out": "transport factory",
 }
 """Words of the first plan, and what the second one calls their things."""
-_CLOUDS = re.compile(r"providers/(?!collectors|credentials|history|jobs|registry|transport_factory|usage|values)")
+_CLOUDS = re.compile(
+    r"trainfleet_exporter\.providers\.(alibaba_pai|huawei_modelarts)\b|trainfleet_simulator\.(pai|modelarts)\b"
+)
+"""Modules of one cloud, real or simulated: these may mirror each other."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 _REBUILT = frozenset({"backfill", "providers/usage", "simulator", "testing"})
 
 
-def _shared() -> Iterator[tuple[str, ast.Module]]:
-    """The modules of the exporter that are not of one cloud."""
+def _shared(package: str) -> Iterator[tuple[str, ast.Module]]:
+    """The modules of a package that are not of one cloud."""
     for module, tree in modules().items():
-        if (here := room(module)) and not _CLOUDS.match(here) and here not in _REBUILT:
+        if module.partition(".")[0] == package and not _CLOUDS.match(module) and room(module) not in _REBUILT:
             yield module, tree
 
 
@@ -88,9 +93,10 @@ def test_retired_words_are_found_within_names() -> None:
     assert _retired("Lease", "app") == _retired("Returns") == _retired("Homepage") == []
 
 
-def test_no_two_classes_of_shared_rooms_have_one_name() -> None:
+@pytest.mark.parametrize("package", sorted({module.partition(".")[0] for module in modules()}))
+def test_no_two_classes_of_shared_rooms_have_one_name(package: str) -> None:
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for module, tree in _shared():
+    for module, tree in _shared(package):
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(module)
@@ -100,7 +106,7 @@ def test_no_two_classes_of_shared_rooms_have_one_name() -> None:
 def test_no_constant_of_shared_rooms_has_two_meanings() -> None:
     """Two modules may bound the same thing by the same value."""
     values: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for module, tree in _shared():
+    for module, tree in _shared(EXPORTER):
         for node in tree.body:
             match node:
                 case (
