@@ -58,6 +58,7 @@ _CLOUDS = re.compile(
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 _REBUILT = frozenset({"backfill", "providers/usage", "simulator", "testing"})
+"""Rooms that are being rewritten elsewhere: to be checked, too, as soon as that has been merged."""
 
 
 def _shared(package: str) -> Iterator[tuple[str, ast.Module]]:
