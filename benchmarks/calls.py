@@ -44,7 +44,7 @@ from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
 
 _ROUNDS = 11
 _CONCURRENCY = 8
@@ -277,7 +277,7 @@ class _Ours(_Client):
     def __init__(self, url: str) -> None:
         tune_memory()  # as the daemon does; the others run as Python and their packages have it
         transport = Transport(
-            account=Account("benchmark", Limits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
+            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
             http=HttpSettings(),
             observe=lambda attempt: None,
         )
