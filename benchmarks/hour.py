@@ -35,8 +35,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
 from benchmarks.rig import become, load
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 
 if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():

@@ -27,7 +27,7 @@ def importers(package: str, wanted: str) -> dict[str, set[str]]:
 
 
 def test_only_the_demo_imports_the_simulator() -> None:
-    assert importers(EXPORTER, SIMULATOR).keys() == {"demo.py"}
+    assert importers(EXPORTER, SIMULATOR).keys() == {"app/demo.py"}
 
 
 def test_only_the_former_path_imports_the_kit() -> None:

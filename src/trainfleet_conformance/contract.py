@@ -68,7 +68,7 @@ class ContractChecks(ProviderCase):
         """Ratios are 0 to 1 and not percent; nothing is below 0, NaN or infinite."""
         complain(
             untrue_numbers(self.good.page),
-            "translate to the units of model.py: bytes, seconds, ratios (providers/usage/quantities.py)",
+            "translate to the units of model.py: bytes, seconds, ratios (providers/usage/json_fields.py)",
         )
 
     def test_contract_known_samples_are_shown(self) -> None:

@@ -63,7 +63,7 @@ class FaultChecks(ProviderCase):
                 complaints = [*odd, *strangers(during), *untrue_numbers(during)]
                 complain(
                     [f"{operation}, {kind}: {text}" for text in complaints],
-                    f"{kind.meaning}: read fields by quantities.py, which answers None for what is unreadable",
+                    f"{kind.meaning}: read fields by json_fields.py, which answers None for what is unreadable",
                 )
                 await self._recover(stage, before, operation, kind)
             await self._end(stage, kind)
@@ -169,7 +169,7 @@ class FaultChecks(ProviderCase):
             if value
         ]
         complaints += [line[:600] for line in stage.logs.written.splitlines() if "exporter's own" in line]
-        complain([f"{kind}: {text}" for text in complaints], "read answers by quantities.py; raise BadAnswer")
+        complain([f"{kind}: {text}" for text in complaints], "read answers by json_fields.py; raise BadAnswer")
         found = stage.leaks(self.secrets)
         complain([f"{kind}: {text}" for text in found], SILENCE)
         if not stage.gateway.spoilt:

@@ -12,8 +12,8 @@ from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.gateway import Signatures
 from trainfleet_conformance.page import DATED, Key, Page, words
 from trainfleet_conformance.stage import INTERVAL, PROVIDER, config_text, load, serve_cloud
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportioned
 
 _SHARDS = (3, 4, 5, 6, 7, 8)

@@ -25,8 +25,8 @@ import yaml
 from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures
 from trainfleet_conformance.page import Page, parse_openmetrics, parse_text
 from trainfleet_conformance.planted import Planted, authorizations, hits
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_simulator.listener import Listener

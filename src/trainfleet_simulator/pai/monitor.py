@@ -16,9 +16,9 @@ from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.monitor_dimensions import Filter, filters_of
 from trainfleet_simulator.pai.monitor_metrics import Metric, PoolMetric
 from trainfleet_simulator.pai.monitor_pages import Page, Pages
-from trainfleet_simulator.pai.monitor_places import Moment, Place, Places, places_at, served
 from trainfleet_simulator.pai.monitor_points import point_of, row_of
 from trainfleet_simulator.pai.monitor_pools import PoolPoints
+from trainfleet_simulator.pai.monitor_subjects import Moment, Subject, Subjects, places_at, served
 from trainfleet_simulator.pai.parameters import Call, Query, choice_of, int_of, invalid, time_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
@@ -55,7 +55,7 @@ class Monitor:
     def __init__(self, world: World, settings: MonitorSettings) -> None:
         self._world = world
         self._settings = settings
-        self._places = Places(world)
+        self._places = Subjects(world)
         self._pools = PoolPoints(world, self._places)
         self._pages = Pages()
         self._ranges = Pages(kept=8)
@@ -104,7 +104,7 @@ class Monitor:
         if not wanted and settings.without_dimensions == "refused":
             raise ApiError(400, "ParameterInvalid", "The parameter Dimensions is required.")
 
-        def find() -> Sequence[Place | dict[str, Any]]:
+        def find() -> Sequence[Subject | dict[str, Any]]:
             if not wanted and settings.without_dimensions == "empty":
                 return ()
             if isinstance(metric, PoolMetric):
@@ -132,7 +132,7 @@ class Monitor:
         oldest = max(int(start), int(call.now) - _RETENTION[period])
         times = range((oldest // period + 1) * period, newest + 1, period)
 
-        def find() -> Sequence[Place | dict[str, Any]]:
+        def find() -> Sequence[Subject | dict[str, Any]]:
             if not wanted and self._settings.without_dimensions == "empty":
                 return ()
             if isinstance(metric, PoolMetric):
@@ -177,7 +177,7 @@ class Monitor:
         if len(times) * len(job.pods) > _MOST_POINTS:
             raise invalid("StartTime", query.get("StartTime", ""), f"at most {_MOST_POINTS} points")
 
-        def find() -> Sequence[Place]:
+        def find() -> Sequence[Subject]:
             if not served(job):
                 return ()
             return [
@@ -223,7 +223,7 @@ class Monitor:
         newest = int(min(now - self._settings.lag, end)) // period * period
         return newest, (int(since) // period + 1) * period, period
 
-    def _last_places(self, metric: Metric, moment: Moment, wanted: tuple[Filter, ...]) -> Sequence[Place]:
+    def _last_places(self, metric: Metric, moment: Moment, wanted: tuple[Filter, ...]) -> Sequence[Subject]:
         if wanted and all("jobId" in one for one in wanted):
             ids = dict.fromkeys(one["jobId"] for one in wanted)
             jobs = [job for job in map(self._world.shown, ids) if job is not None]
@@ -275,7 +275,7 @@ def _time(query: Query, name: str) -> float | None:
     return time_of(query, name)
 
 
-def _places_of(job: Job, metric: Metric, times: range, wanted: tuple[Filter, ...]) -> list[Place]:
+def _places_of(job: Job, metric: Metric, times: range, wanted: tuple[Filter, ...]) -> list[Subject]:
     """A job's points at these times: one thing after the other, each from its oldest on."""
     by_job = all(set(one) == {"jobId"} for one in wanted)  # it is one of those that were named
     places = [
@@ -290,7 +290,7 @@ def _places_of(job: Job, metric: Metric, times: range, wanted: tuple[Filter, ...
     return places
 
 
-def _takes_place(wanted: tuple[Filter, ...], place: Place) -> bool:
+def _takes_place(wanted: tuple[Filter, ...], place: Subject) -> bool:
     facts = {"jobId": place.job.job_id, "workspaceId": place.job.draft.workspace_id}
     if len(place.pods) == 1:
         facts["pod"] = place.pods[0].pod_id
@@ -304,11 +304,11 @@ def _takes_point(wanted: tuple[Filter, ...], facts: dict[str, Any]) -> bool:
 
 
 def _answer(
-    metric: Metric | PoolMetric, period: int, page: Page[Place | dict[str, Any]], *, key: str = "Datapoints"
+    metric: Metric | PoolMetric, period: int, page: Page[Subject | dict[str, Any]], *, key: str = "Datapoints"
 ) -> Answer:
     points = []
     for one in page.items:
-        point = point_of(metric, one, period) if isinstance(one, Place) and isinstance(metric, Metric) else one
+        point = point_of(metric, one, period) if isinstance(one, Subject) and isinstance(metric, Metric) else one
         if isinstance(point, dict):
             points.append(point)
     body: dict[str, Any] = {"Code": "200", "Success": True, "Message": "", "Period": str(period)}

@@ -7,12 +7,12 @@ from zlib import crc32
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.monitor_metrics import Metric
-from trainfleet_simulator.pai.monitor_places import Place
+from trainfleet_simulator.pai.monitor_subjects import Subject
 
 _SPREAD = 0.05  # how far minimum and maximum lie from the average, in parts of it
 
 
-def value_of(metric: Metric, place: Place, period: int) -> float | None:
+def value_of(metric: Metric, place: Subject, period: int) -> float | None:
     """The average of the minutes of the period that ends with the point."""
     values = []
     for at in range(place.at - period + 60, place.at + 60, 60):
@@ -27,7 +27,7 @@ def value_of(metric: Metric, place: Place, period: int) -> float | None:
     return round(value, 4)
 
 
-def _of_card(metric: Metric, value: float, place: Place) -> float:
+def _of_card(metric: Metric, value: float, place: Subject) -> float:
     """Cards of one pod work nearly alike: they go in pairs, one a little above the pod's average, one as far below."""
     pod, card = place.pods[0], place.card or 0
     if card == pod.role.cards - 1 and card % 2 == 0:
@@ -37,7 +37,7 @@ def _of_card(metric: Metric, value: float, place: Place) -> float:
     return value + (apart if card % 2 else -apart)
 
 
-def point_of(metric: Metric, place: Place, period: int) -> dict[str, Any] | None:
+def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | None:
     """A datapoint with its dimensions and statistics; None where there is no reading after all."""
     value = value_of(metric, place, period)
     if value is None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.monitor_metrics import IDLE_WATTS, WATTS_PER_PERCENT, PoolMetric
-from trainfleet_simulator.pai.monitor_places import Moment, Places
 from trainfleet_simulator.pai.monitor_points import statistics
+from trainfleet_simulator.pai.monitor_subjects import Moment, Subjects
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.pools import Amount, Pool
 from trainfleet_simulator.world.usage import reading
@@ -73,7 +73,7 @@ def _percent(part: float, whole: int) -> float | None:
 class PoolPoints:
     """Datapoints of quotas and nodes; the figures behind them are gathered once a minute."""
 
-    def __init__(self, world: World, places: Places) -> None:
+    def __init__(self, world: World, places: Subjects) -> None:
         self._world = world
         self._places = places
         self._gathered: OrderedDict[tuple[int, int], dict[str, dict[str, Figures]]] = OrderedDict()
