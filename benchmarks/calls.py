@@ -337,7 +337,9 @@ class _Ours(_Client):
     def _new_shared(self) -> PaiShared:
         keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
         given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
-        context = BuildContext(settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None)
+        context = BuildContext(
+            settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None
+        )
         return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
 
     def _new_store(self) -> PartStore:
