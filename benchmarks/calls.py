@@ -1,7 +1,8 @@
 """Requests a second: ours, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
 
-`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON (`call`, `times`,
-`job_ids`), answered by how many requests were made, how many jobs or pods came, and seconds and CPU seconds of it.
+`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
+(`call`, `times`, `job_ids`). The answer is how many requests were made, how many jobs or pods came, and seconds and CPU
+seconds of it.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROUNDS = 11
 _CONCURRENCY = 8
@@ -276,7 +277,7 @@ class _Ours(_Client):
     def __init__(self, url: str) -> None:
         tune_memory()  # as the daemon does; the others run as Python and their packages have it
         transport = Transport(
-            account=Account("benchmark", Limits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
+            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
             http=HttpSettings(),
             observe=lambda attempt: None,
         )
@@ -336,7 +337,9 @@ class _Ours(_Client):
     def _new_shared(self) -> PaiShared:
         keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
         given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
-        context = BuildContext(settings=Global(), account=Account("benchmark", Limits()), observe=lambda attempt: None)
+        context = BuildContext(
+            settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None
+        )
         return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
 
     def _new_store(self) -> PartStore:

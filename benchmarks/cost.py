@@ -20,12 +20,12 @@ from tests.support.clock import run_stepped
 
 from benchmarks.report import write_measured
 from benchmarks.rig import load
-from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.errors import Unreachable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Attempt
+from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "calls.md"
 SIZES = (10, 1_000, 10_000)

@@ -34,13 +34,13 @@ from tests.support.clock import run_stepped
 
 from benchmarks.report import machine, write_measured
 from benchmarks.rig import load
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Attempt
+from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "shards.md"
 SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
@@ -117,7 +117,7 @@ class _Kept:
 class _Sampler:
     """Estimates from samples of this thread's stack which part of its time is the exporter's."""
 
-    _CLOUDS = ("/uvicorn/", "/trainfleet_exporter/simulator/")
+    _CLOUDS = ("/uvicorn/", "/trainfleet_simulator/")
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

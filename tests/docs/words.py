@@ -19,6 +19,7 @@ def sentences(text: str) -> Iterator[str]:
 
     Code is one word, and so is a list of code or links.
     """
+    text = re.sub(r"(?<=\n\n)(?: {4}.*\n)+", "", text)  # indented code
     text = text.replace("<br>", "|")
     text = re.sub(r"<[^>]+>|!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"(?:\[[^\]]+\]\([^)]*\)(?:,\s+)?){3,}", "LINKS", text)
