@@ -59,8 +59,8 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
     lines = max(cell.lines for cell in cells)
     summary = (
         f"**{held:,} of {len(cells):,} cells held**, of {len(ROWS)} operations and {len(COLUMNS)} faults. {excluded} "
-        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: 0 hits. "
-        f"At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
+        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: "
+        f"0 hits. At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
     )
     parts = [
         _HEAD,
