@@ -40,13 +40,13 @@ _ROUNDS = 7
 _CHANGES_BEFORE = 2
 _MANY_COLUMNS = ("server, encoding", "one, ms", f"each of {_MANY}, ms", "longest, ms", "resident, MiB", "peak, MiB")
 _MANY_METHOD = (
-    f"{_ROUNDS} rounds of one scrape alone and of {_MANY} at the same moment, on kept connections, ours and nginx "
-    "in turn; the readers are threads of one process, which competes with the server for the machine. Medians, and "
-    "from the 10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
+    f"{_ROUNDS} rounds of one scrape alone and of {_MANY} at the same time, on kept connections. Ours and nginx take "
+    "turns. The readers are threads of one process, which shares the machine with the server. Medians, and from the "
+    "10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
 )
 _DEAF_METHOD = (
-    f"{_DEAF} connections ask for the plain page and read nothing of it (their buffers are small), each of another "
-    "page: everything on it changes between them. The other row has the same changes without them."
+    f"{_DEAF} connections ask for the plain page and read nothing of it, with small buffers. Everything on the page "
+    "changes between them. The other row has the same changes without them."
 )
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
@@ -71,10 +71,10 @@ _CASES: Mapping[str, Sequence[str]] = {
 """The addresses of other clients."""
 _SLOW_COLUMNS = ("other clients", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _SLOW_METHOD = (
-    f"{_SLOW_ROUNDS} rounds, in each {_SCRAPES} plain scrapes of each kind alone, and as many next to {_SLOW} clients "
-    f"that send a byte a second and {_IDLE} that send nothing: of three other addresses, and of the scraper's own. The "
-    "limit of connections lets all of them stay. `kept` is one connection for all scrapes, as Prometheus does; `new` "
-    "is one for each scrape."
+    f"{_SLOW_ROUNDS} rounds, in each {_SCRAPES} plain scrapes alone and as many next to slow and idle clients. {_SLOW} "
+    f"clients send a byte a second and {_IDLE} send nothing, from three other addresses or from the scraper's own. The "
+    "limit of connections lets all of them stay. `kept` is one connection for all scrapes, as in Prometheus; `new` is "
+    "one for each scrape."
 )
 _ATTACK_SECONDS, _SHORT_ATTACK_SECONDS = 60.0, 5.0
 _SCRAPE_EVERY = 1.0
