@@ -43,8 +43,8 @@ _CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re
 _BUSY_COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _BUSY_METHOD = (
     f"{_BUSY_JOBS} jobs with {PODS} pods each, 12 readings a pod. Windows with polls at full rate and idle windows "
-    "take turns. In the former, bulk collectors poll without a pause, and each second all readings and a fiftieth of the "
-    "jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
+    "take turns. In the former, bulk collectors poll without a pause, and each second all readings and a fiftieth of "
+    "the jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
 )
 _PINNED = (
     "The exporter has one processor core for itself, its thread that compresses included. The cloud and the reader "
