@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.docs.pages import PAGES, name_of, prose
+from tests.docs.pages import PAGES, ROOT, name_of, prose
 from tests.docs.words import sentences, violations
 
 
@@ -35,8 +35,13 @@ _MADE_OF_DATA = "docs/evidence/benchmarks.md"
 """Its sentences list versions, machines and methods of measurement."""
 
 
+_MORE_PAGES = [
+    ROOT / name for name in ("CONTRIBUTING.md", "deploy/kubernetes/chart/README.md", "examples/lantern/README.md")
+]
+
+
 def _pages() -> Iterator[Text]:
-    for page in PAGES:
+    for page in (*PAGES, *_MORE_PAGES):
         name, text = name_of(page), _FROM_CODE.sub("", prose(page))
         if name == _MADE_OF_RULES:
             text = _ROWS.sub("", text)
