@@ -28,7 +28,7 @@ from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_poo
 from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
 from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.huawei_modelarts import metric_arrays, past_jobs, pool_monitor, translate_pools
+from trainfleet_exporter.providers.huawei_modelarts import metric_arrays, past, pool_monitor, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
@@ -259,7 +259,7 @@ _MODELARTS_PAGES: tuple[type[object], ...] = (
     huawei.JobsPageV1,
 )
 _MODELARTS_TABLES: tuple[Reader, ...] = (
-    _reading(huawei.Job, lambda row: past_jobs.life(row, shown_tags=())),
+    _reading(huawei.Job, lambda row: past.job_life(row, shown_tags=())),
     _reading(huawei.VersionsV1, lambda answer: v1.newest_version(answer, "1")),
     _reading(huawei.JobV1, v1.is_live),
     *(_reading(page, lambda found: found) for page in _MODELARTS_PAGES),

@@ -11,7 +11,7 @@ import asyncio
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,7 @@ from trainfleet_exporter.errors import (
     StartError,
 )
 from trainfleet_exporter.families import Family
-from trainfleet_exporter.providers.history import History, Life, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
 _PATIENCE = 3600.0
 """Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. What
@@ -115,7 +115,7 @@ class Work:
         history.recall(learned, order.job_id)
         calls: Counter[str] = Counter()
         if self._spool.recall(_SEARCHED) is None:
-            for unit in chain.from_iterable(history.searches(order.wanted, order.begun, order.job_id)):
+            for unit in chain.from_iterable(history.searches(order.wanted, order.begun)):
                 calls.update(unit.calls)
         return calls
 
@@ -123,22 +123,19 @@ class Work:
         """Find the jobs. Raises Unfinished."""
         order, history, spool = self._order, self._history, self._spool
 
-        async def search(unit: Unit, sink: Sink, deadline: float) -> None:
-            await history.search(unit, order.wanted, sink, deadline)
-
         self._progress.stage = "finding jobs"
         if spool.recall(_SEARCHED) is None:
             # Begun anew where it was cut short: a job may have gone from a list that is still to be asked for to one
             # that was asked for then.
             spool.begin_search(_SEARCH)
-            for searches in history.searches(order.wanted, order.begun, order.job_id):
-                if not await self._all(_SEARCH, searches, search):
+            for searches in history.searches(order.wanted, order.begun):
+                if not await self._all(_SEARCH, searches):
                     break
             else:
                 spool.note(_SEARCHED, b"")
         self._progress.stage = "reading records of jobs"
         if not self._outcome.failures:
-            await self._all(_DETAIL, history.details(spool.lives()), history.detail)
+            await self._all(_DETAIL, history.details(spool.lives()))
         if self._outcome.failures:
             raise Unfinished(f"not all jobs could be found: {self._outcome.failures[0]}")
 
@@ -176,9 +173,9 @@ class Work:
     async def _day(self, day: Range, path: Path) -> bool:
         """Whether its file is there."""
         history, spool = self._history, self._spool
-        good = await self._all("", history.readings(day, self._lives), history.read, day=day)
+        good = await self._all("", history.readings(day, self._lives), day=day)
         if good:
-            good = await self._all("", history.left(day, self._lives, spool.marks(day.start)), history.read, day=day)
+            good = await self._all("", history.left(day, self._lives, spool.marks(day.start)), day=day)
         if not good:
             return False
         self._add_records(day)
@@ -216,14 +213,7 @@ class Work:
                 found = steady(life, day, self._namer, step=order.step, retention=order.retention)
                 self._spool.add_steady(unit, day.start, found, order.step)
 
-    async def _all(
-        self,
-        stage: str,
-        units: Iterable[Unit],
-        do: Callable[[Unit, Sink, float], Awaitable[None]],
-        *,
-        day: Range | None = None,
-    ) -> bool:
+    async def _all(self, stage: str, units: Iterable[Unit], *, day: Range | None = None) -> bool:
         """Do units, some at a time; whether all of them are done. Raises Unfinished."""
         source, good = iter(units), True
 
@@ -234,7 +224,7 @@ class Work:
                 calls = sum(unit.calls.values())
                 if self._spool.is_done(where, unit.key):
                     self._progress.tell()  # it was not expected either
-                elif await self._one(where, unit, do, day):
+                elif await self._one(where, unit, day):
                     self._progress.done(0 if stage else calls)
                 else:
                     good = False
@@ -248,16 +238,14 @@ class Work:
             await asyncio.gather(*workers, return_exceptions=True)
         return good
 
-    async def _one(
-        self, stage: str, unit: Unit, do: Callable[[Unit, Sink, float], Awaitable[None]], day: Range | None
-    ) -> bool:
+    async def _one(self, stage: str, unit: Unit, day: Range | None) -> bool:
         loop = asyncio.get_running_loop()
         pauses, patience = iter(_PAUSES), _OPENINGS
         while True:
             number = self._spool.begin(stage, unit.key)
             sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
             try:
-                await do(unit, sink, loop.time() + _PATIENCE)
+                await unit.do(sink, loop.time() + _PATIENCE)
             except BudgetSpent as error:
                 raise Unfinished(str(error)) from None
             except AccessDenied as error:

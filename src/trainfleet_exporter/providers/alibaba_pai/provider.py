@@ -147,7 +147,7 @@ class AlibabaPai:
 
 
 def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.alibaba_pai.history import PaiHistory  # noqa: PLC0415 - the daemon has no need
+    from trainfleet_exporter.providers.alibaba_pai.past import PaiHistory  # noqa: PLC0415 - the daemon has no need
 
     return PaiHistory(config, context)
 

@@ -119,7 +119,7 @@ class HuaweiModelArts:
 
 
 def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.huawei_modelarts.history import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
+    from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
 
     return ModelArtsHistory(config, context)
 

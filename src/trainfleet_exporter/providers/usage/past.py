@@ -1,4 +1,10 @@
-"""Dated readings of a range: of parts (pods, cards), and what wholes made of them have at each time. Pure."""
+"""Usage of a past range: how it is cut into calls, and what becomes of the dated readings that these answer.
+
+    PastCalls (a row of the cloud's table) ─► batches of jobs and times ─► units ─► the cloud
+                                                      Batch of readings ─► Past ─► tracks
+
+A reading is of a part (pod, card); wholes have what their parts have at the same time.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +14,101 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from trainfleet_exporter.model import UsageSource
-from trainfleet_exporter.providers.history import Range, Track
+from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Range, Sink, Track, Unit
 from trainfleet_exporter.providers.usage.columns import SILENCE, Target
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Key
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.quantities import convert, mean
-from trainfleet_exporter.providers.usage.table import SHOWN_AS
+from trainfleet_exporter.providers.usage.table import SHOWN_AS, Level
 
 UNFIT = math.nan
 """The value of a reading that has none, or none that can be true."""
+
+
+class PastSource(Protocol):
+    """A source of a cloud that has past usage."""
+
+    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one unit asks for: some jobs (or pools), each with the time whose readings are shown."""
+
+    within: Mapping[str, Range]
+    readings: int
+    """About how many they have."""
+    step: int
+    """Seconds between two of them."""
+
+    @property
+    def span(self) -> Range:
+        """The whole time in which any of them has readings."""
+        return Range(min(each.start for each in self.within.values()), max(each.end for each in self.within.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCalls:
+    """What a source answers about the past, and what that costs: a row of a cloud's table."""
+
+    source: str
+    """As Track.source."""
+    api: str
+    """Whose budget the calls are of."""
+    kept: Sequence[tuple[int, float]] = ((MINUTE, math.inf),)
+    """Seconds between two readings, and for how many seconds they are kept; the finest first."""
+    owners: int = 1
+    """The most jobs (or pools) of one call."""
+    readings: float = math.inf
+    """About the most readings of a unit: they are in memory together, and asked for again if one call fails."""
+    answered: float = math.inf
+    """The most readings of one answer."""
+
+    def step(self, age: float) -> int:
+        """Seconds between two readings that are kept for so many seconds; 0 where there are none."""
+        return next((step for step, kept in self.kept if age < kept), 0)
+
+    def calls(self, asked: Asked) -> Mapping[str, int]:
+        """How many calls a metric of these is expected to take, by API."""
+        return {self.api: max(1, math.ceil(asked.readings / self.answered))}
+
+    def batches(self, owners: Iterable[tuple[str, int, Range]], step: int) -> Iterator[Asked]:
+        """Jobs (or pools) that are asked for together: each with its number of parts, and when it has readings. A large
+        one is asked for alone, some of its time at once."""
+        within: dict[str, Range] = {}
+        readings = 0
+        for owner, parts, runs in owners:
+            own = parts * _steps(runs, step)
+            if own > self.readings:
+                for piece in _cut(runs, max(1, int(self.readings // parts)) * step):
+                    yield Asked({owner: piece}, parts * _steps(piece, step), step)
+                continue
+            if within and (len(within) == self.owners or readings + own > self.readings):
+                yield Asked(within, readings, step)
+                within, readings = {}, 0
+            within[owner] = runs
+            readings += own
+        if within:
+            yield Asked(within, readings, step)
+
+
+def parts_of(life: Life, level: Level) -> int:
+    """About how many readings a job has at a time, of a metric of this level."""
+    return 1 if level == "job" else max(1, life.pods, life.cards if level == "device" else 0)
+
+
+def _steps(within: Range, step: int) -> int:
+    return math.ceil((within.end - within.start) / step)
+
+
+def _cut(within: Range, length: int) -> Iterator[Range]:
+    for start in range(within.start, within.end, length):
+        yield Range(start, min(start + length, within.end))
 
 
 @dataclass(slots=True)
@@ -151,6 +241,13 @@ class Past:
                 moments.setdefault(key[0], set()).update(dated.fit()[0])
             for owner, times_of in moments.items():
                 yield from source_tracks(owner, self._source, times_of)
+
+    def publish(self, sink: Sink, asked: Range, *, tells_source: bool = False) -> None:
+        """Put it into a sink: the tracks, and what is not shown."""
+        for track in self.tracks(asked, tells_source=tells_source):
+            sink.track(track)
+        for reason, count in (+self.dropped).items():
+            sink.dropped(reason, count)
 
     def _take(self, key: Key, time: float, values: Sequence[float | None], length: int) -> str:
         runs = self._runs(key[0])
