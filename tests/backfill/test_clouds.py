@@ -11,8 +11,7 @@ import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
 from tests.support.payloads import payload
-from trainfleet_exporter.backfill.facts import steady
-from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.budgets import read_state
 from trainfleet_exporter.config import AccountKey, Global

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.backfill.rig import MIDNIGHT, samples
 from trainfleet_exporter.backfill.command import label
 from trainfleet_exporter.backfill.days import days, moment, name_of, shown
-from trainfleet_exporter.backfill.facts import steady
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import PLACES, Namer
+from trainfleet_exporter.backfill.series import PLACES, Namer, steady
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
 from trainfleet_exporter.config import Global, Metrics

@@ -13,13 +13,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from trainfleet_exporter.backfill.days import days, name_of
-from trainfleet_exporter.backfill.facts import steady
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
 from trainfleet_exporter.errors import (
@@ -147,12 +146,10 @@ class Work:
             if self._spool.is_written(day.start):
                 continue
             for unit in (*self._history.readings(day, self._spool.lives), *self._history.left(day, self._lives, None)):
-                stage = _stage(day, unit)
-                if stage == _ONCE:
-                    if unit.key in seen:
-                        continue
-                    seen.add(unit.key)
-                if not self._spool.is_done(stage, unit.key):
+                if unit.once and unit.key in seen:
+                    continue
+                seen.update([unit.key] if unit.once else [])
+                if not self._spool.is_done(_ONCE if unit.once else name_of(day), unit.key):
                     calls.update(unit.calls)
         return calls
 
@@ -173,10 +170,9 @@ class Work:
     async def _day(self, day: Range, path: Path) -> bool:
         """Whether its file is there."""
         history, spool = self._history, self._spool
-        good = await self._all("", history.readings(day, self._lives), day=day)
-        if good:
-            good = await self._all("", history.left(day, self._lives, spool.marks(day.start)), day=day)
-        if not good:
+        if not await self._all(name_of(day), history.readings(day, self._lives), day):
+            return False
+        if not await self._all(name_of(day), history.left(day, self._lives, spool.marks(day.start)), day):
             return False
         self._add_records(day)
         with spool.transaction():
@@ -185,7 +181,7 @@ class Work:
             write_day(path, spool.pieces(day.start), self._order.families)
         except OSError as error:
             raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
-        spool.written(day.start, _stage(day))
+        spool.written(day.start, name_of(day))
         self._progress.tell(at_once=True)
         return True
 
@@ -193,39 +189,30 @@ class Work:
         return self._spool.lives(within)
 
     def _add_records(self, day: Range) -> None:
-        order, spool, stage = self._order, self._spool, _stage(day)
-        if spool.is_done(stage, "records"):
+        order, spool = self._order, self._spool
+        if spool.is_done(name_of(day), "records"):
             return
-        unit = spool.begin(stage, "records")
-        some: list[Life] = []
-        for life in spool.lives(day, shown_after=order.retention):
-            some.append(life)
-            if len(some) == _RECORDS:
-                self._add_some(unit, day, some)
-                some = []
-        self._add_some(unit, day, some)
+        unit = spool.begin(name_of(day), "records")
+        lives = spool.lives(day, shown_after=order.retention)
+        while some := list(islice(lives, _RECORDS)):
+            with spool.transaction():
+                for life in some:
+                    found = steady(life, day, self._namer, step=order.step, retention=order.retention)
+                    spool.add_steady(unit, day.start, found, order.step)
         spool.done(unit)
 
-    def _add_some(self, unit: int, day: Range, lives: Iterable[Life]) -> None:
-        order = self._order
-        with self._spool.transaction():
-            for life in lives:
-                found = steady(life, day, self._namer, step=order.step, retention=order.retention)
-                self._spool.add_steady(unit, day.start, found, order.step)
-
-    async def _all(self, stage: str, units: Iterable[Unit], *, day: Range | None = None) -> bool:
+    async def _all(self, stage: str, units: Iterable[Unit], day: Range | None = None) -> bool:
         """Do units, some at a time; whether all of them are done. Raises Unfinished."""
         source, good = iter(units), True
 
         async def work() -> None:
             nonlocal good
             for unit in source:  # shared: each unit is taken by one
-                where = stage or _stage(day, unit)
-                calls = sum(unit.calls.values())
+                where = _ONCE if unit.once else stage
                 if self._spool.is_done(where, unit.key):
                     self._progress.tell()  # it was not expected either
                 elif await self._one(where, unit, day):
-                    self._progress.done(0 if stage else calls)
+                    self._progress.done(0 if day is None else sum(unit.calls.values()))
                 else:
                     good = False
 
@@ -347,13 +334,6 @@ class _Gathering:
         for day in self._days:
             part = slice(bisect_left(track.times, day.start), bisect_left(track.times, day.end))
             yield day.start, track.times[part], track.values[part]
-
-
-def _stage(day: Range | None, unit: Unit | None = None) -> str:
-    if unit is not None and unit.once:
-        return _ONCE
-    assert day is not None
-    return name_of(day)
 
 
 def in_words(counts: Mapping[str, int]) -> str:
