@@ -23,7 +23,7 @@ from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS

@@ -18,17 +18,16 @@ from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
 from trainfleet_exporter.providers.alibaba_pai import past as pai_past
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add_past
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
-from trainfleet_exporter.providers.alibaba_pai.points import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add_past
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
 from trainfleet_exporter.providers.alibaba_pai.usage.past import DLC_METRICS, FIVES_KEPT
 from trainfleet_exporter.providers.history import DAY, Life, Range
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.past import Past

@@ -22,17 +22,25 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA, Metric, metric
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER
-from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import WITHOUT_JOBS
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, WITHOUT_JOBS
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, is_pay_as_you_go
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, POOL_FAMILIES, assumed, feeds, tell
 from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, is_pay_as_you_go
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
+    DLC,
+    JOB_FAMILIES,
+    POOL_FAMILIES,
+    QUOTA,
+    Metric,
+    assumed,
+    feeds,
+    metric,
+    tell,
+)
 from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     CLOUDMONITOR,
     DLC_METRICS,

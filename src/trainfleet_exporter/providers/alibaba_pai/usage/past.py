@@ -11,14 +11,12 @@ from itertools import groupby
 from typing import TypeAlias
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import is_without_gpus
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, add_past
-from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
-from trainfleet_exporter.providers.alibaba_pai.points import Owner
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import POINTS, CloudMonitor, Owner
+from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_without_gpus
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, MetricType, add_past
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, QUOTA, Feed
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Range, Sink, Unit
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.newest import Batch

@@ -1,6 +1,6 @@
 """Past usage: AOM's range vectors, and the arrays of task metrics for jobs that AOM lacks.
 
-Each step of a range is an instant vector: it is made into readings by what makes the present ones (aom_samples), so
+Each step of a range is an instant vector: it is made into readings by what makes the present ones (aom.Collected), so
 that wholes, duplicates and what cannot be true are the same.
 
 No array of task metrics says when: how its values are dated is believed, not proven. An array has a mean for each
@@ -24,12 +24,17 @@ from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
 from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Marks, Range, Sink, Track, Unit, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi, is_refusal, is_too_large
-from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
-from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import RATIOS
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, Plan, Query
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import (
+    AomApi,
+    Collected,
+    JobNames,
+    is_refusal,
+    is_too_large,
+)
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan, Query
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATIOS
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.past import Dated, PastCalls, parts_of, source_tracks
 from trainfleet_exporter.providers.usage.quantities import convert

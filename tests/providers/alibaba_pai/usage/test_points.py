@@ -16,11 +16,20 @@ from hypothesis import strategies as st
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric, is_device_key, metric
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, JOB_FAMILIES, Choice, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
-from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.alibaba_pai.units import UNITS, base_units
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
+    FAMILIES,
+    JOB_FAMILIES,
+    UNITS,
+    Choice,
+    Feed,
+    Metric,
+    base_units,
+    feeds,
+    is_device_key,
+    metric,
+)
 from trainfleet_exporter.providers.usage.columns import Column, columns
 from trainfleet_exporter.providers.usage.entities import Entities, Key
 from trainfleet_exporter.providers.usage.newest import Newest, Scope

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.payloads import payload
-from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import add_cards, add_pod
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 _INTERVALS = (

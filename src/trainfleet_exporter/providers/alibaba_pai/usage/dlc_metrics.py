@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import Feeds
 from trainfleet_exporter.providers.usage.columns import Column, columns, kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope

@@ -1,4 +1,7 @@
-"""GetJobMetrics: from eight answers for one job to what its pods use, now or in a range.
+"""DLC GetJobMetrics: from eight answers for one job to what its pods use, now or in a range; and the collector.
+
+The platform keeps this call up for pay-as-you-go jobs on general computing only; `auto` asks for no others. Cost a
+cycle: up to eight calls for each running job, of at most `max_jobs` jobs, the newest first.
 
 Units: utilizations are percent; network and disk rates are taken as MB/s of 10^6 bytes, as the same names are in
 PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each pod, none for a single GPU.
@@ -7,21 +10,29 @@ PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.newest import FUTURE, Batch
 from trainfleet_exporter.providers.usage.past import Past
+from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
+from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.table import MEASURES, Family, Measure
 from trainfleet_exporter.providers.values import whole
 
 SOURCE = "job_metrics"
 _BEYOND_REASON = 1e300
+_CAPPED = "usage (GetJobMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +131,48 @@ def _value(point: payloads.MetricPoint) -> float | None:
     except ValueError:
         return None
     return value if value is None or abs(value) < _BEYOND_REASON else math.inf
+
+
+class JobMetricsCollector(UsageByJobCollector):
+    """The jobs that `serves` says are this source's."""
+
+    def __init__(self, shared: PaiShared, interval: float, *, serves: Callable[[Job], bool], max_jobs: int) -> None:
+        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        self._client = shared.client
+        self._max_data_age = shared.max_data_age
+        self._serves = serves
+
+    def serves(self, job: Job) -> bool:
+        """Whether the job is this source's."""
+        return self._serves(job)
+
+    def calls(self, object_id: str) -> int:
+        """One for each metric."""
+        return len(METRIC_TYPES)
+
+    async def poll(self, part: Part) -> None:
+        """Read all metrics of one job."""
+        job = self._jobs.live()[part.key]
+        now, age = time.time(), max_age(part, self._max_data_age)
+        sheet = Sheet(part.key, now=now, max_age=age)
+        for metric in METRIC_TYPES:
+            if metric.needs_gpu and is_without_gpus(job):
+                continue
+            try:
+                payload = await self._client.get_job_metrics(
+                    part.key, metric.name, start=now - age, end=now, deadline=part.deadline
+                )
+            except NotFound as error:
+                await part.not_found(error)  # the next poll of jobs says what became of it
+                return
+            add(sheet, payload, metric, job_id=part.key, now=now)
+            del payload  # before the next call
+            is_silent = not sheet and sheet.dropped.keys() <= {"no_data"}
+            count(part, sheet.dropped)
+            if is_silent:
+                break  # every running pod uses some CPU: a job without a CPU reading is not served at all
+
+        async def build(since: float) -> tuple[Sequence[object], float]:
+            return sheet.of_job(SOURCE, since), sheet.oldest(since)
+
+        await publish(part, build, self._max_data_age, now=now)

@@ -1,23 +1,150 @@
-"""Which metric of CloudMonitor feeds which family of usage: a table, and how it meets a catalogue.
+"""Which metric of CloudMonitor feeds which family of usage: the catalogue of metrics, their units, and the table.
 
-For each family the names are tried in order, and the first that the catalogue has is taken; a job's family takes a
+The catalogue (DescribeMetricMetaList) says what each metric is of, in which unit, and which statistics it has. For each
+family the names of the table are tried in order, and the first that the catalogue has is taken; a job's family takes a
 metric of pods where there is none of jobs. Misspellings (DUTTY, RECEVICE) are part of names; the spellings without
 them come after. Names of the config stand before the table. The unit is the catalogue's, or the config's: without a
 unit that is certain, nothing is shown.
+
+Catalogues write the same unit in several ways, and none is documented; what is not certain is not a unit: `Kb/s` may be
+bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.units import base_units
+from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 from trainfleet_exporter.providers.usage.columns import Target
+from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
+from trainfleet_exporter.providers.usage.quantities import Quantity
 from trainfleet_exporter.providers.usage.table import LEVELS, Family, Level, families
 from trainfleet_exporter.quantities import printable
+
+DLC = "acs_pai_dlc"
+QUOTA = "acs_pai_quota"
+
+POD_KEYS = ("pod", "podId", "podName")
+"""How the dimension of a pod may be called."""
+_NODE_KEYS = ("nodeId", "nodeName")
+_KNOWN_KEYS = frozenset(
+    {"userId", "regionId", "workspaceId", "jobId", "quotaId", "quotaName", "instanceId", *POD_KEYS, *_NODE_KEYS}
+)
+_DEVICE = re.compile("gpu|card|device|npu", re.IGNORECASE)
+_OF_A_DEVICE = re.compile("(type|model|name|count|num)$", re.IGNORECASE)
+_BY_NAME: Mapping[str, Level] = {"JOB": "job", "POD": "pod", "CARD": "device", "QUOTA": "pool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of a namespace. Empty where the catalogue does not say; periods are seconds."""
+
+    name: str
+    unit: str = ""
+    dimensions: tuple[str, ...] = ()
+    periods: tuple[int, ...] = ()
+    statistics: tuple[str, ...] = ()
+
+    @property
+    def period(self) -> int | None:
+        """The period to ask for, None for the default: minutes, since what is finer costs as much and goes sooner."""
+        if 60 in self.periods:
+            return 60
+        return min((each for each in self.periods if each > 60), default=max(self.periods, default=None))
+
+    @property
+    def level(self) -> Level | None:
+        """What the metric has a value for each of, by its dimensions; None for what no family is of (nodes)."""
+        dimensions = self.dimensions
+        if not dimensions:
+            return _BY_NAME.get(self.name.partition("_")[0])
+        if "jobId" not in dimensions:
+            is_pool = "quotaId" in dimensions or "quotaName" in dimensions
+            return "pool" if is_pool and not set(_NODE_KEYS) & set(dimensions) else None
+        if any(map(is_device_key, dimensions)):
+            return "device"
+        return "pod" if set(POD_KEYS) & set(dimensions) else "job"
+
+
+def is_device_key(dimension: str) -> bool:
+    """Whether a dimension tells the cards of a pod apart. How it is called is not documented."""
+    return (
+        dimension not in _KNOWN_KEYS
+        and _DEVICE.search(dimension) is not None
+        and _OF_A_DEVICE.search(dimension) is None
+    )
+
+
+def metric(row: MetricMeta) -> Metric:
+    """A row of the catalogue."""
+    return Metric(
+        name=row.metric_name or "",
+        unit=row.unit or "",
+        dimensions=_listed(row.dimensions),
+        periods=tuple(int(period) for period in _listed(row.periods) if period.isascii() and period.isdigit()),
+        statistics=_listed(row.statistics),
+    )
+
+
+def _listed(given: str | None) -> tuple[str, ...]:
+    return tuple(item for item in (part.strip() for part in (given or "").split(",")) if item)
+
+
+_BITS = {f"{prefix}bit/s": 1000.0**power / 8 for power, prefix in enumerate(("", "K", "M", "G", "T"))}
+
+UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
+    {**COMMON, "bytes_per_second": {**COMMON["bytes_per_second"], **_BITS}}
+)
+"""By quantity, the words that the config takes for units, and how many base units each is."""
+
+_WORDS = {
+    "percent": "%",
+    "percentage": "%",
+    "core": "Core",
+    "cores": "Core",
+    "mcore": "mCore",
+    "mcores": "mCore",
+    "millicore": "mCore",
+    "millicores": "mCore",
+    "watt": "W",
+    "watts": "W",
+    "milliwatt": "mW",
+    "milliwatts": "mW",
+    "kilowatt": "kW",
+    "kilowatts": "kW",
+}
+_PREFIXES = {"kilo": "K", "mega": "M", "giga": "G", "tera": "T", "k": "K"}
+_DATA = re.compile(
+    r"(?P<prefix>|k|[KMGT]i?|(?i:kilo|mega|giga|tera))"
+    r"(?:(?P<bytes>B|(?i:bytes?))|(?P<bits>(?i:bits?)|b(?=ps$)))"
+    r"(?P<second>|ps|/(?i:s|sec|second))",
+    re.ASCII,
+)
+
+
+def base_units(unit: str, quantity: Quantity) -> float | None:
+    """How many base units of a quantity one `unit` is; None where that is not certain."""
+    unit = unit.strip()
+    known = UNITS[quantity]
+    for word in (unit, _WORDS.get(unit.lower(), ""), _data_unit(unit)):
+        if word in known:
+            return known[word]
+    return None
+
+
+def _data_unit(unit: str) -> str:
+    """`Megabytes/sec` and `MBps` as `MB/s`; empty for what is not an amount of data."""
+    match = _DATA.fullmatch(unit)
+    if match is None:
+        return ""
+    prefix = _PREFIXES.get(match["prefix"].lower(), match["prefix"])
+    word = "bit" if match["bits"] else "B" if prefix else "Bytes"
+    return f"{prefix}{word}{'/s' if match['second'] else ''}"
+
 
 log = logging.getLogger(__name__)
 

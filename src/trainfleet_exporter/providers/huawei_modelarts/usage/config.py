@@ -9,8 +9,8 @@ from pydantic import Field, create_model
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
-from trainfleet_exporter.providers.huawei_modelarts.aom import DEFAULT_INSTANCE
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import UNITS, Choice
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import DEFAULT_INSTANCE
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import UNITS, Choice
 from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
 _SOURCES = ("auto", "aom", "task_metrics")
@@ -20,7 +20,7 @@ class Metric(Section):
     """What takes the place of the metric that a family is made of."""
 
     promql: Text
-    """A query whose answer has the labels of AOM's series (metric_map)."""
+    """A query whose answer has the labels of AOM's series (metrics)."""
     unit: str
 
 

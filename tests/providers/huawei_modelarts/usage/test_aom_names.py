@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainfleet_exporter.model import Accelerators, Job, Status
-from trainfleet_exporter.providers.huawei_modelarts.aom_samples import JobNames
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import JobNames
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query
 from trainfleet_exporter.providers.usage.entities import Key
 from trainfleet_exporter.providers.usage.sized import Makeup
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.huawei_modelarts.test_usage import Page
+from tests.providers.huawei_modelarts.usage.test_usage import Page
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.daemon import Exporter

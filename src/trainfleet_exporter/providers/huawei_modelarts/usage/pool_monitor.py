@@ -1,4 +1,6 @@
-"""The monitor of a dedicated pool, from an answer to readings of the pool's sheet. Pure.
+"""What each dedicated pool uses (its monitor): one call a pool, however many nodes and jobs.
+
+The series are those of the cluster that a pool stands in: a logical pool shows what the whole physical one uses.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 """
@@ -6,13 +8,17 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.model import Accelerator
+from trainfleet_exporter.polling import Part, PartsCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
@@ -20,6 +26,7 @@ from trainfleet_exporter.providers.values import amount
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
 _UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
+_MINUTES = 5
 
 
 def _of_pools(suffix: str) -> Family:
@@ -93,3 +100,33 @@ def _raw(value: str | float | None) -> float | None:
     except ValueError:
         return None
     return None if math.isnan(found) else found
+
+
+class PoolUsageCollector(PartsCollector):
+    """A part for each pool."""
+
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("pool_usage", interval, at_once=shared.at_once)
+        self._shared = shared
+        self._max_data_age = shared.max_data_age
+
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """Read the monitor of one pool."""
+        try:
+            answer = await self._shared.client.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        sheet = Sheet(part.key, now=time.time(), max_age=max_age(part, self._max_data_age))
+        add_pool(sheet, answer)
+        del answer  # before publishing, during which other pools are read
+        count(part, sheet.dropped)
+
+        async def build(since: float) -> tuple[Sequence[object], float]:
+            return sheet.readings(since), sheet.oldest(since)
+
+        await publish(part, build, self._max_data_age)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.providers.huawei_modelarts.columns import objects
+from tests.providers.huawei_modelarts.usage.columns import objects
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from trainfleet_exporter.families import FAMILIES
@@ -27,8 +27,9 @@ from trainfleet_exporter.model import (
     Readings,
     Status,
 )
-from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import Collected, JobNames
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import (
     READINGS,
     UNITS,
     Choice,
@@ -36,7 +37,6 @@ from trainfleet_exporter.providers.huawei_modelarts.metric_map import (
     is_complete,
     plans,
 )
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample
 from trainfleet_exporter.transport.payload import decode_value
 
 T = TypeVar("T")
