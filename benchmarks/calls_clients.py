@@ -136,7 +136,7 @@ class Ours(Client):
 
     async def _read_jobs(self) -> list[Job]:
         listing = await self._api.list_jobs(_RUNNING, deadline=_deadline())
-        found = (translate.job(row, asked_status="Running") for row in listing.rows.values())
+        found = (translate.job(row) for row in listing.rows.values())
         return [job for job in found if job is not None]
 
     async def _read_pods(self, job_id: str, store: PartStore) -> int:

@@ -373,7 +373,8 @@ def test_unchanged_objects_keep_their_texts() -> None:
         renderer = Renderer(RenderSettings())
         jobs = [Job(job_id=f"{number}", duration=1.0) for number in range(150)]
         before = await renderer.render("p", jobs)
-        after = await renderer.render("p", [*jobs[:100], *(replace(job, duration=2.0) for job in jobs[100:])], before)
+        after_jobs = [*jobs[:100], *(replace(job, duration=2.0) for job in jobs[100:])]
+        after = await renderer.render("p", after_jobs, before)
         same = {
             family: [text is other for text, other in zip(before.lines[family], texts, strict=True)]
             for family, texts in after.lines.items()
@@ -381,5 +382,7 @@ def test_unchanged_objects_keep_their_texts() -> None:
         assert same.pop("trainfleet_job_duration_seconds") == [True, False]
         assert same
         assert all(each == [True, True] for each in same.values())
+        assert await renderer.render("p", [replace(job) for job in after_jobs], after) is after
+        assert await renderer.render("p", after_jobs[:-1], after) is not after
 
     asyncio.run(main())

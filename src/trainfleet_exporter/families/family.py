@@ -145,15 +145,23 @@ def info(*paths: str) -> Read:
     return lambda found: ((get_labels(found), 1),)
 
 
-def word(path: str) -> Read:
-    """One sample of value 1 that carries a text as its label; none where the text is empty."""
-    get = attrgetter(path)
+class Word:
+    """Reads one sample of value 1 that carries a text as its label; none where the text is empty."""
 
-    def read(found: Any) -> Samples:
-        value = get(found)
+    __slots__ = ("path", "value")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.value: Callable[[Any], str | None] = attrgetter(path)
+
+    def __call__(self, found: Any) -> Samples:
+        value = self.value(found)
         return (((value,), 1),) if value else ()
 
-    return read
+
+def word(path: str) -> Read:
+    """Reads one sample of value 1 that carries a text as its label."""
+    return Word(path)
 
 
 def amounts(path: str, *labels: str, value: str = "count") -> Read:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, Family
-from trainfleet_exporter.families.family import Number, NumberByAccelerator
+from trainfleet_exporter.families.family import Number, NumberByAccelerator, Word
 from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
@@ -24,9 +24,6 @@ _OBJECTS = 100
 """Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
 same objects make the same texts, so that the store sees that they have not changed."""
 _READINGS = 1000
-_REMEMBERED = 50
-"""Objects of a batch from which on it is remembered for the next rendering. Most parts with fewer are pods of one job,
-of which there are many parts."""
 _MOVING = "duration"
 """What of a job changes by itself."""
 
@@ -57,7 +54,7 @@ class _Batch:
     series: dict[str, int] = field(default_factory=dict)
     too_long: int = 0
     labels: Sequence[str] = ()
-    """The labels that name each object; empty for an object with a key that is too long."""
+    """The labels that name each job; empty for a job with a key that is too long."""
 
     def add(self, family: str, lines: list[str]) -> None:
         """Append lines of a family as one text, or as several where they are long."""
@@ -79,13 +76,17 @@ class Rendered:
     """By class and number, what the next rendering of the part may leave as it is."""
 
     def take(self, place: tuple[type, int], batch: _Batch) -> None:
-        """Append a batch, and remember it where that saves more than it holds."""
+        """Append a batch, and remember it."""
         for family, texts in batch.lines.items():
             self.lines.setdefault(family, []).extend(texts)
         self.series += sum(batch.series.values())
         self.too_long += batch.too_long
-        if place[0] is Readings or len(batch.objects) >= _REMEMBERED:
-            self.batches[place] = batch
+        self.batches[place] = batch
+
+    def is_same(self, before: Rendered) -> bool:
+        """Whether it has all of another rendering's batches, and no other."""
+        known = before.batches
+        return len(self.batches) == len(known) and all(known.get(key) is batch for key, batch in self.batches.items())
 
 
 class Renderer:
@@ -120,14 +121,14 @@ class Renderer:
         """Render objects of classes of `KEYS`, and `Readings`, in their order. Yields to the loop each millisecond.
 
         A label value over 4,096 bytes is cut; an object with such an id is dropped. `before` is the last rendering of
-        the same part: what has not changed since keeps its lines.
+        the same part: what has not changed since keeps its lines. If nothing has, it is returned itself.
         """
         rendered, began = Rendered(), perf_counter()
         for _ in self._steps(provider, objects, rendered, before or Rendered()):
             if perf_counter() - began >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = perf_counter()
-        return rendered
+        return before if before is not None and rendered.is_same(before) else rendered
 
     def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
         """The same without yielding: for few objects."""
@@ -162,18 +163,21 @@ class Renderer:
             moving = {family.name for family in families}
             batch.lines = {family: texts for family, texts in known.lines.items() if family not in moving}
             batch.series = {family: count for family, count in known.series.items() if family not in moving}
-            batch.too_long, batch.labels = known.too_long, known.labels
+            batch.too_long, labels = known.too_long, known.labels
         else:
             naming = _Naming(provider, KEYS[of][0])
-            batch.labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
-            batch.too_long = batch.labels.count("")
-        named = [(text, found) for text, found in zip(batch.labels, batch.objects, strict=True) if text]
+            labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
+            batch.too_long = labels.count("")
+        if of is Job:
+            batch.labels = labels  # kept for the next poll, in which durations have run on
+        named = [(text, found) for text, found in zip(labels, batch.objects, strict=True) if text]
         for family in families:
             if isinstance(family.read, Number):
                 batch.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
             else:
                 further = _Further(family.labels, self._job_labels)
-                batch.add(family.name, _lines(f"{family.name}{{", family.read, further, named))
+                make = _word_lines if isinstance(family.read, Word) else _lines
+                batch.add(family.name, make(f"{family.name}{{", family.read, further, named))
                 batch.too_long += further.cuts
             yield
 
@@ -275,7 +279,17 @@ def _template(names: Sequence[str]) -> str:
 
 def _number_lines(head: str, get: Callable[[Any], float | None], named: Sequence[tuple[str, object]]) -> list[str]:
     """The lines of a family that reads one number of an object."""
-    return [f"{head}{labels}}} {format_value(value)}\n" for labels, found in named if (value := get(found)) is not None]
+    shown = [(labels, value) for labels, found in named if (value := get(found)) is not None]
+    numbers = format_values([value for _, value in shown])
+    return [f"{head}{labels}}} {text}\n" for (labels, _), text in zip(shown, numbers, strict=True)]
+
+
+def _word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of a family with one word as its label. Many objects have the same one."""
+    shown = [(labels, word) for labels, found in named if (word := read.value(found))]
+    ends = {word: f"{further.labels((word,))}}} 1\n" for word in {word for _, word in shown}}
+    further.cuts = sum(is_too_long(word) for _, word in shown)
+    return [f"{head}{labels}{ends[word]}" for labels, word in shown]
 
 
 def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
@@ -285,7 +299,7 @@ def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequ
         for values, value in read(found):
             more = further.labels(values)
             if more is not None:
-                lines.append(f"{head}{labels}{more}}} {format_value(value)}\n")
+                lines.append(f"{head}{labels}{more}}} {'1' if value == 1 else format_value(value)}\n")
     return lines
 
 

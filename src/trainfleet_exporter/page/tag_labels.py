@@ -17,6 +17,8 @@ def tag_labels(tags: Mapping[str, str], wanted: Container[str]) -> list[tuple[st
     would meet a tag that is really called so is passed over.
     """
     chosen = [(f"label_{_ILLEGAL.sub('_', tag)}", tags[tag]) for tag in sorted(tags) if tag in wanted]
+    if len({name for name, _ in chosen}) == len(chosen):
+        return chosen
     uses = Counter(name for name, _ in chosen)
     taken = {name for name, times in uses.items() if times == 1}
     numbers: Counter[str] = Counter()

@@ -96,8 +96,9 @@ class PartStore:
         if self._closed or not wanted():
             return 0
         previous = self._shown.get(key)
-        self._series += rendered.series - (previous.rendered.series if previous is not None else 0)
-        self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
+        if previous is None or rendered is not previous.rendered:
+            self._series += rendered.series - (previous.rendered.series if previous is not None else 0)
+            self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
         self._shown[key] = _Shown(
             read_at=time.time(),
             published=_now(),
@@ -171,7 +172,7 @@ class PartStore:
                     raise
                 if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
                     shown.stale_at = stale_at
-                if self._shown.get(key) is shown:
+                if self._shown.get(key) is shown and rendered is not shown.rendered:
                     self._page_store.put(
                         self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects
                     )

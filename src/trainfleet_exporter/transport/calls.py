@@ -11,8 +11,6 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.process.redaction import HoldsSecrets
 
@@ -145,8 +143,6 @@ class HttpAnswer(HoldsSecrets):
     payload: Any = field(repr=False)
     """The decoded JSON value, or NOT_JSON. Of an answer with a 2xx status, only the fields that are short: its rows are
     decoded later, and typed (transport.payload)."""
-    fields: Mapping[str, msgspec.Raw] | None = field(default=None, repr=False)
-    """The fields of the body, undecoded; None where it is no object, or not strictly JSON."""
 
 
 class Dialect(Protocol):

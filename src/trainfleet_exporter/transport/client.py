@@ -255,7 +255,7 @@ class ApiClient:
                 raise BadAnswer(f"{self._host}: the answer is not {call.text.name}", status=answer.status)
             return cast("T", text), False
         try:
-            return decode(answer.body, into, tolerated=call.limits.tolerated, fields=answer.fields), False
+            return decode(answer.body, into, tolerated=call.limits.tolerated), False
         except TooManyValues:
             said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
             raise BadAnswer(f"{self._host}: {said}", status=answer.status) from None

@@ -23,7 +23,7 @@ from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
 from trainfleet_exporter.transport.body import read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.guard import Turn
-from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields, split
+from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields
 
 _DEFAULT_HEADERS = (
     ("accept", "application/json"),
@@ -105,7 +105,7 @@ class Exchange:
                 signed.method,
                 _url(self._origin + signed.target),
                 headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
-                content=signed.body or None,
+                stream=httpx.ByteStream(signed.body),  # as `content`, httpx would look for headers to add
                 extensions={"timeout": self._timeout, "trace": trace, "target": signed.target.encode("ascii")},
             )
         except UnicodeEncodeError:
@@ -124,9 +124,8 @@ class Exchange:
                 body = await unpack(wire, encoding, call.limits, until_decoded)
             except BadAnswer as error:
                 raise BadAnswer(f"{self._host}: {error.message}", status=response.status_code) from None
-            fields = split(body)
-            payload = decode_short_fields(body, fields, SHORT_FIELD if response.is_success else _ERROR_FIELD)
-            return accept(HttpAnswer(response.status_code, response.headers, body, payload, fields))
+            payload = decode_short_fields(body, SHORT_FIELD if response.is_success else _ERROR_FIELD)
+            return accept(HttpAnswer(response.status_code, response.headers, body, payload))
 
     def _translate(self, error: httpx.HTTPError | httpx.InvalidURL) -> CloudError:
         what = f"{self._host}: {str(error) or type(error).__name__}"

@@ -68,7 +68,7 @@ class Mask(Redactor):
         pairs = [(name, self.text(value)) for name, value in answer.headers.items()]
         body = self.text(answer.body[:LONGEST].decode("utf-8", "replace")).encode()
         payload = _Fields(self).copy(answer.payload, _DEPTH)
-        return replace(answer, headers=httpx.Headers(pairs, encoding="utf-8"), body=body, payload=payload, fields=None)
+        return replace(answer, headers=httpx.Headers(pairs, encoding="utf-8"), body=body, payload=payload)
 
     def error(self, error: CloudError) -> CloudError:
         """The error itself, with none of the secrets in its texts."""

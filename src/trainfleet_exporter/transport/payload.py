@@ -54,24 +54,8 @@ class TooManyValues(ValueError):
     """The body does not fit, and has more values than are read field by field."""
 
 
-def split(body: bytes) -> Mapping[str, msgspec.Raw] | None:
-    """The fields of the object that a body holds, none of them decoded; None if it is no object, or no strict JSON."""
-    try:
-        return _fields(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def decode(
-    body: bytes,
-    into: type[T],
-    *,
-    tolerated: int = USUAL.tolerated,
-    fields: Mapping[str, msgspec.Raw] | None = None,
-) -> T:
+def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
-
-    `fields` are those of the body (`split`), where they are known: then it is not read through once more.
 
     Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
     item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
@@ -81,14 +65,7 @@ def decode(
         if not _is_utf8(body):  # msgspec does not look at what is not read
             raise NotJson
         try:
-            if fields is None:
-                return cast("T", _decoder(cast("Hashable", into))(body))
-            known = [
-                (name, decoder(fields[key]))
-                for name, key, decoder in _decoders_of(cast("Hashable", into))
-                if key in fields
-            ]
-            return into(**dict(known))
+            return cast("T", _decoder(cast("Hashable", into))(body))
         except (ValueError, RecursionError):
             pass
         if values_of(body) > tolerated:
@@ -113,15 +90,14 @@ def decode_value(value: msgspec.Raw | bytes | str, into: type[T]) -> T | None:
     return None if isinstance(fitted, _Absent) else cast("T | None", fitted)
 
 
-def decode_short_fields(body: bytes, fields: Mapping[str, msgspec.Raw] | None, limit: int = SHORT_FIELD) -> Any:
+def decode_short_fields(body: bytes, limit: int = SHORT_FIELD) -> Any:
     """What an answer says of its success: its JSON value without the fields of more than `limit` bytes; NOT_JSON as
-    decode_json. `fields` are those of the body (`split`).
+    decode_json.
 
     Empty for a long body that is not strictly JSON: `decode` finds out whether it is JSON at all.
     """
     try:
-        if fields is not None:
-            return {name: _value(raw) for name, raw in fields.items() if len(memoryview(raw)) <= limit}
+        return {name: _value(raw) for name, raw in _fields(body).items() if len(memoryview(raw)) <= limit}
     except (ValueError, RecursionError):
         pass
     return decode_json(body) if values_of(body) <= _DECODED_TWICE else {}
@@ -137,15 +113,6 @@ def _is_utf8(body: bytes) -> bool:
 @cache
 def _decoder(into: Hashable) -> Callable[[bytes | str | msgspec.Raw], Any]:
     return msgspec.json.Decoder(into, strict=False).decode
-
-
-@cache
-def _decoders_of(into: Hashable) -> tuple[tuple[str, str, Callable[[msgspec.Raw], Any]], ...]:
-    """The name, the key and the decoder of each field of a struct."""
-    return tuple(
-        (field.name, field.encode_name, _decoder(cast("Hashable", field.type)))
-        for field in msgspec.structs.fields(cast("type[msgspec.Struct]", into))
-    )
 
 
 def _fit(given: Any, kind: inspect.Type) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from tests.polling.rig import Rig
@@ -19,6 +20,7 @@ from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.quantities import unusable
 from trainfleet_exporter.transport import Account, Limits
 
 _Row = tuple[str, str, Status]
@@ -80,8 +82,54 @@ class _Listing(_Reader):
         await self.take(Listing({key: row for key, row in self.shared.rows.items() if row[2] is not Status.RUNNING}))
 
 
+class _Timed(msgspec.Struct):
+    """A row with a duration."""
+
+    job_id: str
+    name: str
+    duration: float
+
+
+class _TimedReader(JobReader[_Cloud, _Timed]):
+    """Of a cloud whose rows have durations. `translated` has the ids of the rows that were translated."""
+
+    rows: ClassVar[list[_Timed]] = []
+    translated: ClassVar[list[str]] = []
+    models: ClassVar[dict[str, str]] = {}
+
+    async def read_live(self) -> None:
+        await self.take(Listing({row.job_id: row for row in msgspec.json.decode(self.json(), type=list[_Timed])}))
+
+    def json(self) -> bytes:
+        return msgspec.json.encode(self.rows if self.workspace_id == "w1" else [])
+
+    async def look_up(self, job_ids: Sequence[str], deadline: float) -> Listing[_Timed]:
+        return Listing({})
+
+    def translate(self, row: _Timed) -> Job | None:
+        self.translated.append(row.job_id)
+        if row.name == "spoilt":
+            unusable(row.name, "malformed")
+        return Job(
+            job_id=row.job_id,
+            workspace_id=self.workspace_id,
+            name=self.models.get(row.name, row.name),
+            duration=row.duration,
+            status=Status.RUNNING,
+        )
+
+    def context(self) -> object:
+        return dict(self.models)
+
+    def timed(self, row: _Timed) -> _Timed:
+        return row
+
+    def duration(self, row: _Timed) -> float | None:
+        return row.duration
+
+
 class _Polls:
-    def __init__(self, reader: type[_Reader]) -> None:
+    def __init__(self, reader: type[JobReader[_Cloud, Any]]) -> None:
         self.cloud = _Cloud()
         self.rig = Rig(JobsCollector(self.cloud, 60.0, partial(reader, self.cloud)))
 
@@ -97,7 +145,7 @@ def _label(series: str, name: str) -> str:
     return series.partition(f'{name}="')[2].partition('"')[0]
 
 
-def _run(check: Callable[[_Polls], Coroutine[Any, Any, None]], reader: type[_Reader] = _Reader) -> None:
+def _run(check: Callable[[_Polls], Coroutine[Any, Any, None]], reader: type[JobReader[_Cloud, Any]] = _Reader) -> None:
     async def main() -> None:
         await check(_Polls(reader))
 
@@ -197,3 +245,41 @@ def test_lists_of_ended_jobs_overlap_and_start_with_the_retention() -> None:
         assert polls.cloud.looked_up == []
 
     _run(check, _Listing)
+
+
+def test_only_changed_rows_are_translated_again() -> None:
+    rows, translated, models = _TimedReader.rows, _TimedReader.translated, _TimedReader.models
+
+    async def check(polls: _Polls) -> None:
+        async def poll(*given: _Timed) -> dict[str, float]:
+            rows[:], translated[:] = given, []
+            await polls.poll()
+            shown = await polls.rig.shown()
+            return {_label(key, "job_id"): value for key, value in shown.items() if "duration_seconds{" in key}
+
+        a, b = _Timed("a", "one", 1.0), _Timed("b", "two", 1.0)
+        assert await poll(a, b) == {"a": 1, "b": 1}
+        assert sorted(translated) == ["a", "b"]
+        assert await poll(_Timed("a", "one", 61.0), _Timed("b", "three", 1.0)) == {"a": 61, "b": 1}
+        assert translated == ["b"]
+        assert any('job_name="three"' in series for series in await polls.rig.shown())
+        models["one"] = "uno"
+        assert await poll(a, b) == {"a": 1, "b": 1}
+        assert sorted(translated) == ["a", "b"]
+        assert any('job_name="uno"' in series for series in await polls.rig.shown())
+        assert await poll(b) == {"b": 1}
+        assert await poll(a, b) == {"a": 1, "b": 1}
+        assert translated == ["a"]
+        models.clear()
+
+    _run(check, _TimedReader)
+
+
+def test_what_a_row_loses_is_counted_by_each_poll() -> None:
+    async def check(polls: _Polls) -> None:
+        _TimedReader.rows[:] = [_Timed("a", "spoilt", 1.0)]
+        for number in (1, 2, 3):
+            await polls.poll()
+            assert polls.rig.own("dropped_readings_total", reason="malformed") == number
+
+    _run(check, _TimedReader)

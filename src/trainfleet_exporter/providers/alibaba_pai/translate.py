@@ -136,21 +136,20 @@ def needs_ecs_specs(row: payloads.Job) -> bool:
 def job(
     row: payloads.Job,
     *,
-    asked_status: str = "",
     workspace_id: str = "",
     pool_models: Mapping[str, str] = _NO_MODELS,
     ecs_specs: Mapping[str, EcsSpec] = _NO_MACHINES,
 ) -> Job | None:
     """A row of ListJobs, or the answer of GetJob.
 
-    `asked_status` and `workspace_id` are what the list was filtered by, for rows that do not repeat it. `pool_models`
+    `workspace_id` is what the list was filtered by, for rows that do not repeat it. `pool_models`
     gives the accelerator model of a quota, for jobs whose specs do not name theirs. `ecs_specs` gives what a machine
     type has, for jobs on public resources, which may name nothing else.
     """
     job_id = row.job_id
     if not job_id:
         return None
-    platform_status = row.status or asked_status
+    platform_status = row.status or ""
     status = job_status(platform_status, row.sub_status)
     pool_id = row.resource_id or ""
     roles = [_role(spec, ecs_specs) for spec in row.job_specs] if row.job_specs else []
@@ -327,6 +326,8 @@ def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
 
 def _evicted(item: payloads.Pod) -> bool | None:
     """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
-    found = [_EVICTED.get(item.sub_status or "")]
-    found += [_EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
+    now = _EVICTED.get(item.sub_status or "")
+    if not item.history_pods:
+        return now
+    found = [now, *(_EVICTED.get(earlier.sub_status) for earlier in item.history_pods if earlier.sub_status)]
     return True if True in found else None if None in found else False

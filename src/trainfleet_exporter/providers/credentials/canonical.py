@@ -29,7 +29,12 @@ def canonical_query(query: Query) -> str:
     if isinstance(query, str):
         return query
     pairs = query.items() if isinstance(query, Mapping) else query
-    return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(pairs))
+    return "&".join([f"{_encoded(name)}={_encoded(value)}" for name, value in sorted(pairs)])
+
+
+def _encoded(text: str) -> str:
+    # Most texts need no encoding, which `quote` takes ten times longer to find out.
+    return text if text.isascii() and text.isalnum() else quote(text, safe="")
 
 
 def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:

@@ -50,6 +50,10 @@ class WorkspaceJobs:
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
     elsewhere: bool = False
     """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
+    translated: dict[str, tuple[object, Job]] = field(default_factory=dict)
+    """By id, the row of a live job and the job that was made of it (JobReader.take)."""
+    context: object = None
+    """What these rows were translated with."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
         """Ids of jobs that lived at the last poll, or could not be looked up by it, and that this one has not found."""

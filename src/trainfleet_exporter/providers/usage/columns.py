@@ -7,6 +7,7 @@ import math
 from array import array
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ class Target(NamedTuple):
     statistic: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Column:
     """The readings of one family, with the Unix times of the oldest and the newest reading in each; none of readings
     that have no times."""
@@ -47,7 +48,7 @@ class Column:
     oldest: array[float]
     newest: array[float]
 
-    @property
+    @cached_property
     def first(self) -> float:
         """The oldest of all; infinite where there is none."""
         return min(self.oldest, default=math.inf)
@@ -99,7 +100,7 @@ async def kept_of(
     found: list[Column] = []
     for column in given:
         lineup = column.lineup
-        is_listed = owners is None or all(owner in owners for owner in lineup.owners)
+        is_listed = owners is None or all(map(owners.__contains__, lineup.owners))
         if not is_listed or column.first < since:
             column = await _kept(column, since, lineup.owners if owners is None else owners)  # noqa: PLW2901
         if column.lineup.subjects:
@@ -147,7 +148,7 @@ class Read:
         given_in_order = newest.in_order
         if given_in_order is not None:
             self.lineup, self.times = given_in_order.lineup, entities.times(self._level, given_in_order.times)
-            self._apart = max(self.times) - min(self.times)
+            self._apart = _apart(self.times)
             self._raw: Sequence[array[float]] = given_in_order.columns
             return
         given, everything = newest.values[0], newest.index.lineup()
@@ -161,7 +162,7 @@ class Read:
         else:
             self.times = array("d", [newest.time]) * len(subjects)
         self.times = entities.times(self._level, self.times)
-        self._apart = max(self.times) - min(self.times) if times else 0.0
+        self._apart = _apart(self.times)
         """Seconds from the oldest reading to the newest."""
         in_order = tuple(given) == subjects
         self._raw = [
@@ -255,6 +256,11 @@ class Read:
         if key not in self._values:  # most targets of a metric read the same
             self._values[key] = convert_each(self._raw[target.statistic], target.factor, quantity)
         return self._values[key]
+
+
+def _apart(times: array[float]) -> float:
+    """Seconds from the oldest time to the newest. They are mostly the same, which is quickly seen."""
+    return 0.0 if times.tobytes() == (times[:1] * len(times)).tobytes() else max(times) - min(times)
 
 
 def column_of(

@@ -96,7 +96,7 @@ class EntityIndex:
         if self._served is not served:
             self._served = served
             owned = self._owned
-            if all(owner in served for owner in owned):
+            if all(map(served.__contains__, owned)):
                 self._live = self.subjects
             else:
                 self._live = {

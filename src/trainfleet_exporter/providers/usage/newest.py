@@ -106,7 +106,7 @@ class Newest:
         self._scope = scope
         self._in_order: InOrder | None = None
         """All readings, as long as they come in the order in which all entities were reported before."""
-        if not (series or undated) and all(owner in scope.served for owner in index.lineup().owners):
+        if not (series or undated) and all(map(scope.served.__contains__, index.lineup().owners)):
             self._in_order = InOrder(index.lineup(), statistics)
         self._values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
         self._live: Mapping[Key, Subject] = index.live(scope.served)

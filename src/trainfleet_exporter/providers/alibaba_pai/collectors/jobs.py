@@ -7,7 +7,6 @@ finished since the last poll, and a few for the jobs that are in neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, PaiShared
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
+from trainfleet_exporter.providers.values import amount
 from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Priority
 
@@ -52,7 +52,8 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
     async def read_ended(self, start: float, end: float, deadline: float) -> None:
         """One list by the time of the end."""
         times = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(end)}
-        await self.take(await self._list(times, deadline, breaker=" finished"), self._finished)
+        # If the service takes the time range for that of creation, the list has other jobs as well.
+        await self.take(await self._list(times, deadline, breaker=" finished"), lambda job: job.status in FINISHED)
 
     def look_up_size(self, count: int) -> int:
         """One by one while they are few."""
@@ -72,34 +73,40 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
             row = replace(row, username=was.user_name)  # only lists name the user
         return Listing({job_id: row})
 
-    async def take(
-        self, listing: Listing[payloads.Job], translate_row: Callable[[payloads.Job], Job | None] | None = None
-    ) -> None:
+    async def take(self, listing: Listing[payloads.Job], wanted: Callable[[Job], bool] | None = None) -> None:
         """Have the machine types that rows need, then add the jobs."""
         if any(map(translate.needs_ecs_specs, listing.rows.values())):
             await self.shared.ecs_specs.have(self.part)
         self._pool_models = {quota_id: quota.accelerator_model for quota_id, quota in self.shared.pools.value.items()}
-        await super().take(listing, translate_row)
+        await super().take(listing, wanted)
 
-    def translate(self, row: payloads.Job, *, asked_status: str = "") -> Job | None:
-        """A row of ListJobs or GetJob. Rows may lack the status that they were listed by."""
+    def translate(self, row: payloads.Job) -> Job | None:
+        """A row of ListJobs or GetJob."""
         return translate.job(
             row,
-            asked_status=asked_status,
             workspace_id=self.workspace_id,
             pool_models=self._pool_models,
             ecs_specs=self.shared.ecs_specs.known,
         )
 
-    def _finished(self, row: payloads.Job) -> Job | None:
-        job = self.translate(row)
-        # If the service takes the time range for that of creation, the list has other jobs as well.
-        return job if job is not None and job.status in FINISHED else None
+    def context(self) -> object:
+        """The models of quotas and the table of machine types."""
+        return self._pool_models, self.shared.ecs_specs.known
+
+    def timed(self, row: payloads.Job) -> payloads.Job:
+        """The row itself."""
+        return row
+
+    def duration(self, row: payloads.Job) -> float | None:
+        """Seconds."""
+        return amount(row.duration)
 
     async def _read_statuses(self, statuses: Sequence[str]) -> None:
         for status in statuses:
             listing = await self._list({"Status": status, "StartTime": EVER}, self.part.deadline)
-            await self.take(listing, partial(self.translate, asked_status=status))
+            for row in listing.rows.values():
+                row.status = row.status or status  # rows may lack the status that they were listed by
+            await self.take(listing)
             del listing  # before the next call
 
     async def _list(self, query: dict[str, str], deadline: float, *, breaker: str = "") -> Listing[payloads.Job]:

@@ -5,7 +5,8 @@ DescribeMetricList count against one million free calls a month and account; Des
 
 A point has its time in Unix milliseconds, what it is of (jobId, pod, a key for the card; quotaId or quotaName), and the
 statistics of its metric, each under its name. A key of the metric's own distinguishes cards. So each feed has a
-struct made for it: payloads.Point with these fields.
+struct made for it: payloads.Point with these fields. Points mostly have all that is read of them; the usual struct has
+nothing else, which makes decoding a fifth faster.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
-from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.payloads import (
     MetricMeta,
@@ -65,6 +66,7 @@ _KIND = "gpu"
 """Cards of ModelArts may be NPUs, those of PAI are GPUs."""
 _MOST = 2_000
 """Points of one batch: about a millisecond's work."""
+_Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _job_id, _pod, _timestamp = attrgetter("job_id"), attrgetter("pod"), attrgetter("timestamp")
 CATALOGUE_PAGE = 200
 POINTS = 1440
@@ -96,6 +98,13 @@ class PointReader:
         self._none = kind()
         self._devices = [attributes[name] for name in devices]
         self._statistics = [[attributes[name] for name in names if name in attributes] for names in spelt]
+        keys = ("pod", *devices) if feed.level in ("pod", "device") else ()
+        usual = _usual_type(
+            keys, tuple(dict.fromkeys(names[0] for names in feed.statistics)), tuple(attributes.items())
+        )
+        may_be_usual = feed.level != "pool" and self._names_devices
+        self._usual_type = usual
+        self._usual = msgspec.json.Decoder(list[usual]) if may_be_usual else None  # type: ignore[valid-type]
 
     def batches(self, points: Points, owner: Owner | None = None) -> Iterator[Batch]:
         """The points for the usage engine. By default each is of the job that it names."""
@@ -110,6 +119,9 @@ class PointReader:
         if given is None or given == "":
             return []
         text = given if isinstance(given, str) else json.dumps(given)
+        if self._usual is not None:
+            with contextlib.suppress(ValueError, RecursionError):
+                return self._usual.decode(text)
         token = UNUSABLE.set(None)
         try:
             found = self._decode(text)
@@ -120,21 +132,22 @@ class PointReader:
         return found
 
     def _batch(self, given: Points, owner: Owner | None) -> Batch:
-        points = given if all(given) else [point or self._none for point in given]
-        columns = [_column(cast("Sequence[Point]", points), names) for names in self._statistics]
-        return Batch(self._keys(cast("Sequence[Point]", points), owner), columns, _times(list(map(_timestamp, points))))
+        is_usual = type(given[0]) is self._usual_type  # then no text is empty
+        points = cast("Sequence[Point]", given if is_usual else [point or self._none for point in given])
+        columns = [_column(points, names) for names in self._statistics]
+        return Batch(self._keys(points, owner, is_usual=is_usual), columns, _times(list(map(_timestamp, points))))
 
-    def _keys(self, points: Sequence[Point], owner: Owner | None) -> Sequence[Key]:
+    def _keys(self, points: Sequence[Point], owner: Owner | None, *, is_usual: bool) -> Sequence[Key]:
         columns = [list(map(owner or _job_id, points))]
         if self._level in ("pod", "device"):
             pods = list(map(_pod, points))
-            columns.append(pods if all(pods) else [each.pod or each.pod_id or each.pod_name for each in points])
+            columns.append(pods if is_usual else [each.pod or each.pod_id or each.pod_name for each in points])
         if self._level == "device":
             names = [list(map(attrgetter(name), points)) for name in self._devices]
             columns.append(names[0] if len(names) == 1 else [_joined(each) for each in zip(*names, strict=True)])
             columns.append([_KIND] * len(points))
         keys = list(zip(*columns, strict=True))
-        if not all(map(all, columns)):  # a key that lacks a part ends before it
+        if not (is_usual and owner is None) and not all(map(all, columns)):  # a key that lacks a part ends before it
             keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
         return cast("Sequence[Key]", keys)
 
@@ -166,6 +179,18 @@ def _point_type(devices: tuple[str, ...], statistics: tuple[str, ...]) -> tuple[
             attributes[name] = f"statistic_{number}"
             fields.append((attributes[name], float | None, msgspec.field(name=name, default=None)))
     return cast("type[Point]", msgspec.defstruct("PointOfMetric", fields, bases=(Point,), gc=False)), attributes
+
+
+@lru_cache(maxsize=64)
+def _usual_type(
+    keys: tuple[str, ...], statistics: tuple[str, ...], attributes: tuple[tuple[str, str], ...]
+) -> type[msgspec.Struct]:
+    """A point of a job that has all of these keys and statistics, under the same attributes, and a time."""
+    named = dict(attributes)
+    fields: list[tuple[str, Any, Any]] = [("job_id", _Text, msgspec.field(name="jobId"))]
+    fields += [(named.get(key, key), _Text, msgspec.field(name=key)) for key in keys]
+    fields += [(named[name], float, msgspec.field(name=name)) for name in statistics if name in named]
+    return msgspec.defstruct("UsualPoint", [("timestamp", float), *fields], gc=False)
 
 
 def _device(row: dict[str, object]) -> str:
@@ -356,7 +381,8 @@ class Feeds:
             try:
                 await self.learn(part)
             except CloudError as error:
-                self._next_read = asyncio.get_running_loop().time() + _REFUSED
+                is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
+                self._next_read = asyncio.get_running_loop().time() + (_REFUSED if is_refused else _AGAIN)
                 part.lacks("catalogue of metrics", error)
                 self._learn(part, assumed(self._families, self._choices))
         return self.known

@@ -48,6 +48,14 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
             self._tasks[job.job_id] = translate.tasks(row)
         return job
 
+    def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
+        """Where the row has the duration."""
+        return row.status
+
+    def duration(self, row: payloads.Job) -> float | None:
+        """Seconds."""
+        return None if row.status is None else translate.duration(row.status)
+
     def details(self, job: Job) -> Iterable[object]:
         """The pods that the job's tasks are, without their state."""
         tasks = self._tasks.get(job.job_id)
