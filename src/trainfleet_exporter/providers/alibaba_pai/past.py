@@ -29,7 +29,7 @@ from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDiale
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, is_pay_as_you_go
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
     DLC,
     JOB_FAMILIES,
@@ -166,23 +166,14 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
             return
         shown = {family.suffix for family in self._families}
         metrics = [each for each in METRIC_TYPES if any(target.family.suffix in shown for target in each.targets)]
-        yield JobMetricsPast(self._api, metrics, lambda life: self._source(life) == JOB_METRICS.source)
-        if of_jobs:
-
-            def serves(life: Life) -> bool:
-                return self._source(life) != JOB_METRICS.source
-
-            if self._usage.source == DLC_METRICS.source:
-                yield jobs_past(DLC_METRICS, of_jobs, by_job(self._api), serves)
-            else:
-                yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._monitor), serves)
-            if not self.job_id:
-                yield pools_past(self._monitor, of_pools, self._known.quotas)
-
-    def _source(self, life: Life) -> str:
-        if self._usage.source != "auto":
-            return self._usage.source
-        return JOB_METRICS.source if is_pay_as_you_go(life.job) else CLOUDMONITOR.source
+        source_of = self._usage.source_of
+        yield JobMetricsPast(self._api, metrics, source_of)
+        if self._usage.source == DLC_METRICS.source:
+            yield jobs_past(DLC_METRICS, of_jobs, by_job(self._api), source_of)
+        else:
+            yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._monitor), source_of)
+        if of_jobs and not self.job_id:
+            yield pools_past(self._monitor, of_pools, self._known.quotas)
 
     def query_of(self, job_id: str) -> Mapping[str, str]:
         return {"JobIds": job_id, "StartTime": EVER}

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from trainfleet_exporter.budgets.billing import BillingPeriod
-from trainfleet_exporter.model import Job, ProviderFacts
+from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
@@ -26,7 +26,7 @@ from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMo
 from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import SOURCE as DLC_METRICS
 from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import DlcMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector, is_pay_as_you_go
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
@@ -120,13 +120,7 @@ class AlibabaPai:
         chosen, deny = config.collectors.usage, self._settings.metrics.deny
         if not chosen.enabled:
             return
-
-        def source_of(job: Job) -> str:
-            if chosen.source != "auto":
-                return chosen.source
-            return JOB_METRICS if is_pay_as_you_go(job) else CLOUDMONITOR
-
-        serving = Decided(source_of, shared.jobs.listed, shared.jobs.watch).serving
+        serving = Decided(chosen.source_of, shared.jobs.listed, shared.jobs.watch).serving
         interval = chosen.effective_interval(self._settings.poll_interval)
         families, choices = exposed(JOB_FAMILIES, deny), chosen.metrics.choices()
         if monitor is not None and chosen.by_cloudmonitor:

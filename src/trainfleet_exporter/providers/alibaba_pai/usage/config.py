@@ -8,6 +8,7 @@ from pydantic import create_model
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.usage.table import ChosenMetrics, Family
 
@@ -59,3 +60,11 @@ class Usage(Collector):
     def by_cloudmonitor(self) -> bool:
         """Whether CloudMonitor serves some jobs, and pools."""
         return self.source in ("auto", "cloudmonitor")
+
+    def source_of(self, job: Job) -> str:
+        """The source that serves a job. GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and
+        CloudMonitor has all others."""
+        if self.source != "auto":
+            return self.source
+        is_pay_as_you_go = job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
+        return "job_metrics" if is_pay_as_you_go else "cloudmonitor"

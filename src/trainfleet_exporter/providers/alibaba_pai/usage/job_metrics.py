@@ -74,11 +74,6 @@ METRIC_TYPES = (
 )
 
 
-def is_pay_as_you_go(job: Job) -> bool:
-    """GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and CloudMonitor has all others."""
-    return job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
-
-
 def add(sheet: Sheet, payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, now: float) -> None:
     """Take over the newest usable value of each pod in one answer."""
     if payload.job_id and payload.job_id != job_id:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import POINTS, CloudMonitor, Owner
@@ -87,13 +88,14 @@ class PointsPast:
         past.publish(sink, asked.span, tells_source=feed is self._telling)
 
 
-def jobs_past(calls: PastCalls, feeds: Mapping[str, Feed], fetch: Fetch, serves: Callable[[Life], bool]) -> PointsPast:
-    """Points of the jobs that `serves` says are this source's."""
+def jobs_past(calls: PastCalls, feeds: Mapping[str, Feed], fetch: Fetch, source_of: Callable[[Job], str]) -> PointsPast:
+    """Points of the jobs that are this source's."""
 
     def owners(day: Range, lives: Lives, feed: Feed) -> Iterator[tuple[str, int, Range]]:
         for life in lives(day):
             runs = life.runs(day)
-            if not runs.empty and serves(life) and not (feed.of_accelerators and is_without_gpus(life.job)):
+            has_points = not runs.empty and source_of(life.job) == calls.source
+            if has_points and not (feed.of_accelerators and is_without_gpus(life.job)):
                 yield life.job.job_id, parts_of(life, feed.level), runs
 
     # A metric that every job has, where there is one.
@@ -160,19 +162,19 @@ def _fitting(feed: Feed, wanted: int) -> int:
 
 
 class JobMetricsPast:
-    """GetJobMetrics, all `metrics` of a small job in one unit."""
+    """GetJobMetrics of the jobs that it serves, all `metrics` of a small job in one unit."""
 
-    def __init__(self, api: PaiClient, metrics: Sequence[MetricType], serves: Callable[[Life], bool]) -> None:
+    def __init__(self, api: PaiClient, metrics: Sequence[MetricType], source_of: Callable[[Job], str]) -> None:
         self._api = api
         self._metrics = metrics
-        self._serves = serves
+        self._source_of = source_of
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
         """How the readings of a day are asked for."""
         for life in lives(day):
             within, job_id = life.runs(day), life.job.job_id
             metrics = [each for each in self._metrics if not (each.needs_gpu and is_without_gpus(life.job))]
-            if within.empty or not metrics or not self._serves(life):
+            if within.empty or not metrics or self._source_of(life.job) != JOB_METRICS.source:
                 continue
             groups = {job_id: metrics}
             if life.pods > _PODS_AT_ONCE:
