@@ -29,8 +29,8 @@ from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, Met
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
+from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
-from trainfleet_exporter.providers.usage.past import Past
 from trainfleet_exporter.simulator.modelarts import promql
 from trainfleet_exporter.transport.payload import decode_value
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -134,7 +134,7 @@ class Unit:
     key: str
     calls: Mapping[str, int]
     """By API, how many calls it is expected to take."""
-    do: Callable[[Sink, float], Awaitable[None]] = field(compare=False, repr=False)
+    do: Callable[[Sink, float], Coroutine[Any, Any, None]] = field(compare=False, repr=False)
     """Does it until a deadline (loop time). Raises CloudError."""
     once: bool = False
     """Whether its answer is about all days: planned for several, it is done for the first."""

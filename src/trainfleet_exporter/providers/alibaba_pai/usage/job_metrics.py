@@ -22,8 +22,8 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShare
 from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.usage.columns import Target
+from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.newest import FUTURE, Batch
-from trainfleet_exporter.providers.usage.past import Past
 from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet

@@ -172,6 +172,11 @@ class Feed:
     """The statistics that targets read, by number: the names of each in order of preference."""
 
     @property
+    def key(self) -> str:
+        """The name of the metric."""
+        return self.metric.name
+
+    @property
     def of_accelerators(self) -> bool:
         """Whether jobs without accelerators have no points of it."""
         return all(target.family.of_accelerators for target in self.targets)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
-from typing import TypeAlias
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Job
@@ -19,9 +16,9 @@ from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_witho
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, MetricType, add_past
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, QUOTA, Feed
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Range, Sink, Unit
-from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
+from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.newest import Batch
-from trainfleet_exporter.providers.usage.past import Asked, Past, PastCalls, parts_of
+from trainfleet_exporter.providers.usage.past import Asked, Fetch, PastCalls, PastMetrics, parts_of
 from trainfleet_exporter.transport import HISTORY
 
 MINUTES_KEPT, FIVES_KEPT = 31 * DAY, 91 * DAY
@@ -40,55 +37,9 @@ _PODS_AT_ONCE = 64
 """Pods of a job up to which all metrics of a day are one unit."""
 
 
-Owners: TypeAlias = Callable[[Range, Lives, Feed], Iterator[tuple[str, int, Range]]]
-"""The jobs (or pools) that have points of a metric on a day, as PastCalls.batches takes them."""
-Fetch: TypeAlias = Callable[[Feed, Asked, float], AsyncIterator[Batch]]
-"""The points of a metric, until a deadline (loop time). Raises CloudError."""
-
-
-class PointsPast:
-    """Points of the metrics of `feeds`: a unit for each metric and each batch of jobs (or pools).
-
-    By the metric `telling`, jobs are known to have readings.
-    """
-
-    def __init__(
-        self, calls: PastCalls, feeds: Mapping[str, Feed], owners: Owners, fetch: Fetch, telling: Feed | None = None
-    ) -> None:
-        self._calls = calls
-        self._feeds = sorted(feeds.values(), key=lambda feed: (*_kind(feed), feed.metric.name))
-        self._owners = owners
-        self._fetch = fetch
-        self._telling = telling
-
-    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the points of a day are asked for."""
-        step = self._calls.step(time.time() - day.start)
-        if not step:
-            return
-        for _, found in groupby(self._feeds, key=_kind):
-            feeds = list(found)
-            for number, asked in enumerate(self._calls.batches(self._owners(day, lives, feeds[0]), step)):
-                for feed in feeds:
-                    # Which jobs are in a batch goes by the step, which another day of asking may change.
-                    key = f"{feed.metric.name} {step} {number}"
-                    yield Unit(key, self._calls.calls(asked), partial(self._read, feed, asked))
-
-    async def _read(self, feed: Feed, asked: Asked, sink: Sink, deadline: float) -> None:
-        past = Past(feed.targets, asked.within.get, self._calls.source)
-        try:
-            async for batch in self._fetch(feed, asked, deadline):
-                past.take(batch, KEY_LENGTHS[feed.level])
-                del batch  # before the next call
-        except NotFound:
-            if self._calls.owners > 1:
-                raise  # no list of points for several jobs says that there are none
-            sink.gone(next(iter(asked.within)))
-            return
-        past.publish(sink, asked.span, tells_source=feed is self._telling)
-
-
-def jobs_past(calls: PastCalls, feeds: Mapping[str, Feed], fetch: Fetch, source_of: Callable[[Job], str]) -> PointsPast:
+def jobs_past(
+    calls: PastCalls, feeds: Mapping[str, Feed], fetch: Fetch[Feed], source_of: Callable[[Job], str]
+) -> PastMetrics[Feed]:
     """Points of the jobs that are this source's."""
 
     def owners(day: Range, lives: Lives, feed: Feed) -> Iterator[tuple[str, int, Range]]:
@@ -100,11 +51,12 @@ def jobs_past(calls: PastCalls, feeds: Mapping[str, Feed], fetch: Fetch, source_
 
     # A metric that every job has, where there is one.
     of_all = [feed for _, feed in sorted(feeds.items()) if not feed.of_accelerators]
-    of_all.sort(key=lambda feed: (feed.level != "job", "CPU" not in feed.metric.name))
-    return PointsPast(calls, feeds, owners, fetch, of_all[0] if of_all else next(iter(feeds.values()), None))
+    of_all.sort(key=lambda feed: (feed.level != "job", "CPU" not in feed.key))
+    telling = of_all[0] if of_all else next(iter(feeds.values()), None)
+    return PastMetrics(calls, feeds.values(), owners, fetch, telling)
 
 
-def pools_past(monitor: CloudMonitor, feeds: Mapping[str, Feed], quotas: Mapping[str, str]) -> PointsPast:
+def pools_past(monitor: CloudMonitor, feeds: Mapping[str, Feed], quotas: Mapping[str, str]) -> PastMetrics[Feed]:
     """Points of quotas; `quotas` are their names by id."""
 
     def owners(day: Range, lives: Lives, feed: Feed) -> Iterator[tuple[str, int, Range]]:
@@ -118,10 +70,10 @@ def pools_past(monitor: CloudMonitor, feeds: Mapping[str, Feed], quotas: Mapping
 
         return by_monitor(monitor, QUOTA, quota_of)(feed, asked, deadline)
 
-    return PointsPast(CLOUDMONITOR, feeds, owners, fetch)
+    return PastMetrics(CLOUDMONITOR, feeds.values(), owners, fetch)
 
 
-def by_monitor(monitor: CloudMonitor, namespace: str = DLC, owner: Owner | None = None) -> Fetch:
+def by_monitor(monitor: CloudMonitor, namespace: str = DLC, owner: Owner | None = None) -> Fetch[Feed]:
     """Points by DescribeMetricList, of jobs or quotas by their ids."""
     key = "jobId" if namespace == DLC else "quotaId"
 
@@ -141,7 +93,7 @@ def by_monitor(monitor: CloudMonitor, namespace: str = DLC, owner: Owner | None 
     return fetch
 
 
-def by_job(api: PaiClient) -> Fetch:
+def by_job(api: PaiClient) -> Fetch[Feed]:
     """Points by DLC GetMetrics, of one job."""
 
     def fetch(feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Batch]:
@@ -150,10 +102,6 @@ def by_job(api: PaiClient) -> Fetch:
         return api.get_metrics(job_id, feed, start=start, end=end, deadline=deadline, period=period)
 
     return fetch
-
-
-def _kind(feed: Feed) -> tuple[bool, int]:
-    return feed.of_accelerators, KEY_LENGTHS[feed.level]
 
 
 def _fitting(feed: Feed, wanted: int) -> int:

@@ -35,8 +35,9 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.aom import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan, Query
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATIOS
+from trainfleet_exporter.providers.usage.dated import Dated, source_tracks
 from trainfleet_exporter.providers.usage.entities import Entities
-from trainfleet_exporter.providers.usage.past import Dated, PastCalls, parts_of, source_tracks
+from trainfleet_exporter.providers.usage.past import PastCalls, parts_of
 from trainfleet_exporter.providers.usage.quantities import convert
 from trainfleet_exporter.providers.usage.table import Family
 
