@@ -1,7 +1,8 @@
 """Requests a second: ours, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
 
-`python -m benchmarks.calls NAME URL` is one of the clients. Each line of its input is a batch in JSON (`call`, `times`,
-`job_ids`), answered by how many requests were made, how many jobs or pods came, and seconds and CPU seconds of it.
+`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
+(`call`, `times`, `job_ids`). The answer is how many requests were made, how many jobs or pods came, and seconds and CPU
+seconds of it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -24,22 +25,26 @@ from urllib.parse import urlencode
 import aiohttp
 import httpx
 
-from benchmarks.cloud import Fleet
+from benchmarks.cloud import WORKSPACE, Fleet
 from benchmarks.report import Check, Found, Table, number, quantile, spread
 from benchmarks.rig import Child, Failed, child, two_cores
-from trainfleet_exporter.model import Job, JobCount, Status
+from trainfleet_exporter.config import Global
+from trainfleet_exporter.model import JobCount, Status
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
-from trainfleet_exporter.polling.poll import Failures, Poll
+from trainfleet_exporter.polling.poll import Failures, Part, Poll
 from trainfleet_exporter.process.resources import tune_memory
-from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
+from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
+from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import Account, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
 
 _ROUNDS = 11
 _CONCURRENCY = 8
@@ -49,7 +54,6 @@ _JOBS, _PODS = 1_000, 8
 _POPULATION = 600
 _SDK = "alibabacloud_pai_dlc20201203"
 _EVER = "2000-01-01T00:00:00Z"
-_RUNNING = {"Status": "Running", "StartTime": _EVER}
 _OLDEST_FIRST = {"SortBy": "GmtCreateTime", "Order": "asc"}
 
 
@@ -88,8 +92,8 @@ _NOTES = (
     (
         "Ours does what a poll does: the transport with limiter and breakers, the model's objects, and their samples as"
         " lines of the page. A poll mostly meets jobs that it met before, of which durations have changed: they are"
-        " decoded and translated like all others, and keep the lines that have not changed. An exporter meets jobs that"
-        " it never saw at its start. The others do not distinguish them."
+        " decoded like all others, and keep the translation and the lines that have not changed. An exporter meets jobs"
+        " that it never saw at its start. The others do not distinguish them."
     ),
     (
         "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
@@ -105,6 +109,7 @@ class _Server:
 
     title: str
     url: str
+    workspace_id: str
     job_ids: Sequence[str]
     clients: Sequence[str]
     is_simulator: bool
@@ -161,20 +166,23 @@ def _measured(rounds: int, with_sdk: bool, own: int | None, others: int | None) 
     with child("cloud", f"--jobs={_JOBS}", f"--pods={_PODS}", core=others) as cloud:
         listed = json.loads(Fleet(_JOBS, _PODS).list_jobs({"Status": "Running", "PageSize": "100"}))
         job_ids = [job["JobId"] for job in listed["Jobs"]]
-        bare = _Server("bare", cloud.url, job_ids, clients, is_simulator=False)
+        bare = _Server("bare", cloud.url, WORKSPACE, job_ids, clients, is_simulator=False)
         yield bare, _measure(bare, rounds, own)
     with child("simulator", _POPULATION, "pai", core=others) as cloud:
         jobs = cloud.command("jobs")
         title = "simulator ({} jobs; GetJob of {} to {} pods)".format(jobs["running"], *jobs["pods"])
         signing = [name for name in clients if name in ("ours", "sdk")]
-        simulator = _Server(title, cloud.url, jobs["job_ids"], signing, is_simulator=True)
+        simulator = _Server(title, cloud.url, jobs["workspace_id"], jobs["job_ids"], signing, is_simulator=True)
         yield simulator, _measure(simulator, rounds, own)
 
 
 def _measure(server: _Server, rounds: int, core: int | None) -> _Batches:
     found: defaultdict[tuple[_Call, str], list[_Batch]] = defaultdict(list)
     with ExitStack() as stack:
-        clients = {name: stack.enter_context(child("calls", name, server.url, core=core)) for name in server.clients}
+        clients = {
+            name: stack.enter_context(child("calls", name, server.url, server.workspace_id, core=core))
+            for name in server.clients
+        }
         for call in _CALLS:
             came = {name: _batch(client, call, server)[1] for name, client in clients.items()}
             if len(set(came.values())) > 1:
@@ -234,7 +242,13 @@ class _Done:
 
 
 class _Client(ABC):
-    """Asks for jobs. `worker` is which of the pieces of work in flight it is, below `_CONCURRENCY`."""
+    """Asks for the jobs of one workspace. `worker` is which piece of work in flight it is, below `_CONCURRENCY`."""
+
+    workspace_id = WORKSPACE
+
+    def running(self) -> dict[str, str]:
+        """The query for running jobs."""
+        return {"WorkspaceId": self.workspace_id, "Status": "Running", "StartTime": _EVER}
 
     @abstractmethod
     async def list_jobs(self, worker: int, job_id: str) -> _Done:
@@ -263,13 +277,14 @@ class _Ours(_Client):
     def __init__(self, url: str) -> None:
         tune_memory()  # as the daemon does; the others run as Python and their packages have it
         transport = Transport(
-            account=Account("benchmark", Limits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
+            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
             http=HttpSettings(),
             observe=lambda attempt: None,
         )
         keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
         self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # the other two are not called
+        self._known = [self._new_shared() for _ in range(_CONCURRENCY)]
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()
@@ -278,19 +293,15 @@ class _Ours(_Client):
 
     async def list_jobs(self, worker: int, job_id: str) -> _Done:
         """As the collector of jobs does poll after poll: it knows them, and they have run on."""
-        jobs = await self._read_jobs()
-        await self._store.publish(f"workspace {worker}", jobs)
-        return _Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
+        return await self._read_jobs(self._known[worker], self._store, str(worker))
 
     async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
         """As the collector of jobs does when it has never seen any of them."""
-        jobs = await self._read_jobs()
-        await self._renderer.render("benchmark", jobs)
-        return _Done(-(-len(jobs) // PAGE_SIZE), len(jobs))
+        return await self._read_jobs(self._new_shared(), self._new_store(), f"new {worker}")
 
     async def count_jobs(self, worker: int, job_id: str) -> _Done:
         """As finished jobs are counted."""
-        total = await self._api.count_jobs(_RUNNING, deadline=_deadline())
+        total = await self._api.count_jobs(self.running(), deadline=_deadline())
         await self._store.publish(f"count {worker}", [JobCount("1", Status.RUNNING, "Running", total)])
         return _Done(1, min(total, 1))
 
@@ -302,20 +313,33 @@ class _Ours(_Client):
         """As the collector of pods does with a job that it never saw."""
         return _Done(1, await self._read_pods(job_id, self._new_store()))
 
-    async def _read_jobs(self) -> list[Job]:
-        listing = await self._api.list_jobs(_RUNNING, deadline=_deadline())
-        found = (translate.job(row) for row in listing.rows.values())
-        return [job for job in found if job is not None]
+    async def _read_jobs(self, shared: PaiShared, store: PartStore, key: str) -> _Done:
+        async with self._part(key, store) as part:
+            reader = PaiJobReader(shared, part)
+            reader.workspace_id = self.workspace_id
+            await reader.take(await self._api.list_jobs(self.running(), deadline=_deadline()))
+            await part.publish(list(reader.found.values()))
+        return _Done(-(-len(reader.found) // PAGE_SIZE), len(reader.found))
 
     async def _read_pods(self, job_id: str, store: PartStore) -> int:
+        async with self._part(job_id, store) as part:
+            return await read_pods(self._api, part)
+
+    @asynccontextmanager
+    async def _part(self, key: str, store: PartStore) -> AsyncIterator[Part]:
         failures = Failures(self._state, self._telemetry)
         poll = Poll(state=self._state, store=store, telemetry=self._telemetry, failures=failures, deadline=_deadline())
-        found = 0
-        async with poll.part(job_id) as part:
-            found = await read_pods(self._api, part)
+        async with poll.part(key) as part:
+            yield part
         if failures.latest:
             raise failures.latest[0]
-        return found
+
+    def _new_shared(self) -> PaiShared:
+        keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
+        given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
+        account = Account("benchmark", CallLimits())
+        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+        return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
 
     def _new_store(self) -> PartStore:
         return PartStore(self._state, page_store=self._pages, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
@@ -359,6 +383,7 @@ class _Sdk(_Paging):
 
     async def page(self, number_of: int, size: int) -> tuple[int, int]:
         request = self._models.ListJobsRequest(
+            workspace_id=self.workspace_id,
             status="Running",
             start_time=_EVER,
             sort_by="GmtCreateTime",
@@ -379,7 +404,7 @@ class _Bare(_Paging):
     """Asks without a signature, and only decodes the JSON of an answer."""
 
     async def page(self, number_of: int, size: int) -> tuple[int, int]:
-        query = {**_RUNNING, **_OLDEST_FIRST, "PageNumber": str(number_of), "PageSize": str(size)}
+        query = {**self.running(), **_OLDEST_FIRST, "PageNumber": str(number_of), "PageSize": str(size)}
         answer = await self.get(f"/api/v1/jobs?{urlencode(query)}", {"x-acs-action": "ListJobs"})
         return answer["TotalCount"], len(answer["Jobs"])
 
@@ -434,8 +459,9 @@ async def _work(do: Callable[[int, str], Awaitable[_Done]], job_ids: Sequence[st
     return [done for one in await asyncio.gather(*map(work, range(_CONCURRENCY))) for done in one]
 
 
-async def _serve(name: str, url: str) -> None:
+async def _serve(name: str, url: str, workspace_id: str) -> None:
     client = _CLIENTS[name](url)
+    client.workspace_id = workspace_id
     print(json.dumps({"url": url}), flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):

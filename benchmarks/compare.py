@@ -33,9 +33,9 @@ from benchmarks.cloud import Fleet, config, serve
 from benchmarks.polls import ALL, DURATIONS, JOBS, JOBS_DURATIONS, PODS, READINGS, REPEATED, ROUNDS, Kind
 from benchmarks.report import Table, markdown, milliseconds, notes, spread
 from benchmarks.rig import ROOT, DrivenExporter, become, exporters, load
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.daemon import Daemon, WebSettings
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")

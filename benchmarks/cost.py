@@ -20,7 +20,7 @@ from tests.support.clock import run_stepped
 
 from benchmarks.report import write_measured
 from benchmarks.rig import load
-from trainfleet_exporter.daemon import Exporter
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.errors import Unreachable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms

@@ -17,8 +17,8 @@ from collections.abc import Collection
 from pathlib import Path
 from time import process_time
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms

@@ -35,8 +35,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
 from benchmarks.rig import become, load
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Fault, Simulator
 from trainfleet_exporter.simulator.modelarts import catalog

@@ -34,8 +34,8 @@ from tests.support.clock import run_stepped
 
 from benchmarks.report import machine, write_measured
 from benchmarks.rig import load
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned

@@ -20,7 +20,7 @@ _LARGEST = 20
 
 async def _main(population: int, clouds: Sequence[str]) -> None:
     simulator = Simulator(seed=7, clouds=clouds, population=population, still=True)
-    live = (job for job in simulator.world.live() if job.draft.workspace_id in VISIBLE)
+    live = (job for job in simulator.world.live() if job.draft.workspace_id == VISIBLE[0])
     running = [job for job in live if job.status == "Running"]
     largest = sorted(running, key=lambda job: len(job.pods), reverse=True)[:_LARGEST]
     pods = [len(job.pods) for job in largest]
@@ -28,6 +28,7 @@ async def _main(population: int, clouds: Sequence[str]) -> None:
     async with simulator.serve() as url:
         answer = {
             "config": simulator.config_yaml(url),
+            "workspace_id": VISIBLE[0],
             "running": len(running),
             "job_ids": [job.job_id for job in largest],
             "pods": [min(pods), max(pods)],

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
+from tests.app.reload_rig import SmallConfig, World
 from tests.budgets.test_reload import config, limited
-from tests.reload_rig import SmallConfig, World
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
 from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics

@@ -146,6 +146,14 @@ Lives = Callable[[Range], Iterable[Life]]
 """The jobs that lived in a range, in an order that does not change."""
 
 
+class PastSource(Protocol):
+    """A source of a cloud that has past usage."""
+
+    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        ...
+
+
 class History(ABC):
     """One provider's past. Everything that asks raises CloudError."""
 

@@ -53,15 +53,15 @@ from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     jobs_past,
     pools_past,
 )
-from trainfleet_exporter.providers.credentials import open_credential
-from trainfleet_exporter.providers.history import DAY, Life, Range, Sink, Spell, Unit
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
+from trainfleet_exporter.providers.history import DAY, Life, PastSource, Range, Sink, Spell, Unit
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.usage.past import PastSource
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.table import Family, exposed
 from trainfleet_exporter.providers.values import utc_time, whole
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 
@@ -86,18 +86,25 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
     list_api = "dlc"
 
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
-        super().__init__(config, context, config.endpoint)
+        super().__init__(config, context)
+        self._transport = open_transport(config, context)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
         self._config = config
         self._usage = config.collectors.usage
-        credential = open_credential(config.credentials.source, CREDENTIALS, self.credential_clients)
+        credential = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         clients = {
-            api: self.transport.client(config.endpoint(api), PaiDialect(api, version, credential))
+            api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()
         }
         self._api = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         self._monitor = CloudMonitor(clients["cloudmonitor"])
         self._known = _Learned()
         self._shown_tags = frozenset(self.settings.metrics.job_labels)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._credential_clients.aclose()
+        await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         if not self._usage.enabled or self._usage.source == JOB_METRICS.source:

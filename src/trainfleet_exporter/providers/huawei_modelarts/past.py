@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
@@ -39,8 +40,9 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
 from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.values import unix_time
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 
@@ -66,25 +68,32 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
     list_api = "modelarts"
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
-        super().__init__(config, context, config.endpoint)
+        super().__init__(config, context)
+        self._transport = open_transport(config, context)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
         self._config = config
         self._usage = config.collectors.usage
         identity = open_identity(
             config.credentials.source,
-            self.credential_clients,
+            self._credential_clients,
             region=config.region,
             project_id=config.project_id or config.credentials.project_id,
         )
         clients = {
-            api: self.transport.client(config.endpoint(api), HuaweiDialect(api, identity))
+            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
             for api in ("modelarts", "iam")
         }
         identity.use(clients["iam"])
         self._api = ModelArtsClient(clients["modelarts"], identity)
-        aom = self.transport.client(config.endpoint("aom"), AomDialect("aom", identity))
+        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
         self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
         self._tasks: TasksPast | None = None
         self._shown_tags = frozenset(self.settings.metrics.job_labels)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._credential_clients.aclose()
+        await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
@@ -12,13 +12,10 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.providers.credentials import CredentialClients
-from trainfleet_exporter.providers.history import History, Life, Lives, Range, Sink, Unit
+from trainfleet_exporter.providers.history import History, Life, Lives, PastSource, Range, Sink, Unit
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.usage.past import PastSource
-from trainfleet_exporter.providers.way_out import open_transport
 
 Query = TypeVar("Query")
 Row = TypeVar("Row")
@@ -36,21 +33,13 @@ class ProviderHistory(History, Generic[Query, Row]):
     list_api: ClassVar[str]
     """The API whose calls a list takes, as budgets name it."""
 
-    def __init__(self, config: ProviderConfig, context: BuildContext, endpoint: Callable[[str], str]) -> None:
-        """`endpoint` is the base URL of an API."""
+    def __init__(self, config: ProviderConfig, context: BuildContext) -> None:
         self.settings = context.settings
-        self.transport = open_transport(config, context)
-        self.credential_clients = CredentialClients(config.name, self.transport, context, endpoint)
         self.workspaces: Sequence[str] = ()
         self.job_id = ""
         """The only job that is wanted; empty for all."""
         self.sources: Sequence[PastSource] = ()
         self._wanted = job_filter(config.jobs)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.credential_clients.aclose()
-        await self.transport.aclose()
 
     @abstractmethod
     def queries(self, wanted: Range, now: float) -> Sequence[Sequence[tuple[str, Query]]]:

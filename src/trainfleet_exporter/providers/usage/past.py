@@ -22,14 +22,6 @@ from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.table import Level
 
 
-class PastSource(Protocol):
-    """A source of a cloud that has past usage."""
-
-    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What one unit asks for: some jobs (or pools), each with the time whose readings are shown."""

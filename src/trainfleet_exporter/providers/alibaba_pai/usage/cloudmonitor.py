@@ -51,8 +51,8 @@ from trainfleet_exporter.providers.usage.entities import Key
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.table import Family
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.quantities import UNUSABLE
 from trainfleet_exporter.transport import ApiClient, Call, Priority
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
 Points: TypeAlias = Sequence[Point | None]
@@ -73,7 +73,7 @@ POINTS = 1440
 """The most points of one page."""
 _MAX_PAGES = 1000
 _EMPTY_PAGES = 3
-"""So many pages in a row that hold nothing, and tell of a next one, lead nowhere."""
+"""Empty pages in a row, each naming a next one, after which reading gives up."""
 log = logging.getLogger(__name__)
 _KEPT = 86400.0
 _AGAIN = 600.0

@@ -23,7 +23,7 @@ from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
 from trainfleet_exporter.providers.usage.quantities import Quantity
 from trainfleet_exporter.providers.usage.table import LEVELS, Family, Level, families
-from trainfleet_exporter.quantities import printable
+from trainfleet_exporter.transport.json_fields import printable
 
 DLC = "acs_pai_dlc"
 QUOTA = "acs_pai_quota"

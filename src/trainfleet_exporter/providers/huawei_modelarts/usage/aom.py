@@ -54,8 +54,8 @@ from trainfleet_exporter.providers.usage.newest import Batch, Newest, Scope
 from trainfleet_exporter.providers.usage.quantities import convert_each
 from trainfleet_exporter.providers.usage.sized import Makeup, SizedColumns
 from trainfleet_exporter.providers.usage.table import LEVELS, Level
-from trainfleet_exporter.quantities import printable, text
 from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer, Priority
+from trainfleet_exporter.transport.json_fields import printable, text
 from trainfleet_exporter.transport.payload import decode_value
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ log = logging.getLogger(__name__)
 
 
 class AomDialect(HuaweiDialect):
-    """Signed like every API of the cloud; errors are told as Prometheus tells them (transport.Dialect)."""
+    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""
