@@ -42,9 +42,9 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROUNDS = 11
 _CONCURRENCY = 8
@@ -337,8 +337,9 @@ class _Ours(_Client):
     def _new_shared(self) -> PaiShared:
         keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
         given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
-        account = Account("benchmark", CallLimits())
-        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+        context = BuildContext(
+            settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None
+        )
         return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
 
     def _new_store(self) -> PartStore:

@@ -31,8 +31,8 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, 
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
 from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
-from trainfleet_exporter.simulator.modelarts import promql
 from trainfleet_exporter.transport.payload import decode_value
+from trainfleet_simulator.modelarts import promql
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 

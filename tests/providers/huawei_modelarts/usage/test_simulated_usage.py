@@ -18,7 +18,7 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 _LATE = 600
 """Seconds after which a job is surely served: AOM is waited for two sweeps, and a cycle may just have begun."""
