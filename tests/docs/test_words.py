@@ -36,7 +36,8 @@ _MADE_OF_DATA = "docs/evidence/benchmarks.md"
 
 
 _MORE_PAGES = [
-    ROOT / name for name in ("CONTRIBUTING.md", "deploy/kubernetes/chart/README.md", "examples/lantern/README.md")
+    ROOT / name
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "deploy/kubernetes/chart/README.md", "examples/lantern/README.md")
 ]
 
 
