@@ -7,6 +7,7 @@ attempt, so only the answer to that attempt is searched for them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -41,15 +42,17 @@ class SentSecrets:
         always = tuple(always)
         remember(*always)
         self._always = [Forms(text) for text in always if len(text) >= SHORTEST]
-        self._secrets: dict[str, Forms] = {}
+        self._secrets: dict[bytes, Forms] = {}
+        """By a hash of the secret, so that no repr of it can show the secret."""
 
     def note(self, texts: Iterable[str]) -> None:
         """Remember what is sent now."""
         for text in texts:
             if len(text) >= SHORTEST:
                 remember(text)
-                forms = self._secrets.pop(text, None)  # to stand last again
-                self._secrets[text] = forms or Forms(text)
+                key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+                forms = self._secrets.pop(key, None)  # to stand last again
+                self._secrets[key] = forms or Forms(text)
         while len(self._secrets) > _SECRETS_KEPT:
             del self._secrets[next(iter(self._secrets))]
 
