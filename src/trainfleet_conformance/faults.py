@@ -1,4 +1,4 @@
-"""Each operation under each fault: nothing breaks, nothing untrue is shown, it is told, and it heals."""
+"""Each operation under each fault: nothing breaks, nothing untrue is shown, it is reported, and it heals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FaultChecks(ProviderCase):
 
     @pytest.mark.parametrize("kind", WHOLE, ids=str)
     def test_fault_in_place_of_an_answer(self, kind: FaultKind) -> None:
-        """The last good answer stays for its time and then goes; it is told; others go on; all is well again after."""
+        """The last good answer stays for its time. The fault is reported, others go on, and all is well afterwards."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -106,7 +106,7 @@ class FaultChecks(ProviderCase):
             if not (kind.name == "not found" and rolls):  # what is not there any more goes at once
                 complaints += [f"gone at once, and should be kept: {words(key)}" for key in missing(early, before)]
             if operation not in self.copes:
-                complaints += self._untold(start, late, operation, kind)
+                complaints += self._unreported(start, late, operation, kind)
                 if not missing(late, before):
                     complaints.append("what it told is shown for ever")
         if not kind.pauses:
@@ -121,7 +121,7 @@ class FaultChecks(ProviderCase):
         )
         return await self._recover(stage, before, operation, kind)
 
-    def _untold(self, start: Page, late: Page, operation: str, kind: FaultKind) -> Iterable[str]:
+    def _unreported(self, start: Page, late: Page, operation: str, kind: FaultKind) -> Iterable[str]:
         """What should be told of a call that failed, and is not."""
         if late.total(ERRORS) <= start.total(ERRORS):
             yield "no error is counted"

@@ -26,7 +26,7 @@ UNSIGNED = "(not by the transport)"
 
 
 class PretendCloud(Protocol):
-    """A cloud as far as its documentation tells. It is served over loopback, and asked by the provider as the real one.
+    """A cloud as its documentation describes it. It is served over loopback; the provider calls it like the real one.
 
     Nothing moves in it by itself, so that two pages can be compared. Its lists have more than one page where the cloud
     has pages, and it refuses who does not prove who asks.
@@ -46,8 +46,8 @@ class PretendCloud(Protocol):
         ...
 
     def end(self, job_id: str, word: str) -> None:
-        """A live job ends now (`time.time()`) in this state, one of those in which nothing is held any more: it is told
-        as ended jobs are, and no other job changes for it."""
+        """A live job ends now (`time.time()`) in this state, one in which nothing is held. It is reported as ended jobs
+        are, and no other job changes for it."""
         ...
 
 

@@ -80,7 +80,7 @@ DATED = frozenset({"trainfleet_job_usage_timestamp_seconds"})
 
 
 class Page:
-    """What the clouds' figures were (`shown`), and what the exporter told about itself (`own`)."""
+    """What the clouds' figures were (`shown`), and what the exporter reported about itself (`own`)."""
 
     def __init__(self, text: str) -> None:
         self.shown: dict[Key, float] = {}

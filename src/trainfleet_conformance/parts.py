@@ -110,13 +110,13 @@ class PartChecks(ProviderCase):
             usual = self.good.page.shown
             complain(
                 [
-                    f"{words(key)} is 0, and nobody says so"
+                    f"{words(key)} is 0, and no answer says so"
                     for key, value in now.shown.items()
                     if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
                 ],
                 "read numbers by json_fields.py, and leave None as it is: never `or 0`, never .get(key, 0)",
             )
-            complain(untrue_numbers(now), "leave out what is not told")
+            complain(untrue_numbers(now), "leave out what was not reported")
 
         self.on_stage(check)
 
@@ -164,7 +164,7 @@ class PartChecks(ProviderCase):
                 if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
             ]
             complaints += [f"{name} fails" for name in now.failing]
-            complain(complaints, "publish each part anew, of what this poll found; look up the missing by their ids")
+            complain(complaints, "publish each part again, from what this poll found; look up the missing by their ids")
 
         self.on_stage(check)
 

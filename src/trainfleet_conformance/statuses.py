@@ -79,7 +79,7 @@ class StatusChecks(ProviderCase):
 
 
 def _renamed(job_id: str, word: str) -> Any:
-    """One job is in another state, wherever it is told."""
+    """One job is in another state, wherever it is reported."""
 
     def rename(name: str, value: Any) -> Any:
         return NEW_WORD if value == word else value

@@ -137,7 +137,7 @@ MISTAKES = (
         "restarts=whole(row.recoveries),",
         "restarts=whole(row.recoveries) or 0,",
         "test_part_what_is_not_told_is_absent",
-        "is 0, and nobody says so",
+        "is 0, and no answer says so",
     ),
     Mistake(
         "a time that is not set is taken for one",

@@ -110,7 +110,7 @@ async def backfill(
             def attempted(attempt: Attempt) -> None:
                 progress.calls += 1
                 spending.attempted(attempt.api)
-                progress.tell()
+                progress.report()
 
             context = BuildContext(settings=settings, account=spending.account, observe=attempted)
             history = open_history(provider, context)

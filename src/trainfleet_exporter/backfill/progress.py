@@ -24,7 +24,7 @@ class Progress:
         self._stream = stream if stream is not None and stream.isatty() else None
         self._clock = clock
         self._began = clock()
-        self._told = self._began
+        self._reported_at = self._began
         self._drawn = 0
         self.expected = 0
         """Calls that the units take which are not done when the days begin."""
@@ -40,7 +40,7 @@ class Progress:
         """A unit that was expected to take so many calls has come to its end."""
         self.settled += calls
         self.units += 1
-        self.tell()
+        self.report()
 
     def line(self) -> str:
         """The state in words."""
@@ -56,12 +56,12 @@ class Progress:
     def _share(self) -> float:
         return min(1.0, self.settled / self.expected) if self.expected else 0.0
 
-    def tell(self, *, at_once: bool = False) -> None:
+    def report(self, *, at_once: bool = False) -> None:
         """Show the state, if it is time to."""
         now = self._clock()
-        if not at_once and now - self._told < (_REPORT_INTERVAL if self._stream is None else _REDRAWN):
+        if not at_once and now - self._reported_at < (_REPORT_INTERVAL if self._stream is None else _REDRAWN):
             return
-        self._told = now
+        self._reported_at = now
         if self._stream is None:
             log.info("backfill: %s", self.line())
             return

@@ -182,7 +182,7 @@ class Work:
         except OSError as error:
             raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
         spool.written(day.start, name_of(day))
-        self._progress.tell(at_once=True)
+        self._progress.report(at_once=True)
         return True
 
     def _lives(self, within: Range) -> Iterator[Life]:
@@ -210,7 +210,7 @@ class Work:
             for unit in source:  # shared: each unit is taken by one
                 where = _ONCE if unit.once else stage
                 if self._spool.is_done(where, unit.key):
-                    self._progress.tell()  # it was not expected either
+                    self._progress.report()  # it was not expected either
                 elif await self._one(where, unit, day):
                     self._progress.done(0 if day is None else sum(unit.calls.values()))
                 else:

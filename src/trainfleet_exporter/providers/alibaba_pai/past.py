@@ -38,8 +38,8 @@ from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
     Metric,
     assumed,
     feeds,
+    log_unfed,
     metric,
-    tell,
 )
 from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     CLOUDMONITOR,
@@ -168,7 +168,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         of_jobs, unfed = feeds(catalogues.get(DLC, {}), self._families, choices)
         families = exposed(POOL_FAMILIES, self.settings.metrics.deny)
         of_pools, unfed_pools = feeds(catalogues.get(QUOTA, {}), families, choices)
-        tell("CloudMonitor", [*unfed, *unfed_pools] if catalogues else [], set())
+        log_unfed("CloudMonitor", [*unfed, *unfed_pools] if catalogues else [], set())
         if not self._usage.enabled:
             return
         shown = {family.suffix for family in self._families}
@@ -215,7 +215,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         )
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        """Each job whose row does not tell its statuses."""
+        """Each job whose row does not log_unfed its statuses."""
         deny = self.settings.metrics.deny
         if all(any(fnmatchcase(f"trainfleet_job_{suffix}", pattern) for pattern in deny) for suffix in _STATUSES):
             return

@@ -242,10 +242,10 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     payload = answer.payload if isinstance(answer.payload, dict) else {}
     if 200 <= answer.status < 300:
         if payload.get("is_success") is False:  # v1 says so even with 200
-            code, message = _told(payload)
+            code, message = _code_and_message(payload)
             return RequestRefused(message or "the service says that it failed", status=answer.status, code=code)
         return None
-    code, message = _told(payload)
+    code, message = _code_and_message(payload)
     facts: dict[str, Any] = {
         "status": answer.status,
         "code": code,
@@ -298,7 +298,7 @@ def _pace(message: str) -> float | None:
     return int(match[1]) / (int(match[2]) * _UNITS[match[3]])
 
 
-def _told(payload: Mapping[str, Any]) -> tuple[str, str]:
+def _code_and_message(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Code and message of an error body, in any of the forms that ModelArts, the gateway and IAM have for it."""
     inner = mapping(payload, "error")
     code = text(payload, "error_code") or text(payload, "errorCode") or text(payload, "code") or text(inner, "code")

@@ -59,7 +59,7 @@ class Asking:
         """Metrics that are asked for by name, and until when (loop time)."""
         self._useless_until = float("-inf")
         """Until when names are known not to help where nothing comes without them."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def read(self, feed: Feed, into: Newest, *, names: Collection[str], deadline: float) -> None:
         """Every point of a metric there is, or those of `names` if it must be so. Raises CloudError."""
@@ -102,8 +102,8 @@ class Asking:
         return _now() < self._named_until.get(metric, float("-inf"))
 
     def _tell(self, why: str) -> None:
-        if why not in self._told:
-            self._told.add(why)
+        if why not in self._logged:
+            self._logged.add(why)
             log.warning(
                 "CloudMonitor is asked for %s with Dimensions, %d at a time, because %s",
                 self._namespace,

@@ -43,8 +43,8 @@ from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
     assumed,
     feeds,
     is_device_key,
+    log_unfed,
     metric,
-    tell,
 )
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.usage.entities import Key
@@ -364,7 +364,7 @@ class Feeds:
         self._choices = choices
         self._source = source
         self._unfed: Collection[Unfed] = ()
-        self._told: set[Unfed] = set()
+        self._logged: set[Unfed] = set()
         self._malformed = 0
         """How many rows of the latest list could not be read."""
         self._next_read = float("-inf")
@@ -391,7 +391,7 @@ class Feeds:
 
     def _learn(self, part: Part, catalogue: Mapping[str, Metric]) -> None:
         self.known, self._unfed = feeds(catalogue, self._families, self._choices)
-        tell(self._source, self._unfed, self._told)
+        log_unfed(self._source, self._unfed, self._logged)
         part.dropped("malformed", len(self._unfed))
 
     async def _read(self, part: Part) -> bool:

@@ -274,7 +274,7 @@ def feeds(
     return found, unfed
 
 
-def tell(source: str, unfed: Iterable[Unfed], told: set[Unfed]) -> None:
+def log_unfed(source: str, unfed: Iterable[Unfed], told: set[Unfed]) -> None:
     """Log what cannot be shown, and note it in `told`: each once."""
     for each in unfed:
         if each not in told:
