@@ -27,8 +27,8 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 

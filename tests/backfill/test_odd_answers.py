@@ -31,8 +31,8 @@ from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUT
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.past import Past
-from trainfleet_exporter.simulator.modelarts import promql
 from trainfleet_exporter.transport.payload import decode_value
+from trainfleet_simulator.modelarts import promql
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 

@@ -19,8 +19,8 @@ from tests.docs.pages import ROOT, blocks
 from tests.e2e.processes import PATIENCE, eventually
 from tests.support.ports import held_port
 from tests.support.programs import need
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _PROGRAMS = ("amtool", "curl", "openssl", "promtool")
 _SIMULATED = {
@@ -42,7 +42,7 @@ _PLACEHOLDERS = {
 
 
 class Session:
-    """A folder that looks like a checkout, an environment that lasts from command to command, and what runs beside."""
+    """A folder that looks like a checkout, a lasting environment, and background processes."""
 
     def __init__(self, folder: Path, *, exporter: int, simulator: int) -> None:
         """`exporter` and `simulator` are ports to use in place of those that the pages name."""

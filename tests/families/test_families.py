@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.page.examples import EXAMPLES
-from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.model import Accelerators, Job, JobPods, PoolQueue, RoleCount
 
 # The contract's table as far as it is made from the model: family -> labels after `provider`.
@@ -116,7 +116,7 @@ trainfleet_job_usage_timestamp_seconds              job_id
 FULL = {type(examples[0]): examples[0] for examples in EXAMPLES.values()}
 
 
-def labels_of(family: Family) -> list[str]:
+def labels_of(family: MetricFamily) -> list[str]:
     keys, _ = KEYS[family.of]
     return [*keys, *(("label_<tag>",) if family.labels is None else family.labels)]
 
@@ -133,7 +133,7 @@ def test_names_are_unique_also_as_openmetrics_names_them() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 class TestEachFamily:
-    def test_name_labels_and_kind_are_legal(self, family: Family) -> None:
+    def test_name_labels_and_kind_are_legal(self, family: MetricFamily) -> None:
         assert re.fullmatch(r"trainfleet_[a-z]+(_[a-z]+)*", family.name)
         assert (family.kind == "counter") == family.name.endswith("_total")
         further = family.labels or ()
@@ -141,11 +141,11 @@ class TestEachFamily:
         assert len(set(labels)) == len(labels)
         assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in labels)
 
-    def test_help_is_one_line_that_names_no_source(self, family: Family) -> None:
+    def test_help_is_one_line_that_names_no_source(self, family: MetricFamily) -> None:
         assert re.fullmatch(r"[A-Z0-9][^\n]+\.", family.help)
         assert not re.search("Source|Experimental|PAI|ModelArts", family.help)
 
-    def test_a_full_object_gives_samples_that_fit_the_labels(self, family: Family) -> None:
+    def test_a_full_object_gives_samples_that_fit_the_labels(self, family: MetricFamily) -> None:
         samples = list(family.read(FULL[family.of]))
         assert samples
         for values, value in samples:

@@ -336,7 +336,7 @@ def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.Monke
         counting.cancel()
 
     asyncio.run(main())
-    assert steps >= 10_000 / render_module._READINGS - 1
+    assert steps >= 10_000 / render_module._READINGS_PER_TEXT - 1
 
 
 _CHANGES = st.sampled_from(

@@ -119,7 +119,7 @@ class Role(Struct, rename="pascal", gc=False):
 
 
 class JobPods(Struct, rename="pascal", gc=False):
-    """GetJob, as far as it tells of pods. Null is an empty list of pods; without the field nothing is known of them."""
+    """GetJob, only its pods. Null is an empty list of pods; without the field nothing is known of them."""
 
     job_id: str | None = None
     restart_times: str | None = None
@@ -166,7 +166,7 @@ class JobMetrics(Struct, rename="pascal", gc=False):
 
 
 class Total(Struct, rename="pascal", gc=False):
-    """Any list, as far as it tells how long it is."""
+    """Any list, only its length."""
 
     total_count: float | None = None
 
@@ -334,7 +334,7 @@ class MetricsPage(Struct, rename="pascal", gc=False):
 class Point(Struct, gc=False):
     """A data point: its time in Unix milliseconds, and what it is of.
 
-    The statistics, and the keys that tell cards apart, differ by metric: points.PointReader adds them.
+    The statistics, and the keys that identify cards, differ by metric: points.PointReader adds them.
     """
 
     timestamp: float | None = None

@@ -15,7 +15,7 @@ from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, Poo
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 from trainfleet_exporter.providers.values import number, quantity, whole
-from trainfleet_exporter.quantities import GIB, unusable
+from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"
 """The type under which training jobs stand in the queue of a quota."""

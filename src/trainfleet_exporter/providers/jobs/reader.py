@@ -14,12 +14,12 @@ from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.shared import Shared
-from trainfleet_exporter.quantities import UNUSABLE
+from trainfleet_exporter.providers.jobs.shared import Shared
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 SharedT = TypeVar("SharedT", bound=Shared)
 Row = TypeVar("Row")
-_SLICE = 100
+_JOBS_PER_SLICE = 100
 """Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
 _FOR_ENDS = 0.8
 """The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
@@ -97,7 +97,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         if (context := self.context()) != self.jobs.context:
             self.jobs.context, self.jobs.translated = context, {}
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             job = self._known_job(job_id, row) or self._new_job(job_id, row)
             if job is None or (wanted is not None and not wanted(job)):
@@ -110,7 +110,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def poll_live(self) -> bool:
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
-        self._pending = self.shared.division.to_look_up(self.jobs, self.found)
+        self._pending = self.shared.assignment.to_look_up(self.jobs, self.found)
         await self._publish(time.time(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 
@@ -157,7 +157,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         registry.changed()
         shown: list[object] = []
         for number, job in enumerate(list(self.jobs.jobs()), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             if registry.wanted(job):
                 shown.append(job)

@@ -18,8 +18,8 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, Pa
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.values import amount
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Priority
+from trainfleet_exporter.transport.json_fields import iso_time
 
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists by id."""
@@ -65,7 +65,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
             return await self._list({"JobIds": ",".join(job_ids), "StartTime": EVER}, deadline)
         (job_id,) = job_ids
         try:
-            row = await self.shared.client.get_job(job_id, payloads.Job, deadline=deadline, priority=Priority.SWEEP)
+            row = await self.shared.client.get_job(job_id, payloads.Job, deadline=deadline, priority=Priority.BULK)
         except NotFound:
             return Listing({})
         was = self.jobs.last_known(job_id)
