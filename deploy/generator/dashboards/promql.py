@@ -69,7 +69,7 @@ def with_user(expr: str) -> str:
 
 
 def with_charged_to(expr: str) -> str:
-    """Says so where a job has no tag that says who pays for it, for an empty name is no legend."""
+    """Names what is charged to no tag, for an empty name is no legend."""
     return f'label_replace({expr}, "charged_to", "(no tag)", "charged_to", "")'
 
 
