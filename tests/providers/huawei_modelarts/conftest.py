@@ -10,7 +10,7 @@ import pytest
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud
 from tests.providers.huawei_modelarts.credentials_rig import SECURITY_TOKEN, SIMULATORS
-from tests.providers.huawei_modelarts.usage_rig import Check, Page, Run
+from tests.providers.huawei_modelarts.usage.usage_rig import Check, Page, Run
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_simulator.modelarts.agency import OIDC_TOKEN
