@@ -65,7 +65,7 @@ and {known_before}"""
 
 
 def _counted(labels: str, series: str, known_before: str) -> str:
-    """What the last minute added to counters, where it is more than 0. A counter that falls began again: it adds nothing."""
+    """What the last minute added to counters, where it is more than 0. A counter that falls adds nothing."""
     return f"(\n{indented(_gained(labels, series, known_before))}\n) > 0"
 
 
