@@ -45,12 +45,11 @@ if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator"
     from trainfleet_simulator.modelarts import catalog
     from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 else:  # an older checkout; installed packages of these names would be those of another one
-    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
-
     from trainfleet_exporter.simulator import Door as Listener
     from trainfleet_exporter.simulator import Fault, Simulator
     from trainfleet_exporter.simulator.modelarts import catalog
+    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
 
 _SEED = 7
 _START = START + 0.25

@@ -22,7 +22,7 @@ _BY_ID_AT_ONCE = 10
 class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
     """The jobs of one workspace in one poll."""
 
-    live_states = tuple((translate.PHASE_STATUS[phase], phase) for phase in translate.LIVE_PHASES)
+    live_states = tuple((translate.job_status(phase), phase) for phase in translate.LIVE_PHASES)
 
     def __init__(self, shared: ModelArtsShared, part: Part) -> None:
         super().__init__(shared, part)
