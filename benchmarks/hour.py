@@ -35,10 +35,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
 from benchmarks.rig import become, load
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 
+if TYPE_CHECKING or (Path(trainfleet_exporter.__file__).parent / "app").exists():
+    from trainfleet_exporter.app.daemon import Daemon, WebSettings
+else:  # an older checkout
+    from trainfleet_exporter.daemon import Daemon, WebSettings
 if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():
     from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
     from trainfleet_simulator import Fault, Listener, Simulator

@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 import httpx
 
-from trainfleet_exporter.config.secrets import Secret
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.process.redaction import BEGINNING, LONGEST, SHORTEST, Forms, Redactor, remember
 from trainfleet_exporter.transport.calls import HttpAnswer, SignedRequest
@@ -42,15 +41,15 @@ class SentSecrets:
         always = tuple(always)
         remember(*always)
         self._always = [Forms(text) for text in always if len(text) >= SHORTEST]
-        self._secrets: dict[Secret, Forms] = {}
+        self._secrets: dict[str, Forms] = {}
 
     def note(self, texts: Iterable[str]) -> None:
         """Remember what is sent now."""
         for text in texts:
             if len(text) >= SHORTEST:
-                secret = Secret(text, source="request")
-                forms = self._secrets.pop(secret, None)  # to stand last again
-                self._secrets[secret] = forms or Forms(text)
+                remember(text)
+                forms = self._secrets.pop(text, None)  # to stand last again
+                self._secrets[text] = forms or Forms(text)
         while len(self._secrets) > _SECRETS_KEPT:
             del self._secrets[next(iter(self._secrets))]
 

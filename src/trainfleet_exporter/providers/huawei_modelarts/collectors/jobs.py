@@ -6,7 +6,7 @@ an end. A job that began and ended between two polls is therefore seen in the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
@@ -41,12 +41,14 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
         """A search for these ids."""
         return await self._search("id", job_ids, deadline)
 
+    async def take(self, listing: Listing[payloads.Job], wanted: Callable[[Job], bool] | None = None) -> None:
+        """Add the jobs, and note the tasks that their rows name."""
+        self._tasks |= {job_id: translate.tasks(row) for job_id, row in listing.rows.items()}
+        await super().take(listing, wanted)
+
     def translate(self, row: payloads.Job) -> Job | None:
-        """A row of a search, and the tasks that it names."""
-        job = translate.job(row, self.workspace_id)
-        if job is not None:
-            self._tasks[job.job_id] = translate.tasks(row)
-        return job
+        """A row of a search."""
+        return translate.job(row, self.workspace_id)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
         """Where the row has the duration."""
