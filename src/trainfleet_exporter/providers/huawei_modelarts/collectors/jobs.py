@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 
@@ -47,6 +48,10 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
         if job is not None:
             self._tasks[job.job_id] = translate.tasks(row)
         return job
+
+    def records(self, row: payloads.Job) -> Records:
+        """Its running records and the exit codes of its tasks."""
+        return translate_history.records(row)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
         """Where the row has the duration."""
