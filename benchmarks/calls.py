@@ -1,32 +1,60 @@
-"""Requests a second: ours, with decoding, translating and rendering, beside the vendor's SDK and bare clients.
+"""Requests a second: ours, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
 
-`python -m benchmarks calls --short` is a quick run.
+`python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
+(`call`, `times`, `job_ids`). The answer is how many requests were made, how many jobs or pods came, and seconds and CPU
+seconds of it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import importlib.util
 import json
-import os
 import statistics
+import sys
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
 
-from benchmarks.calls_clients import CLIENTS, CONCURRENCY
-from benchmarks.cloud import Fleet
-from benchmarks.figures import number, quantile, ratios
-from benchmarks.processes import Failed, Ordered, cloud, ordered
-from benchmarks.report import Check, Found, Table
+import aiohttp
+import httpx
 
-ROUNDS = 11
+from benchmarks.cloud import WORKSPACE, Fleet
+from benchmarks.report import Check, Found, Table, number, quantile, spread
+from benchmarks.rig import Child, Failed, child, two_cores
+from trainfleet_exporter.config import Global
+from trainfleet_exporter.model import JobCount, Status
+from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
+from trainfleet_exporter.polling.parts import PartStore
+from trainfleet_exporter.polling.poll import Failures, Part, Poll
+from trainfleet_exporter.process.resources import tune_memory
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
+from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
+from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
+from trainfleet_exporter.providers.credentials import FixedCredential, Keys
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
 
+_ROUNDS = 11
+_CONCURRENCY = 8
+"""Requests in flight of every client."""
 _TIMES_FASTER = 1.3
-_JOBS = 1_000
-_PODS = 8
+_JOBS, _PODS = 1_000, 8
+_POPULATION = 600
 _SDK = "alibabacloud_pai_dlc20201203"
+_EVER = "2000-01-01T00:00:00Z"
+_OLDEST_FIRST = {"SortBy": "GmtCreateTime", "Order": "asc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +67,12 @@ class _Call:
 
 
 _NEW = (
-    _Call("ListJobs, pages of 100 jobs never seen", "list_new_jobs", (CONCURRENCY, CONCURRENCY)),
+    _Call("ListJobs, pages of 100 jobs never seen", "list_new_jobs", (_CONCURRENCY, _CONCURRENCY)),
     _Call("GetJob of jobs never seen", "get_new_job", (300, 100)),
 )
-"""What an exporter meets once, at its start: no part of what was promised of polls."""
+"""What an exporter meets once, at its start: not part of what was promised of polls."""
 _CALLS = (
-    _Call("ListJobs, pages of 100 jobs known before", "list_jobs", (CONCURRENCY, CONCURRENCY)),
+    _Call("ListJobs, pages of 100 jobs known before", "list_jobs", (_CONCURRENCY, _CONCURRENCY)),
     _NEW[0],
     _Call("ListJobs, TotalCount alone", "count_jobs", (400, 100)),
     _Call("GetJob of jobs known before", "get_job", (300, 100)),
@@ -56,14 +84,32 @@ _TITLES = {
     "httpx": "httpx, its own transport: decoded",
     "aiohttp": "aiohttp: decoded",
 }
+_NOTES = (
+    (
+        f"Each client is a process of its own with {_CONCURRENCY} requests in flight; batches of them take turns, one"
+        " of which is not counted. Medians (10th to 90th percentile); ratios are those of the batches of one round."
+    ),
+    (
+        "Ours does what a poll does: the transport with limiter and breakers, the model's objects, and their samples as"
+        " lines of the page. A poll mostly meets jobs that it met before, of which durations have changed: they are"
+        " decoded like all others, and keep the translation and the lines that have not changed. An exporter meets jobs"
+        " that it never saw at its start. The others do not distinguish them."
+    ),
+    (
+        "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
+        " with it ours and the SDK wait for the simulator most of the time, so that CPU says more than requests."
+    ),
+    f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and answers from strings that are nearly ready.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """Somebody who answers, and which jobs are asked for."""
+    """What answers, and which jobs it is asked for."""
 
     title: str
     url: str
+    workspace_id: str
     job_ids: Sequence[str]
     clients: Sequence[str]
     is_simulator: bool
@@ -71,113 +117,89 @@ class _Server:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
+    """Requests a second, and CPU seconds of the client a request."""
+
     rate: float
-    """Requests a second."""
     cpu: float
-    """CPU seconds of the client a request."""
 
 
 _Batches = Mapping[tuple[_Call, str], Sequence[_Batch]]
 """By call and client."""
 
 
-def run(rounds: int = ROUNDS) -> Iterator[Found]:
-    """A table of requests a second of each client, call and server; and what was promised of ours and the SDK's."""
+def run(*, short: bool) -> Iterator[Found]:
+    """A table of requests a second of each client, call and server; and the promises about ours and the SDK."""
+    rounds = 3 if short else _ROUNDS
     with_sdk = importlib.util.find_spec(_SDK) is not None
-    cores = sorted(os.sched_getaffinity(0))
+    own, others = two_cores()
     table = Table(
         "Poll throughput",
         ("server", "call", "client", "requests a second", "CPU µs a request", "ours is faster", "ours, by CPU"),
-        notes=_notes(rounds, with_sdk, len(cores)),
+        notes=[f"{rounds} rounds.", *_NOTES],
     )
+    if own is not None:
+        table.notes.append("The client has one processor core to itself, the server another.")
+    if not with_sdk:
+        table.notes.append(f"Skipped: the vendor's SDK ({_SDK}) is not installed.")
     checks: list[Check] = []
-    for server, found in _measured(rounds, with_sdk, cores):
-        for call in _CALLS:
-            ours = found[call, "ours"]
-            for name in server.clients:
-                batches = found[call, name]
-                table.rows.append(
-                    (
-                        server.title,
-                        call.title,
-                        _TITLES[name],
-                        _spread([batch.rate for batch in batches]),
-                        _spread([batch.cpu * 1e6 for batch in batches]),
-                        f"{ratios(_faster(ours, batches))} ×" if name != "ours" else "",
-                        f"{ratios(_cheaper(ours, batches))} ×" if name != "ours" else "",
-                    )
+    for server, found in _measured(rounds, with_sdk, own, others):
+        for call, name in ((call, name) for call in _CALLS for name in server.clients):
+            ours, batches = found[call, "ours"], found[call, name]
+            table.rows.append(
+                (
+                    server.title,
+                    call.title,
+                    _TITLES[name],
+                    _whole([batch.rate for batch in batches]),
+                    _whole([batch.cpu * 1e6 for batch in batches]),
+                    f"{spread(_faster(ours, batches))} ×" if name != "ours" else "",
+                    f"{spread(_cheaper(ours, batches))} ×" if name != "ours" else "",
                 )
+            )
         checks.append(_check(server, found))
     yield table
     yield from checks
 
 
-def _notes(rounds: int, with_sdk: bool, cores: int) -> list[str]:
-    notes = [
-        (
-            f"Each client is a process of its own, {CONCURRENCY} requests under way at a time; batches of them take"
-            f" turns, {rounds} of each after one that is not counted. Medians (10th to 90th percentile); ratios are"
-            " those of the batches of one round."
-        ),
-        (
-            "Ours is what a poll does: the transport with limiter and breakers, the model's objects, and their samples"
-            " as they are put on the page. A poll mostly meets jobs that it met before, of which durations have"
-            " changed: they are decoded and translated like all others, and keep the lines that have not changed."
-            " Jobs that it never saw are what an exporter meets at its start. The others do not distinguish them."
-        ),
-        (
-            "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
-            " there both others wait for the simulator most of the time, so that CPU tells more of them than requests."
-        ),
-        f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and answers from strings that are nearly ready.",
-    ]
-    if cores > 1:
-        notes.append("The client has one processor core to itself, the server another.")
-    if not with_sdk:
-        notes.append(f"Skipped: the vendor's SDK ({_SDK}) is not installed.")
-    return notes
-
-
-def _measured(rounds: int, with_sdk: bool, cores: Sequence[int]) -> Iterator[tuple[_Server, _Batches]]:
-    clients = [name for name in CLIENTS if name != "sdk" or with_sdk]
-    with cloud(_JOBS, core=cores[-1]) as url:
+def _measured(rounds: int, with_sdk: bool, own: int | None, others: int | None) -> Iterator[tuple[_Server, _Batches]]:
+    clients = [name for name in _TITLES if name != "sdk" or with_sdk]
+    with child("cloud", f"--jobs={_JOBS}", f"--pods={_PODS}", core=others) as cloud:
         listed = json.loads(Fleet(_JOBS, _PODS).list_jobs({"Status": "Running", "PageSize": "100"}))
         job_ids = [job["JobId"] for job in listed["Jobs"]]
-        bare = _Server("bare", url, job_ids, clients, is_simulator=False)
-        yield bare, _measure(bare, rounds, cores[0])
-    with ordered("benchmarks.calls_simulator", core=cores[-1]) as process:
-        told = process.order("jobs")
-        fewest, most = told["pods"]
-        title = f"simulator ({told['running']} jobs; GetJob of {fewest} to {most} pods)"
+        bare = _Server("bare", cloud.url, WORKSPACE, job_ids, clients, is_simulator=False)
+        yield bare, _measure(bare, rounds, own)
+    with child("simulator", _POPULATION, "pai", core=others) as cloud:
+        jobs = cloud.command("jobs")
+        title = "simulator ({} jobs; GetJob of {} to {} pods)".format(jobs["running"], *jobs["pods"])
         signing = [name for name in clients if name in ("ours", "sdk")]
-        simulator = _Server(title, process.url, told["job_ids"], signing, is_simulator=True)
-        yield simulator, _measure(simulator, rounds, cores[0])
+        simulator = _Server(title, cloud.url, jobs["workspace_id"], jobs["job_ids"], signing, is_simulator=True)
+        yield simulator, _measure(simulator, rounds, own)
 
 
-def _measure(server: _Server, rounds: int, core: int) -> _Batches:
+def _measure(server: _Server, rounds: int, core: int | None) -> _Batches:
     found: defaultdict[tuple[_Call, str], list[_Batch]] = defaultdict(list)
     with ExitStack() as stack:
         clients = {
-            name: stack.enter_context(ordered("benchmarks.calls_clients", name, server.url, core=core))
+            name: stack.enter_context(child("calls", name, server.url, server.workspace_id, core=core))
             for name in server.clients
         }
         for call in _CALLS:
             came = {name: _batch(client, call, server)[1] for name, client in clients.items()}
             if len(set(came.values())) > 1:
-                raise Failed(f"{call.title}: the clients were not given the same: {came}")
+                raise Failed(f"{call.title}: the clients did not get the same: {came}")
             for turn in range(rounds):
-                time.sleep(1.0)  # so that durations, in whole seconds, are other ones
-                # Whoever comes first may meet another machine than who comes last.
+                time.sleep(1.0)  # so that durations, in whole seconds, change
+                # The machine may be quicker for the first client of a round than for the last.
                 for name in (*server.clients[turn % len(clients) :], *server.clients[: turn % len(clients)]):
                     found[call, name].append(_batch(clients[name], call, server)[0])
     return found
 
 
-def _batch(client: Ordered, call: _Call, server: _Server) -> tuple[_Batch, int]:
+def _batch(client: Child, call: _Call, server: _Server) -> tuple[_Batch, int]:
     """One batch, and how many jobs or pods came in it."""
-    order = {"call": call.name, "times": call.times[server.is_simulator], "job_ids": server.job_ids}
-    told = client.order(json.dumps(order))
-    return _Batch(told["requests"] / told["wall"], told["cpu"] / told["requests"]), told["found"]
+    batch = {"call": call.name, "times": call.times[server.is_simulator], "job_ids": server.job_ids}
+    answer = client.command(json.dumps(batch))
+    return _Batch(answer["requests"] / answer["wall"], answer["cpu"] / answer["requests"]), answer["found"]
 
 
 def _faster(ours: Sequence[_Batch], theirs: Sequence[_Batch]) -> list[float]:
@@ -188,7 +210,7 @@ def _cheaper(ours: Sequence[_Batch], theirs: Sequence[_Batch]) -> list[float]:
     return [other.cpu / own.cpu for own, other in zip(ours, theirs, strict=True)]
 
 
-def _spread(values: Sequence[float]) -> str:
+def _whole(values: Sequence[float]) -> str:
     low, high = quantile(values, 0.1), quantile(values, 0.9)
     return f"{statistics.median(values):,.0f} ({low:,.0f} to {high:,.0f})"
 
@@ -209,3 +231,252 @@ def _check(server: _Server, found: _Batches) -> Check:
         f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × at least where no job was ever seen",
         ratio[worst] >= _TIMES_FASTER,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What one piece of work was: requests made; jobs, pods or counts that came."""
+
+    requests: int
+    found: int
+
+
+class _Client(ABC):
+    """Asks for the jobs of one workspace. `worker` is which piece of work in flight it is, below `_CONCURRENCY`."""
+
+    workspace_id = WORKSPACE
+
+    def running(self) -> dict[str, str]:
+        """The query for running jobs."""
+        return {"WorkspaceId": self.workspace_id, "Status": "Running", "StartTime": _EVER}
+
+    @abstractmethod
+    async def list_jobs(self, worker: int, job_id: str) -> _Done:
+        """ListJobs: every running job, in pages of 100."""
+
+    async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
+        """The same, of jobs that were never seen before, if that makes a difference."""
+        return await self.list_jobs(worker, job_id)
+
+    @abstractmethod
+    async def count_jobs(self, worker: int, job_id: str) -> _Done:
+        """ListJobs for its TotalCount: a page of one."""
+
+    @abstractmethod
+    async def get_job(self, worker: int, job_id: str) -> _Done:
+        """GetJob: one job with its pods."""
+
+    async def get_new_job(self, worker: int, job_id: str) -> _Done:
+        """The same, of a job that was never seen before, if that makes a difference."""
+        return await self.get_job(worker, job_id)
+
+
+class _Ours(_Client):
+    """The exporter's own way: signed, sent, decoded, translated into the model, rendered."""
+
+    def __init__(self, url: str) -> None:
+        tune_memory()  # as the daemon does; the others run as Python and their packages have it
+        transport = Transport(
+            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
+            http=HttpSettings(),
+            observe=lambda attempt: None,
+        )
+        keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
+        dlc = transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
+        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # the other two are not called
+        self._known = [self._new_shared() for _ in range(_CONCURRENCY)]
+        self._renderer = Renderer(RenderSettings())
+        self._state = CollectorState("benchmark", "jobs", 60.0)
+        self._telemetry = Telemetry()
+        self._pages = PageStore()
+        self._store = self._new_store()
+
+    async def list_jobs(self, worker: int, job_id: str) -> _Done:
+        """As the collector of jobs does poll after poll: it knows them, and they have run on."""
+        return await self._read_jobs(self._known[worker], self._store, str(worker))
+
+    async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
+        """As the collector of jobs does when it has never seen any of them."""
+        return await self._read_jobs(self._new_shared(), self._new_store(), f"new {worker}")
+
+    async def count_jobs(self, worker: int, job_id: str) -> _Done:
+        """As finished jobs are counted."""
+        total = await self._api.count_jobs(self.running(), deadline=_deadline())
+        await self._store.publish(f"count {worker}", [JobCount("1", Status.RUNNING, "Running", total)])
+        return _Done(1, min(total, 1))
+
+    async def get_job(self, worker: int, job_id: str) -> _Done:
+        """As the collector of pods does with a job that it read before."""
+        return _Done(1, await self._read_pods(job_id, self._store))
+
+    async def get_new_job(self, worker: int, job_id: str) -> _Done:
+        """As the collector of pods does with a job that it never saw."""
+        return _Done(1, await self._read_pods(job_id, self._new_store()))
+
+    async def _read_jobs(self, shared: PaiShared, store: PartStore, key: str) -> _Done:
+        async with self._part(key, store) as part:
+            reader = PaiJobReader(shared, part)
+            reader.workspace_id = self.workspace_id
+            await reader.take(await self._api.list_jobs(self.running(), deadline=_deadline()))
+            await part.publish(list(reader.found.values()))
+        return _Done(-(-len(reader.found) // PAGE_SIZE), len(reader.found))
+
+    async def _read_pods(self, job_id: str, store: PartStore) -> int:
+        async with self._part(job_id, store) as part:
+            return await read_pods(self._api, part)
+
+    @asynccontextmanager
+    async def _part(self, key: str, store: PartStore) -> AsyncIterator[Part]:
+        failures = Failures(self._state, self._telemetry)
+        poll = Poll(state=self._state, store=store, telemetry=self._telemetry, failures=failures, deadline=_deadline())
+        async with poll.part(key) as part:
+            yield part
+        if failures.latest:
+            raise failures.latest[0]
+
+    def _new_shared(self) -> PaiShared:
+        keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
+        given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
+        context = BuildContext(
+            settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None
+        )
+        return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
+
+    def _new_store(self) -> PartStore:
+        return PartStore(self._state, page_store=self._pages, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
+
+
+class _Paging(_Client):
+    """Reads lists page by page to their end, as all callers must that need them whole."""
+
+    async def list_jobs(self, worker: int, job_id: str) -> _Done:
+        pages = found = 0
+        total = 1
+        while found < total:
+            pages += 1
+            total, came = await self.page(pages, PAGE_SIZE)
+            found += came
+        return _Done(pages, found)
+
+    async def count_jobs(self, worker: int, job_id: str) -> _Done:
+        total, _ = await self.page(1, 1)
+        return _Done(1, min(total, 1))
+
+    @abstractmethod
+    async def page(self, number_of: int, size: int) -> tuple[int, int]:
+        """One page of ListJobs: how many jobs there are in all, and how many came."""
+
+
+class _Sdk(_Paging):
+    """The vendor's asynchronous client as it is: signed, sent, decoded into the SDK's own models."""
+
+    def __init__(self, url: str) -> None:
+        config = importlib.import_module("alibabacloud_tea_openapi.utils_models").Config(
+            access_key_id=ACCESS_KEY_ID,
+            access_key_secret=ACCESS_KEY_SECRET,
+            region_id="cn-hangzhou",
+            endpoint=url.removeprefix("http://"),
+            protocol="http",
+        )
+        self._models: Any = importlib.import_module(f"{_SDK}.models")
+        self._runtime: Any = importlib.import_module("darabonba.runtime").RuntimeOptions
+        self._client: Any = importlib.import_module(f"{_SDK}.client").Client(config)
+
+    async def page(self, number_of: int, size: int) -> tuple[int, int]:
+        request = self._models.ListJobsRequest(
+            workspace_id=self.workspace_id,
+            status="Running",
+            start_time=_EVER,
+            sort_by="GmtCreateTime",
+            order="asc",
+            page_number=number_of,
+            page_size=size,
+        )
+        answer = await self._client.list_jobs_with_options_async(request, {}, self._runtime())
+        return answer.body.total_count, len(answer.body.jobs)
+
+    async def get_job(self, worker: int, job_id: str) -> _Done:
+        request = self._models.GetJobRequest()
+        answer = await self._client.get_job_with_options_async(job_id, request, {}, self._runtime())
+        return _Done(1, len(answer.body.pods))
+
+
+class _Bare(_Paging):
+    """Asks without a signature, and only decodes the JSON of an answer."""
+
+    async def page(self, number_of: int, size: int) -> tuple[int, int]:
+        query = {**self.running(), **_OLDEST_FIRST, "PageNumber": str(number_of), "PageSize": str(size)}
+        answer = await self.get(f"/api/v1/jobs?{urlencode(query)}", {"x-acs-action": "ListJobs"})
+        return answer["TotalCount"], len(answer["Jobs"])
+
+    async def get_job(self, worker: int, job_id: str) -> _Done:
+        return _Done(1, len((await self.get(f"/api/v1/jobs/{job_id}", {"x-acs-action": "GetJob"}))["Pods"]))
+
+    @abstractmethod
+    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
+        """The decoded answer."""
+
+
+class _Httpx(_Bare):
+    """httpx with its own transport."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.AsyncClient(base_url=url, trust_env=False)
+
+    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
+        return (await self._client.get(target, headers=headers)).json()
+
+
+class _Aiohttp(_Bare):
+    """aiohttp's client."""
+
+    def __init__(self, url: str) -> None:
+        self._session = aiohttp.ClientSession(url)
+
+    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
+        async with self._session.get(target, headers=headers) as answer:
+            return await answer.json()
+
+
+_CLIENTS: Mapping[str, Callable[[str], _Client]] = {
+    "ours": _Ours,
+    "sdk": _Sdk,
+    "httpx": _Httpx,
+    "aiohttp": _Aiohttp,
+}
+
+
+def _deadline() -> float:
+    return asyncio.get_running_loop().time() + 60
+
+
+async def _work(do: Callable[[int, str], Awaitable[_Done]], job_ids: Sequence[str], times: int) -> list[_Done]:
+    """Do something so many times, `_CONCURRENCY` at a time."""
+    left = iter(range(times))
+
+    async def work(worker: int) -> list[_Done]:
+        return [await do(worker, job_ids[turn % len(job_ids)]) for turn in left]
+
+    return [done for one in await asyncio.gather(*map(work, range(_CONCURRENCY))) for done in one]
+
+
+async def _serve(name: str, url: str, workspace_id: str) -> None:
+    client = _CLIENTS[name](url)
+    client.workspace_id = workspace_id
+    print(json.dumps({"url": url}), flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        batch = json.loads(line)
+        wall, cpu = time.perf_counter(), time.process_time()
+        done = await _work(getattr(client, batch["call"]), batch["job_ids"], batch["times"])
+        answer = {
+            "cpu": time.process_time() - cpu,
+            "wall": time.perf_counter() - wall,
+            "requests": sum(one.requests for one in done),
+            "found": sum(one.found for one in done),
+        }
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(*sys.argv[1:]))

@@ -1,10 +1,9 @@
 """A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that costs next to nothing.
 
-The simulator (`trainfleet_exporter.simulator`) is true to the clouds and slow; this one knows nothing but to answer a
-good caller. `python -m benchmarks.cloud --jobs 10000` prints its address and serves until it is stopped. By requests to
-it the fleet changes: `/-/change?jobs=0.1` replaces a tenth of the jobs, `?usage=1` gives every reading another value;
-durations always go on. Readings are of the minute before; with `&still=1` they stay of that minute till they are given
-other values.
+The simulated clouds are exact and slow; this one only answers correct requests. `python -m benchmarks.cloud --jobs
+10000` prints its address and serves until it is stopped. Requests change the fleet: `/-/change?jobs=0.1` replaces a
+tenth of the jobs, `?usage=1` changes every reading; durations always grow. Readings are of the minute before; with
+`&still=1` they stay of that minute until they change.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ providers:
 
 
 class Fleet:
-    """So many running jobs with so many pods each. What they are depends on the number of changes alone."""
+    """So many running jobs with so many pods each, which depend on the number of changes alone."""
 
     def __init__(self, jobs: int, pods: int) -> None:
         self._pods = pods
@@ -67,15 +66,15 @@ class Fleet:
         self._change = 0
         self._usage = 0
         self._read_at: int | None = None
-        """When all readings were, where they stay as they are: Unix milliseconds."""
+        """Time of all readings while they stay as they are: Unix milliseconds."""
         self._next = 0
         self._started = int(time.time()) - 86400
         self._jobs: dict[int, str] = {}
         """Each job's row with a hole for its duration."""
 
     def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
-        """Replace this part of the jobs, the oldest first; and let every reading be another one, or stay as it is, its
-        time as well."""
+        """Replace this share of the jobs, the oldest first; with `usage` change every reading; with `still` keep their
+        time."""
         self._change += 1
         self._usage += usage
         if not still:
@@ -254,7 +253,7 @@ class _Connection(asyncio.Protocol):
 
 
 def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
-    """What is answered to an action, a path and a query."""
+    """A function that answers an action, a path and a query."""
 
     def answer(action: bytes, path: str, query: dict[str, str]) -> str:
         match action:
@@ -289,7 +288,7 @@ async def _main() -> None:
     parser.add_argument("--pods", type=int, default=8)
     asked = parser.parse_args()
     server = await serve(Fleet(asked.jobs, asked.pods))
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    print(json.dumps({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}), flush=True)
     await asyncio.sleep(math.inf)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +18,9 @@ from time import perf_counter
 import httpx
 from tests.support.clock import run_stepped
 
-from benchmarks.document import write_measured
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
+from benchmarks.report import write_measured
+from benchmarks.rig import load
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.errors import Unreachable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -32,12 +31,11 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "cost.md"
 SIZES = (10, 1_000, 10_000)
 
 _SETTLE = 299.5
-"""Simulated seconds before counting begins, just before polls of every interval: first polls read catalogues and all at
-once."""
+"""Simulated seconds before counting begins, just before polls of every interval: first polls also read catalogues."""
 _COUNTED = 600.0
 """Simulated seconds that are counted: two cycles of the slowest collector."""
-_PATIENCE = 60
-"""Jobs live for hours here; the demo's live for minutes, and their endings would be most of the cost."""
+_JOB_LIFE = 60
+"""Times as long as jobs of the demo live: they end after minutes, and their endings would be most of the cost."""
 _PER_LIVE = 1.64
 """How much larger than its live jobs a world's `population` is."""
 
@@ -99,7 +97,7 @@ def measure(cloud: Cloud, live: int) -> Measured:
 async def _measure(cloud: Cloud, live: int) -> Measured:
     loop = asyncio.get_running_loop()
     simulator = Simulator(
-        seed=7, clouds=(cloud.name,), population=max(round(live * _PER_LIVE / cloud.size), 8), patience=_PATIENCE
+        seed=7, clouds=(cloud.name,), population=max(round(live * _PER_LIVE / cloud.size), 8), patience=_JOB_LIFE
     )
     attempts: list[tuple[float, Attempt]] = []
     async with simulator.serve() as url:
@@ -137,17 +135,10 @@ def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: object) -> 
     text = simulator.config_yaml(url)
     text = re.sub(r"global:\n(?:  .*\n)+", "", text)  # the intervals are the exporter's own
     text = re.sub(r"    collectors:\n(?:      .*\n)+    limits:\n(?:      .*\n)+", cloud.config.format(rate=RATE), text)
-    platforms = installed_platforms()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "config.yaml")
-        path.write_text(text, encoding="utf-8")
-        config = load_config(
-            path, environ={}, platforms={name: platform.config for name, platform in platforms.items()}
-        )
-    return Exporter(config, platforms, observe=observe)  # type: ignore[arg-type]  # a lambda of the caller's
+    return Exporter(load(text), installed_platforms(), observe=observe)  # type: ignore[arg-type]  # a lambda of the caller's
 
 
-def _compare(exporter: Exporter, told: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+def _compare(exporter: Exporter, truth: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
     """Stop unless the exporter counted exactly the calls that the cloud answered."""
     own: Counter[tuple[str, str, str]] = Counter()
     for family in exporter.telemetry.registry.collect():
@@ -159,7 +150,7 @@ def _compare(exporter: Exporter, told: Mapping[str, Mapping[str, Mapping[str, in
     theirs = Counter(
         {
             (api, operation, outcome): count
-            for api, operations in told.items()
+            for api, operations in truth.items()
             for operation, outcomes in operations.items()
             for outcome, count in outcomes.items()
         }

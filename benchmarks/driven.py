@@ -1,24 +1,24 @@
-"""An exporter that polls when it is told to: `python -m benchmarks.driven CONFIG`, beside which a benchmark sits.
+"""An exporter that polls on command: `python -m benchmarks.driven CONFIG`.
 
-The exporter and its web server are those of the daemon; only the schedule is not. Lines on its input are orders, and
-each is answered by a line of JSON: `poll` polls every sweep once, and from then on the cycles over jobs go on by
-themselves; `sweep` polls the sweeps that it names (all, where it names none) and waits until their page is ready to be
-sent; `on` and `off` begin and end to poll every sweep without a pause (the poll under way goes on to its end), `look`
-does nothing. What is told is the process's CPU seconds, the wall seconds of the order, and its memory.
+The exporter and its web server are those of the daemon; only the schedule is not. Each line of its input is a command,
+answered by a line of JSON when it is done: the CPU seconds that the process has used.
+
+* `poll`: poll every bulk collector once; from then on the per-object collectors poll by themselves.
+* `sweep [NAME...]`: poll these bulk collectors (default: all), and wait until their page is ready to be sent.
+* `on`, `off`: start and stop polling every bulk collector without a pause; the poll under way goes on to its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -47,15 +47,14 @@ async def _main(config_path: Path) -> None:
     loop = asyncio.get_running_loop()
     polling: asyncio.Task[None] | None = None
     wanted = asyncio.Event()
-    rolling: set[asyncio.Task[None]] = set()
-    while order := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
-        began = perf_counter()
-        match order.split():
+    per_object: set[asyncio.Task[None]] = set()
+    while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
+        match command.split():
             case ["poll"]:
                 await _poll(exporter)
-                if not rolling:
-                    rolling |= {
-                        asyncio.create_task(_roll(runner))
+                if not per_object:
+                    per_object |= {
+                        asyncio.create_task(_poll_alone(runner))
                         for runner in exporter.runners
                         if isinstance(runner.collector, PerObjectCollector)
                     }
@@ -68,23 +67,23 @@ async def _main(config_path: Path) -> None:
             case ["off"] if polling is not None:
                 wanted.clear()
                 await polling
-        print(json.dumps({"cpu": process_time(), "wall": perf_counter() - began, **_memory()}), flush=True)
+        print(json.dumps({"cpu": process_time()}), flush=True)
     ready.cancel()
     await server.stop()
     await exporter.aclose()
 
 
 async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
-    sweeps = [
+    bulk = [
         runner
         for runner in exporter.runners
         if not isinstance(runner.collector, PerObjectCollector) and (not names or runner.state.collector in names)
     ]
-    # Readings of jobs that came since the last poll are taken only when these jobs are known.
-    first = [runner for runner in sweeps if runner.state.collector in _FIRST]
+    # Readings of new jobs are only kept once these jobs are known.
+    first = [runner for runner in bulk if runner.state.collector in _FIRST]
     await asyncio.gather(*(runner.tick() for runner in first))
-    await asyncio.gather(*(runner.tick() for runner in sweeps if runner not in first))
-    failed = [runner.state.collector for runner in sweeps if not runner.state.success]
+    await asyncio.gather(*(runner.tick() for runner in bulk if runner not in first))
+    failed = [runner.state.collector for runner in bulk if not runner.state.success]
     if failed:
         raise SystemExit(f"these collectors fail: {', '.join(failed)}")
 
@@ -94,19 +93,9 @@ async def _poll_on(exporter: Exporter, wanted: asyncio.Event) -> None:
         await _poll(exporter)
 
 
-async def _roll(runner: object) -> None:
+async def _poll_alone(runner: object) -> None:
     while True:
         await runner.tick()  # type: ignore[attr-defined]
-
-
-def _memory() -> dict[str, float]:
-    """Resident memory now and at its peak, in MiB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return {
-        name: int(found[1]) / 1024
-        for name, key in (("rss", "VmRSS"), ("peak", "VmHWM"))
-        if (found := re.search(rf"{key}:\s+(\d+)", status))
-    }
 
 
 if __name__ == "__main__":

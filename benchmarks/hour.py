@@ -1,9 +1,12 @@
-"""Drives an exporter through a stepped hour of both simulated clouds, troubles included, and writes every page.
+"""Drives an exporter through a stepped hour of both simulated clouds, faults included, and writes every page.
 
 `python -m benchmarks.hour FOLDER --checkout PATH` runs the code of another checkout (default: this one). Seed, clock
-and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.pages` compares them. Of
-the checkout only its config, daemon, `/metrics`, simulator and stepped clock are used. Pages are scraped every half
-minute, as text and OpenMetrics, plain and as gzip (written inflated).
+and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.compare pages` compares
+them. Of the checkout only its config, daemon, `/metrics`, simulator and stepped clock are used. Pages are scraped every
+half minute, as text and OpenMetrics, plain and as gzip (written inflated).
+
+The clouds answer badly by a fixed timetable, one fault after the other at every API: faults of the simulator, and
+corruptions, which change single values of true answers on their way out.
 """
 
 from __future__ import annotations
@@ -11,27 +14,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import logging
 import math
 import os
 import random
+import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 from unittest import mock
 
 import httpx
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
-from benchmarks.processes import become
-from benchmarks.troubles import WARPS, Gate, Trouble, timetable
-from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
+from benchmarks.rig import become, load
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Door, Simulator
+from trainfleet_exporter.simulator import Door, Fault, Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
@@ -53,7 +60,7 @@ _MODELARTS_APIS = ("modelarts", "iam", "aom")
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 _LIMITS = "limits: {requests_per_second: 1000, concurrency: 200, monthly_calls: {%s: 2000000}}"
-"""So many that no call waits for another one: waiting calls would depend on the order in which they came."""
+"""So many that no call waits for another: the order of waiting calls would depend on the order in which they came."""
 _GLOBAL = """\
 global:
   poll_interval: 30s
@@ -116,12 +123,181 @@ _PROVIDERS = {
 """,
 }
 _APIS = {name: _PAI_APIS if name.startswith("pai") else _MODELARTS_APIS for name in _PROVIDERS}
+
+_ALL_APIS = (*_PAI_APIS, *_MODELARTS_APIS)
+_CORRUPTIONS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows without ids")
+_FAULTS = (
+    *("nan", "lone_surrogates", "one_bad_row", "unknown_words", "hostile_strings", "negative", "infinite"),
+    *("wrong_types", "duplicate_rows", "half_list", "no_list", "padded", "wrong_top", "null", "truncated", "bad_utf8"),
+    *("gzip_broken", "empty", "throttled_hint", "server_error", "not_found", "cut_off", "slow"),
+)
+"""Kinds of the simulator's faults, and answers that take their time."""
+_KINDS = (*_CORRUPTIONS, *_FAULTS)
+_FIRST_FAULT = 240.0
+_FAULT_EVERY, _FAULT_LASTS = 120.0, 65.0
+"""Seconds from one fault of an API to its next, and how long each lasts."""
+_DELAY = 7.0
+_SHORTEST, _LONGEST = 0.02, 0.4
+"""Seconds that calls take while there is no fault."""
+_VARYING = re.compile(rb"NextToken=[^&]*|\d{4}-\d\d-\d\dT[^&\"]*|\d{10,}")
+"""What may differ between runs in a request: random tokens, and times by rounding."""
+_TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
+"""Fields that hold JSON as text."""
+_IDS = frozenset(
+    {
+        *("JobId", "PodId", "PodUid", "QuotaId", "NodeName", "WorkloadId", "WorkspaceId", "MetricName", "jobId", "pod"),
+        *("id", "uid", "job_id", "task_id", "name", "metadata", "version_id", "metric"),
+    }
+)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedFault:
+    """What one API does from `start` on, in seconds of the hour."""
+
+    start: float
+    api: str
+    kind: str
+
+    @property
+    def end(self) -> float:
+        return self.start + _FAULT_LASTS
+
+    def fault(self) -> Fault:
+        """The simulator's own fault, added at the start. ValueError for a corruption."""
+        match = {"api": self.api}
+        if self.kind == "slow":
+            return Fault(match, delay=_DELAY, lasts=_FAULT_LASTS)
+        return Fault(match, kind=self.kind, lasts=_FAULT_LASTS)
+
+
+def timetable(seconds: float) -> list[_PlannedFault]:
+    """All faults of so many seconds, in order. Each API begins with another kind, so that they differ at any moment."""
+    found = []
+    for place, api in enumerate(_ALL_APIS):
+        first = _FIRST_FAULT + place * _FAULT_EVERY / len(_ALL_APIS)
+        for number in range(max(0, int((seconds - first) // _FAULT_EVERY) + 1)):
+            kind = _KINDS[(number + place * len(_KINDS) // len(_ALL_APIS)) % len(_KINDS)]
+            found.append(_PlannedFault(first + number * _FAULT_EVERY, api, kind))
+    return sorted(found, key=lambda one: one.start)
+
+
+class Gate:
+    """Stands before an API of the simulator: delays calls, corrupts answers, and holds both back while it is shut.
+
+    Each call takes its own time, by what it asks and by `name`. So no two answers come at one moment, and the order of
+    everything depends on stepped time alone. While all gates are shut the exporter gets no answer, so a page that is
+    scraped then does not depend on how fast it works.
+    """
+
+    def __init__(self, app: ASGIApp, name: str, is_open: asyncio.Event) -> None:
+        self._app = app
+        self._name = name
+        self._is_open = is_open
+        self.corruption = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer (ASGI)."""
+        given = await receive()
+        seconds = self._seconds(scope, given.get("body", b""))
+        await self._pass(seconds)
+        given_once = iter([given])
+        held: list[Message] = []
+
+        async def repeat() -> Message:
+            return next(given_once, None) or await receive()
+
+        async def hold(message: Message) -> None:
+            held.append(message)
+
+        await self._app(scope, repeat, hold)
+        if not self._is_open.is_set():
+            await self._pass(seconds)
+        if self.corruption and len(held) == 2 and held[0].get("status") == 200:
+            held = _corrupted(self.corruption, held)
+        for message in held:
+            if message["type"] == "http.response.start":
+                # Whether a connection is kept depends on real time, and a call on a kept one is sent again.
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+    async def _pass(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        while not self._is_open.is_set():
+            await self._is_open.wait()
+            await asyncio.sleep(seconds)
+
+    def _seconds(self, scope: Scope, body: bytes) -> float:
+        action = next((value for name, value in scope["headers"] if name == b"x-acs-action"), b"")
+        asked = b"\n".join((self._name.encode(), scope["raw_path"], action, scope["query_string"], body))
+        return _SHORTEST + (_LONGEST - _SHORTEST) * zlib.crc32(_VARYING.sub(b"", asked)) / 2**32
+
+
+def _corrupted(kind: str, held: list[Message]) -> list[Message]:
+    try:
+        body = json.loads(held[1]["body"])
+    except ValueError:
+        return held
+    content = json.dumps(_Corruption(kind).of(body)).encode()
+    headers = [(name, value) for name, value in held[0]["headers"] if name.lower() != b"content-length"]
+    headers.append((b"content-length", str(len(content)).encode()))
+    return [{**held[0], "headers": headers}, {**held[1], "body": content}]
+
+
+class _Corruption:
+    """Changes values of an answer, chosen by their places alone."""
+
+    def __init__(self, kind: str) -> None:
+        self._change: Callable[[dict[str, Any]], dict[str, Any]] = {
+            "numbers as text": lambda fields: {name: _as_text(value) for name, value in fields.items()},
+            "texts as numbers": lambda fields: {name: _as_number(value) for name, value in fields.items()},
+            "nulls": lambda fields: {name: None if spoilt else fields[name] for name, spoilt in self._some(fields)},
+            "absent fields": lambda fields: {name: fields[name] for name, spoilt in self._some(fields) if not spoilt},
+            "rows without ids": self._without_id,
+        }[kind]
+        self._fields = 0
+        self._objects = 0
+
+    def of(self, value: Any, *, is_row: bool = False) -> Any:
+        """The corrupted value; only objects within lists (rows and their content) change."""
+        if isinstance(value, list):
+            return [self.of(one, is_row=True) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {name: self._field(name, one, is_row=is_row) for name, one in value.items()}
+        return self._change(inner) if is_row else inner
+
+    def _field(self, name: str, value: Any, *, is_row: bool) -> Any:
+        if name in _TEXTS and isinstance(value, str):
+            return json.dumps(self.of(json.loads(value)))
+        return self.of(value, is_row=is_row)
+
+    def _some(self, fields: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+        """Names of fields, and whether to spoil each: every 11th is spoilt."""
+        for name in fields:
+            self._fields += 1
+            yield name, self._fields % 11 == 0
+
+    def _without_id(self, fields: dict[str, Any]) -> dict[str, Any]:
+        self._objects += 1
+        return {name: one for name, one in fields.items() if name not in _IDS} if self._objects % 3 == 0 else fields
+
+
+def _as_text(value: Any) -> Any:
+    return repr(value) if type(value) in (int, float) else value
+
+
+def _as_number(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) and _NUMBER.fullmatch(value) and value[:2] != "00" else value
+
+
 _Gates = Mapping[tuple[str, str], Gate]
 """By provider and API."""
 
 
 class _Middle(random.Random):
-    """Jitter that is the same however many others draw theirs before."""
+    """Jitter that does not depend on how many numbers were drawn before."""
 
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
@@ -146,7 +322,7 @@ async def drive(folder: Path, seconds: float) -> None:
     }
     async with _daemon(gates) as daemon, asyncio.TaskGroup() as tasks, _client(daemon) as client:
         origin = loop.time()
-        troubles = [tasks.create_task(_make(trouble, simulator, gates, origin)) for trouble in timetable(seconds)]
+        faults = [tasks.create_task(_make(fault, simulator, gates, origin)) for fault in timetable(seconds)]
         for number in range(int(seconds // _EVERY)):
             at = number * _EVERY + _OFFSET
             await asyncio.sleep(origin + at - _SHUT_BEFORE - loop.time())
@@ -155,7 +331,7 @@ async def drive(folder: Path, seconds: float) -> None:
             await loop.run_in_executor(None, _let_threads_run)
             await _scrape(client, folder / f"{int(at) // 60:02}m{int(at) % 60:02}s")
             is_open.set()
-        for task in troubles:
+        for task in faults:
             task.cancel()
 
 
@@ -165,18 +341,18 @@ def _let_threads_run() -> None:
         os.sched_yield()
 
 
-async def _make(trouble: Trouble, simulator: Simulator, gates: _Gates, origin: float) -> None:
+async def _make(fault: _PlannedFault, simulator: Simulator, gates: _Gates, origin: float) -> None:
     loop = asyncio.get_running_loop()
-    await asyncio.sleep(origin + trouble.start - loop.time())
-    if trouble.kind not in WARPS:
-        simulator.faults.add(trouble.fault())
+    await asyncio.sleep(origin + fault.start - loop.time())
+    if fault.kind not in _CORRUPTIONS:
+        simulator.faults.add(fault.fault())
         return
-    affected = [gate for (_, api), gate in gates.items() if api == trouble.api]
+    affected = [gate for (_, api), gate in gates.items() if api == fault.api]
     for gate in affected:
-        gate.warp = trouble.kind
-    await asyncio.sleep(origin + trouble.end - loop.time())
+        gate.corruption = fault.kind
+    await asyncio.sleep(origin + fault.end - loop.time())
     for gate in affected:
-        gate.warp = ""
+        gate.corruption = ""
 
 
 async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
@@ -207,12 +383,7 @@ def _config(doors: Mapping[tuple[str, str], Door]) -> Config:
         provider.replace("ENDPOINTS", ", ".join(f"{api}: {doors[name, api].url}" for api in _APIS[name]))
         for name, provider in _PROVIDERS.items()
     ]
-    text = _GLOBAL + "".join(blocks)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "config.yaml")
-        path.write_text(text, encoding="utf-8")
-        platforms = {name: platform.config for name, platform in installed_platforms().items()}
-        return load_config(path, environ={}, platforms=platforms)
+    return load(_GLOBAL + "".join(blocks))
 
 
 def _client(daemon: Daemon) -> httpx.AsyncClient:

@@ -1,85 +1,109 @@
-"""What a poll costs, from the first signature to the page that is ready to be sent, and how that grows with the fleet.
-
-`python -m benchmarks polls --short` is a quick run.
+"""What a poll costs from the first call to the page that is ready to be sent, how that grows with the fleet, and what
+polls do to scrapes.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import random
+import re
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from benchmarks.figures import milliseconds, ratios
-from benchmarks.polls_stage import Stage, stage
-from benchmarks.report import Check, Found, Table
+from benchmarks import rig
+from benchmarks.report import Check, Found, Table, milliseconds, number, percentiles, quantile, spread
+from benchmarks.rig import DrivenExporter, Scraper
 
-SIZES = (100, 1_000, 10_000)
+_SIZES = (100, 1_000, 10_000)
 PODS = 8
 ROUNDS = 7
 REPEATED = 4
-"""How often a small fleet is polled in a turn, at most: a poll of a large one takes the mean of the machine's quick and
-slow moments, one of a small one falls into either."""
+"""How often a small fleet is polled in a turn, at most: a long poll averages the machine's quick and slow moments, a
+short one does not."""
 
 _NOISE = 1.05
-"""What growth may be over linear before it is called that: medians of the same poll differ by so much between runs."""
+"""Growth above linear by less than this is noise: medians of the same poll differ by so much between runs."""
 _FOR_DURATIONS = 0.4
+
+_BUSY_JOBS = 800
+_WINDOWS, _SHORT_WINDOWS = 8, 2
+_SCRAPES = 75
+"""Of each encoding in each window: with 600 of a kind, six are above the 99th percentile."""
+_PAUSES = (0.005, 0.025)
+"""Seconds between scrapes, at random, so that they come at any moment of a poll."""
+_CHANGE_EVERY = 1.0
+_AT_REST = 0.02
+_LOOK_EVERY = 0.5
+_CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re.MULTILINE)
+_BUSY_COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
+_BUSY_METHOD = (
+    f"{_BUSY_JOBS} jobs with {PODS} pods each, 12 readings a pod. Windows with polls at full rate (every bulk "
+    "collector again and again without a pause; each second all readings and a fiftieth of the jobs change) and idle "
+    "windows in turn; plain and gzip in turn, with pauses of 5 to 25 ms between scrapes."
+)
+_PINNED = (
+    "The exporter has one processor core for itself, its thread that compresses included. The cloud and the reader "
+    "share another; the cloud runs there when the reader is idle."
+)
+_FREE = "One processor core for all: the cloud and the reader take from the exporter."
+_Seconds = Mapping[tuple[str, bool], list[float]]
+"""Of scrapes, by state and whether they are gzip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of poll: what is changed before it, and what is then polled."""
+    """One kind of poll: what changes before it (benchmarks.cloud), and the command that polls (benchmarks.driven)."""
 
     title: str
-    order: str
+    command: str
     jobs: float = 0.0
     usage: bool = False
 
 
-ALL = Kind("all sweeps: every job is another one, every reading too", "sweep", jobs=1.0, usage=True)
-READINGS = Kind("all sweeps: every reading and duration is another one", "sweep", usage=True)
-DURATIONS = Kind("all sweeps: only durations are", "sweep")
-JOBS = Kind("jobs alone: every job is another one", "sweep jobs", jobs=1.0)
-JOBS_DURATIONS = Kind("jobs alone: only durations are", "sweep jobs")
+ALL = Kind("all bulk collectors: every job and every reading is new", "sweep", jobs=1.0, usage=True)
+READINGS = Kind("all bulk collectors: every reading and duration changed", "sweep", usage=True)
+DURATIONS = Kind("all bulk collectors: only durations changed", "sweep")
+JOBS = Kind("jobs alone: every job is new", "sweep jobs", jobs=1.0)
+JOBS_DURATIONS = Kind("jobs alone: only durations changed", "sweep jobs")
 KINDS = (ALL, READINGS, DURATIONS, JOBS, JOBS_DURATIONS)
 
 _Costs = Mapping[Kind, Sequence[float]]
 """CPU seconds of a poll of a kind, in every turn."""
 
 
-def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> Iterator[Found]:
-    """A table of CPU seconds a poll by the number of jobs, and what was promised of how they grow.
-
-    The two largest of `sizes` are those whose growth is checked.
-    """
+def cost(*, short: bool) -> Iterator[Found]:
+    """A table of CPU seconds a poll by the number of jobs, and the promises about their growth."""
+    sizes, rounds = (_SIZES[:2], 3) if short else (_SIZES, ROUNDS)
     found = _measure(sizes, rounds)
     yield _table(found, rounds)
-    if len(found) > 1:
-        yield _growth(found)
+    yield _growth(found)
     largest = found[max(found)]
     yield _durations("a jobs poll", largest, JOBS_DURATIONS, JOBS)
-    yield _durations("a poll of all sweeps", largest, DURATIONS, ALL)
+    yield _durations("a poll of all bulk collectors", largest, DURATIONS, ALL)
 
 
 def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
-    """An exporter of each size, all at once, so that a machine that becomes slower does so for all."""
+    """Run an exporter of each size at once, so that a machine that becomes slower does so for all."""
     costs: dict[int, defaultdict[Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
-    with ExitStack() as stages:
-        there = {size: stages.enter_context(stage(size, PODS)) for size in sizes}
+    with ExitStack() as stack:
+        exporters = {size: stack.enter_context(rig.exporter(size, PODS)) for size in sizes}
         for size, kind in itertools.product(sizes, KINDS):
-            _poll(there[size], kind)
+            _poll(exporters[size], kind)
         for _, kind, size in itertools.product(range(rounds), KINDS, sizes):
-            polls = [_poll(there[size], kind) for _ in range(min(REPEATED, max(sizes) // size))]
+            polls = [_poll(exporters[size], kind) for _ in range(min(REPEATED, max(sizes) // size))]
             costs[size][kind].append(statistics.fmean(polls))
     return costs
 
 
-def _poll(there: Stage, kind: Kind) -> float:
-    there.change(jobs=kind.jobs, usage=kind.usage, still=True)
-    there.await_second()
-    return there.order(kind.order)
+def _poll(exporter: DrivenExporter, kind: Kind) -> float:
+    exporter.change(jobs=kind.jobs, usage=kind.usage, still=True)
+    exporter.await_second()
+    return exporter.command(kind.command)
 
 
 def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
@@ -100,23 +124,23 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
                 kind.title,
                 *(milliseconds(costs[kind]) for costs in found.values()),
                 f"{medians[most] / most * 1e6:,.0f} µs",
-                *(f"{ratios(_grown(found, kind, small, large))} ×" for small, large in _steps(found)),
+                *(f"{spread(_grown(found, kind, small, large))} ×" for small, large in _steps(found)),
             )
         )
     table.notes += [
         (
-            f"Medians of {rounds} turns (10th to 90th percentile), the kinds taking turns, and within each the"
-            " exporters of all sizes, after a round that is not counted. A turn has one poll of the most jobs and"
-            f" {REPEATED} of fewer, of which the mean is taken. Ratios are those of one turn."
+            f"Medians of {rounds} turns (10th to 90th percentile) after one that is not counted. The kinds take turns,"
+            f" and within each the exporters of all sizes. A turn has one poll of the most jobs and the mean of"
+            f" {REPEATED} polls of fewer. Ratios are those of one turn."
         ),
         (
-            "CPU of the exporter's process with its threads, from the first call till the page is ready to be sent, in"
-            " both formats, plain and deflated. The exporters have one processor core, the clouds (bare loopback"
-            " servers) another. Cycles over single jobs (pods) are left out."
+            "CPU of the exporter's process with its threads, from the first call until the page is ready to be sent,"
+            " plain and gzip. The exporters have one processor core, the clouds (bare loopback servers) another."
+            " Per-object collectors (pods) are left out."
         ),
         (
-            "Where only durations are said to have changed, the times of readings have not either; where every reading"
-            " has, its time has as well in a poll that is the first of its minute."
+            "If only durations change, the times of readings do not either. If every reading changes, so does its time"
+            " in the first poll of a minute."
         ),
     ]
     return table
@@ -149,6 +173,82 @@ def _durations(what: str, costs: _Costs, some: Kind, everything: Kind) -> Check:
     ratio = statistics.median(shares)
     return Check(
         f"{what} in which only durations changed costs at most {_FOR_DURATIONS} × one in which everything did",
-        f"{ratios(shares)} ×",
+        f"{spread(shares)} ×",
         ratio <= _FOR_DURATIONS,
     )
+
+
+def busy(*, short: bool) -> Iterator[Found]:
+    """Scrapes while polls run at full rate and while none does, 100,000 series: percentiles, and the promise."""
+    seconds: _Seconds = {(state, gzip): [] for state in ("idle", "polling") for gzip in (False, True)}
+    with rig.exporter(_BUSY_JOBS, PODS) as ours, _on_the_other_core(ours) as is_pinned:
+        ours.command("sweep")
+        series = rig.page(ours.port).series()
+        before = _calls(ours)
+        for _ in range(_SHORT_WINDOWS if short else _WINDOWS):
+            _wait_for_rest(ours)
+            _window(ours, seconds, "idle")
+            ours.command("on")
+            _window(ours, seconds, "polling")
+            ours.command("off")
+        calls = _calls(ours) - before
+    table = Table(f"Scrapes beside polls: {series:,} series", _BUSY_COLUMNS)
+    table.notes = [f"{_BUSY_METHOD} {_PINNED if is_pinned else _FREE} {calls:,} calls were answered meanwhile."]
+    for (state, gzip), found in seconds.items():
+        table.rows.append(
+            (state, "gzip" if gzip else "plain", str(len(found)), *percentiles(found, 0.5, 0.9, 0.99, 1.0))
+        )
+    yield table
+    for gzip in (False, True):
+        idle, polling = (quantile(seconds[state, gzip], 0.99) for state in ("idle", "polling"))
+        yield Check(
+            f"p99 of {'gzip' if gzip else 'plain'} scrapes while polling <= 2 x the idle p99 at 100 k series",
+            f"{number(polling / idle)} x ({number(polling * 1e3)} ms, idle {number(idle * 1e3)} ms)",
+            polling <= 2 * idle,
+        )
+
+
+@contextmanager
+def _on_the_other_core(ours: DrivenExporter) -> Iterator[bool]:
+    """Leave the exporter its core, and let the cloud yield to us on the other; False if there is one core only."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setscheduler(ours.cloud.pid, os.SCHED_IDLE, os.sched_param(0))
+    _, others = rig.two_cores()
+    if others is None:
+        yield False
+        return
+    os.sched_setaffinity(0, {others})
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _window(ours: DrivenExporter, seconds: _Seconds, state: str) -> None:
+    pauses = random.Random(len(seconds[state, False]))  # noqa: S311 - repeatable, not secret
+    with Scraper(ours.port, gzip=False) as plain, Scraper(ours.port, gzip=True) as zipped:
+        for scraper in (plain, zipped):
+            scraper.scrape()
+        changed = time.monotonic()
+        for _ in range(_SCRAPES):
+            for gzip, scraper in ((False, plain), (True, zipped)):
+                time.sleep(pauses.uniform(*_PAUSES))
+                seconds[state, gzip].append(scraper.scrape().whole)
+            if state == "polling" and time.monotonic() - changed >= _CHANGE_EVERY:
+                ours.change(jobs=0.02, usage=True)
+                changed = time.monotonic()
+
+
+def _wait_for_rest(ours: DrivenExporter) -> None:
+    """Wait until the exporter has nothing more to do."""
+    used = rig.cpu_seconds([ours.pid])
+    while True:
+        time.sleep(_LOOK_EVERY)
+        before, used = used, rig.cpu_seconds([ours.pid])
+        if used - before <= _AT_REST:
+            return
+
+
+def _calls(ours: DrivenExporter) -> int:
+    """How many calls the exporter has made, by its own count."""
+    return sum(int(float(found)) for found in _CALLS.findall(rig.fetch(ours.port, gzip=False)))

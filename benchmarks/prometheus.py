@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a million series every fifteen seconds: what it says of ours, and of nginx's file."""
+"""A real Prometheus that scrapes a million series every 15 seconds: its own figures of ours and of nginx's file."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import statistics
 import tempfile
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.ports import held_port
 
-from benchmarks import peers, processes
-from benchmarks.figures import number
-from benchmarks.processes import Failed
-from benchmarks.report import Found, Table
+from benchmarks import peers, rig
+from benchmarks.report import Found, Table, number
+from benchmarks.rig import Failed
 
 _SERIES = 1_000_000
 _INTERVAL = 15
 _SECONDS = 300
-_SECONDS_OF_NGINX = 75
+_NGINX_SECONDS = 75
 _SHORT_SECONDS = 45
 _POLL_EVERY = 60.0
-_TURN = 0.2
-_PATIENCE = 180.0
+_LOOK_EVERY = 0.2
+_FIRST_SCRAPE_SECONDS = 180.0
 _CONFIG = """\
 global: {{scrape_interval: {interval}s, scrape_timeout: 10s}}
 scrape_configs:
@@ -49,16 +46,16 @@ _COLUMNS = (
     "peak, MiB",
 )
 _METHOD = (
-    "`scrape_duration_seconds` as Prometheus has it: with inflating, parsing and storing, for which the same page as "
-    "nginx's static file is the measure; median and longest, without the first, which makes every series. Its requests "
-    "ask for gzip, as they do by themselves. CPU and memory are those of Prometheus, which began with an empty store "
-    "for each target, one after the other."
+    "`scrape_duration_seconds` includes inflating, parsing and storing, as the same page in nginx's static file shows; "
+    "median and longest, without the first, which creates every series. Its requests ask for gzip, which is its "
+    "default. CPU and memory are those of Prometheus, which began with an empty store for each target, one after the "
+    "other."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a Prometheus has of a target: values of each scrape; and what it took itself."""
+    """What a Prometheus stored of a target, a value for each scrape; and its own CPU seconds and MiB."""
 
     up: Sequence[float]
     samples: Sequence[float]
@@ -68,30 +65,27 @@ class _Seen:
     peak: float
 
 
-def run(*, short: bool = False) -> Iterator[Found]:
-    """A table with a row for ours and, where there is one, for nginx."""
+def run(*, short: bool) -> Iterator[Found]:
+    """A table with a row for ours and, if it is installed, for nginx."""
     table = Table("A real Prometheus, a scrape every 15 s", _COLUMNS, notes=[_METHOD])
-    lacking = peers.missing("prometheus")
-    if lacking:
+    if peers.missing("prometheus"):
         table.notes.append("prometheus: not on this machine, nothing was measured.")
         yield table
         return
-    with ExitStack() as stack:
-        ours = stack.enter_context(processes.ordered("benchmarks.server", str(_SERIES)))
-        if peers.missing("nginx"):
-            table.notes.append("nginx: not on this machine, left out.")
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            nginx = stack.enter_context(peers.nginx(peers.page(ours.port), folder))
-            seen = _watch(nginx.port, _SHORT_SECONDS if short else _SECONDS_OF_NGINX, lambda: None)
+    with rig.child("server", _SERIES) as ours:
+        lacking = peers.missing(peers.NGINX)
+        table.notes += peers.left_out(lacking)
+        if not lacking:
+            with peers.nginx(rig.page(ours.port)) as nginx:
+                seen = _watch(nginx.port, _SHORT_SECONDS if short else _NGINX_SECONDS, lambda: None)
             table.rows.append(_row(nginx.name, seen))
-        used = processes.cpu_seconds([ours.pid])
-        seen = _watch(ours.port, _SHORT_SECONDS if short else _SECONDS, lambda: ours.order("all"))
-        used = processes.cpu_seconds([ours.pid]) - used
+        used = rig.cpu_seconds([ours.pid])
+        seen = _watch(ours.port, _SHORT_SECONDS if short else _SECONDS, lambda: ours.command("all"))
+        used = rig.cpu_seconds([ours.pid]) - used
         table.rows.append(_row("trainfleet-exporter", seen))
         table.notes.append(
-            f"Each minute all readings on our page were others. Our server used {number(used)} s of CPU meanwhile, in "
-            "which these readings were made up, rendered and deflated."
+            f"Each minute all readings on our page changed. Our server used {number(used)} s of CPU meanwhile, which "
+            "includes making up, rendering and compressing these readings."
         )
     yield table
 
@@ -112,7 +106,7 @@ def _row(name: str, seen: _Seen) -> tuple[str, ...]:
 
 
 def _watch(port: int, seconds: float, change: Callable[[], object]) -> _Seen:
-    """Let a Prometheus scrape for so long after its first scrape, with a change each minute."""
+    """Run a Prometheus for so many seconds after its first scrape, with a change each minute."""
     with tempfile.TemporaryDirectory() as name, held_port() as own_port:
         folder = Path(name)
         config = folder / "prometheus.yaml"
@@ -123,38 +117,37 @@ def _watch(port: int, seconds: float, change: Callable[[], object]) -> _Seen:
             f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{own_port}",
         ]
-        with processes.running(command, log=folder / "log") as process:
+        with rig.running(command, log=folder / "log") as process:
             url = f"http://127.0.0.1:{own_port}"
-            peers.wait_for(f"{url}/-/ready", process.poll)
+            peers.wait_for(f"{url}/-/ready", process)
             _wait_for_first(url)
             began = changed = time.monotonic()
             while (now := time.monotonic()) < began + seconds:
                 if now >= changed + _POLL_EVERY:
                     changed = now
                     change()
-                time.sleep(_TURN)
+                time.sleep(_LOOK_EVERY)
             return _Seen(
                 up=_values(url, "up"),
                 samples=_values(url, "scrape_samples_scraped"),
                 durations=_values(url, "scrape_duration_seconds"),
-                cpu=processes.cpu_seconds([process.pid]),
-                resident=processes.resident([process.pid]),
-                peak=processes.peak([process.pid]),
+                cpu=rig.cpu_seconds([process.pid]),
+                resident=rig.resident([process.pid]),
+                peak=rig.peak([process.pid]),
             )
 
 
 def _wait_for_first(url: str) -> None:
-    """Until the first scrape is stored, which takes many times as long as others: it makes every series."""
-    latest = time.monotonic() + _PATIENCE
+    """Wait until the first scrape is stored, which takes many times as long as others: it creates every series."""
+    latest = time.monotonic() + _FIRST_SCRAPE_SECONDS
     while not _values(url, "up"):
         if time.monotonic() > latest:
-            raise Failed(f"Prometheus stored nothing in {_PATIENCE:.0f} s")
-        time.sleep(_TURN)
+            raise Failed(f"Prometheus stored nothing in {_FIRST_SCRAPE_SECONDS:.0f} s")
+        time.sleep(_LOOK_EVERY)
 
 
 def _values(url: str, name: str) -> list[float]:
-    """All values of the one series of this name; nothing where there is none yet."""
+    """All values of the one series of this name; none if there is no such series yet."""
     query = urllib.parse.urlencode({"query": f"{name}[1h]"})
-    with urllib.request.urlopen(f"{url}/api/v1/query?{query}") as answer:  # noqa: S310 - http
-        found = json.load(answer)["data"]["result"]
+    found = json.loads(rig.get(f"{url}/api/v1/query?{query}"))["data"]["result"]
     return [float(value) for series in found for _, value in series["values"]]

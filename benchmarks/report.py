@@ -1,10 +1,56 @@
-"""What benchmarks report: tables of measurements, and checks of what was promised."""
+"""What benchmarks print and write: tables, checks of promises, figures, and the machine that they were measured on."""
 
 from __future__ import annotations
 
+import math
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
 import textwrap
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_WIDTH = 120
+_VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
+_TOP = """\
+# Benchmarks
+
+Written by `make bench`, which measures everything again (an hour on two cores) and uses no network. What is compared
+was measured side by side in the same run: times differ between machines, ratios less so. [sizing.md](sizing.md) says
+what the figures mean in practice.
+
+{machine}
+{versions}
+
+## What was promised
+"""
+_BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+_PACKAGES = (
+    "trainfleet-exporter",
+    "uvicorn",
+    "httptools",
+    "starlette",
+    "msgspec",
+    "aiohttp",
+    "httpx",
+    "prometheus-client",
+    "alibabacloud-pai-dlc20201203",
+)
+_PROGRAMS = {
+    "nginx": "-v",
+    "prometheus-pushgateway": "--version",
+    "prometheus": "--version",
+    "go": "version",
+    "curl": "--version",
+}
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
+_VERSION_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -15,12 +61,12 @@ class Table:
     columns: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What a reader must know to believe it: what was compared with what, and what was skipped for want of what."""
+    """What a reader must know to believe it: what was compared with what, and what was missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of what was promised: the limit, what was measured, whether that is within it (None: not measured)."""
+    """One promise: the limit, what was measured, and whether that is within the limit (None: not measured)."""
 
     promise: str
     measured: str
@@ -29,47 +75,36 @@ class Check:
 
 Found = Table | Check
 
-_WIDTH = 120
-
-_VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
-
-
-_TOP = """\
-# Benchmarks
-
-Written by `make bench`, which measures all of it anew (an hour on two cores) and asks nothing of any network. What is
-compared was measured side by side in the same run: elsewhere the times will differ, the ratios less so. What it comes
-to in practice is in [sizing.md](sizing.md).
-
-{machine}
-{versions}
-
-## What was promised
-"""
-
 
 def markdown(found: Found) -> str:
-    """A table as a section without its notes, or a check as a row of the table of checks."""
+    """Format a table as a section without its notes, or a check as a row of the table of checks."""
     if isinstance(found, Check):
         return f"| {found.promise} | {found.measured} | {_VERDICTS[found.kept]} |"
     return "\n".join([f"### {found.title}", "", *_grid(found.columns, found.rows)])
 
 
 def notes(found: Iterable[Found]) -> str:
-    """The notes of several tables as a list, each once."""
+    """Format the notes of several tables as a list, each once."""
     texts = dict.fromkeys(note for one in found if isinstance(one, Table) for note in one.notes)
     return "\n".join(["", *map(_item, texts)])
 
 
-def document(sections: Mapping[str, Sequence[Found]], *, machine: str, versions: str) -> str:
-    """The whole report: what was promised first, then each section's tables and what is to be known of them."""
+def document(sections: Mapping[str, Sequence[Found]]) -> str:
+    """The whole report: the promises first, then the tables and notes of each section."""
     promised = [markdown(one) for found in sections.values() for one in found if isinstance(one, Check)]
-    parts = [_TOP.format(machine=_item(f"Machine: {machine}."), versions=_item(f"Versions: {versions}."))]
+    parts = [_TOP.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))]
     parts.append("\n".join([*_grid(("promise", "measured", "")), *promised]) + "\n")
     for title, found in sections.items():
         parts.append(f"## {title}\n{notes(found)}\n")
         parts += [f"{markdown(one)}\n" for one in found if isinstance(one, Table)]
     return "\n".join(parts)
+
+
+def write_measured(path: Path, text: str) -> None:
+    """Replace the measured part of a document."""
+    old = path.read_text(encoding="utf-8")
+    before, after = old.partition(_BEGIN)[0], old.partition(_END)[2]
+    path.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}", encoding="utf-8")
 
 
 def _item(text: str) -> str:
@@ -79,3 +114,78 @@ def _item(text: str) -> str:
 def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> list[str]:
     rule = "|---" * len(columns) + "|"
     return [f"| {' | '.join(columns)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that this share of the values does not exceed (nearest rank)."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def number(value: float) -> str:
+    """A number with three significant digits."""
+    if value == 0:
+        return "0"
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median, and 10th to 90th percentile."""
+    low, high = quantile(values, 0.1), quantile(values, 0.9)
+    return f"{number(statistics.median(values))} ({number(low)} to {number(high)})"
+
+
+def milliseconds(seconds: Sequence[float]) -> str:
+    """Median, and 10th to 90th percentile, in milliseconds."""
+    return spread([one * 1e3 for one in seconds])
+
+
+def percentiles(seconds: Sequence[float], *shares: float) -> list[str]:
+    """These quantiles in milliseconds, a cell each."""
+    return [number(quantile(seconds, share) * 1e3) for share in shares]
+
+
+def megabytes(size: float) -> str:
+    """Bytes as MB (10^6)."""
+    return f"{number(size / 1e6)} MB"
+
+
+def machine() -> str:
+    """Processor, cores, memory and kernel, in one line; never the host's name."""
+    model = _first(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.machine()
+    memory = int(_first(r"MemTotal:\s*(\d+) kB", "/proc/meminfo") or "0") / (1 << 20)
+    kernel = _VERSION.search(platform.release())
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"{platform.system()} {kernel[0] if kernel else platform.release()}"
+    )
+
+
+def versions() -> str:
+    """Versions of Python, packages and the programs that are compared with ours, in one line."""
+    found = [f"Python {platform.python_version()}", f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]
+    for package in _PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} (missing)")
+    found += [f"{program} {_program_version(program, option)}" for program, option in _PROGRAMS.items()]
+    return ", ".join(found)
+
+
+def _program_version(program: str, option: str) -> str:
+    if shutil.which(program) is None:
+        return "(missing)"
+    done = subprocess.run(  # noqa: S603 - programs of the table above
+        [program, option], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
+    )
+    found = _VERSION.search(done.stdout + done.stderr)
+    return found[0] if found else "(unknown version)"
+
+
+def _first(pattern: str, path: str) -> str | None:
+    try:
+        found = re.search(pattern, Path(path).read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    return found[1].strip() if found else None

@@ -1,10 +1,10 @@
 """A fleet of 200 accounts with 500 jobs each, shared by 1, 4 and 16 exporters: `python -m benchmarks.scale --write`.
 
 Half of the accounts are of each simulated cloud. Every exporter is a process of its own that lives through some minutes
-of stepped time beside the clouds that it polls, over loopback HTTP. All accounts of a cloud hold the same jobs, under
-other names of providers: what the cloud answered to one is kept for a minute and told the others, who ask the same. So
-calls, series, memory and the age of what is shown are as they would be. Of the processor time the part is told that
-samples of the stack find in the exporter, and not in the clouds.
+of stepped time next to the clouds that it polls, over loopback HTTP. All accounts of a cloud hold the same jobs, under
+other names of providers: an answer to one account is kept for a minute and sent to the others, whose requests are the
+same. So calls, series, memory and ages are as they would be. Of the processor time the exporter's share is estimated
+from samples of the stack.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
@@ -33,10 +32,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.support.clock import run_stepped
 
-from benchmarks.document import write_measured
-from benchmarks.machine import machine
-from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.exporter import Exporter
+from benchmarks.report import machine, write_measured
+from benchmarks.rig import load
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
@@ -79,7 +78,7 @@ class Measured:
 
 
 class _Kept:
-    """Answers of a cloud, kept for a minute. Signatures are not looked at again."""
+    """Keeps answers of a cloud for a minute. Signatures are not checked again."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -116,7 +115,7 @@ class _Kept:
 
 
 class _Sampler:
-    """Tells from samples of this thread's stack which part of its time is the exporter's."""
+    """Estimates from samples of this thread's stack which part of its time is the exporter's."""
 
     _CLOUDS = ("/uvicorn/", "/trainfleet_exporter/simulator/")
 
@@ -229,11 +228,7 @@ def _config(clouds: Sequence[tuple[Simulator, str]], fleet: Fleet) -> Config:
         rest = re.sub(r"    (collectors|limits):\n(?:      .*\n)+", "", rest)
         rest += f"    sharding: {{spread: {fleet.spread}}}\n"
         providers += [f"  - name: {name}-{number}\n{rest}" for number in range(fleet.accounts // len(clouds))]
-    platforms = {name: platform.config for name, platform in installed_platforms().items()}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "config.yaml")
-        path.write_text("providers:\n" + "".join(providers), encoding="utf-8")
-        return load_config(path, environ={}, platforms=platforms)
+    return load("providers:\n" + "".join(providers))
 
 
 def _resident() -> int:
@@ -250,7 +245,7 @@ def _run(shard: Shard, fleet: Fleet) -> Measured:
 
 
 def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jobs: int) -> str:
-    """What came of it, for docs/scale.md."""
+    """The table of docs/scale.md."""
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")

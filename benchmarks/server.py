@@ -1,12 +1,13 @@
 """Our side of every scrape: `python -m benchmarks.server SERIES [CONNECTIONS [WEB_CONFIG]]` serves a fleet's page.
 
-It does so as the daemon does, to as many connections at a time, with a web config file if one is given.
+It serves as the daemon does, to at most so many connections, with a web config file if one is given. The stores and the
+renderer of polls publish the parts; only the objects are made up: jobs of eight pods over ten providers, with other
+readings after each change.
 
-Parts are published by the stores and the renderer that polls use; only what they hold is made up. Lines on its input
-are orders, each answered by a line of JSON when it is done: `all` publishes every provider's parts with other values,
-`tenth` those of the next provider of ten; `settle` waits until the page is ready. What is told is the wall seconds
-that publishing took, without those that making the objects took; the number of the change, which is what
-`trainfleet_jobs` shows of each provider published; and how many providers that were.
+Each line of its input is a command, answered by a line of JSON when it is done: `all` publishes every provider's parts
+with other values, `tenth` those of the next provider of ten; `settle` waits until the page is built. An answer has the
+seconds that publishing took (`wall`, without making the objects), the number of the change, which is what
+`trainfleet_jobs` shows of each published provider, and how many providers were published.
 """
 
 from __future__ import annotations
@@ -15,10 +16,25 @@ import asyncio
 import gc
 import json
 import sys
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.fleet import Fleet, Part, Provider
+from msgspec.structs import replace
+
+from trainfleet_exporter.model import (
+    Accelerators,
+    Job,
+    JobCount,
+    JobUsage,
+    PodUsage,
+    Readings,
+    Status,
+    Subject,
+    UsageSource,
+)
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.process.resources import tune_memory
@@ -29,8 +45,138 @@ from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
 from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
 
+_PODS = 8
+_PROVIDERS = 10
+_BORN = 1_760_000_000.0
+_MIB = float(1 << 20)
 _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": "ListJobs"}
-"""With an operation that each calls, for the counters of its telemetry."""
+"""Each with an operation that it calls, for the counters of its telemetry."""
+
+
+def _ratio(share: float) -> float:
+    return round(share, 4)
+
+
+def _cores(share: float) -> float:
+    return round(share * 96, 2)
+
+
+def _mebibytes(share: float) -> float:
+    return round(share * 800 * 1024) * _MIB
+
+
+def _rate(share: float) -> float:
+    return float(round(share * 1.2e9))
+
+
+_FIELDS: dict[str, Callable[[float], float]] = {
+    "cpu": _ratio,
+    "memory": _ratio,
+    "accelerator_utilization": _ratio,
+    "accelerator_memory": _ratio,
+    "network_receive": _rate,
+    "network_transmit": _rate,
+    "disk_read": _rate,
+    "disk_write": _rate,
+    "cpu_cores": _cores,
+    "memory_bytes": _mebibytes,
+    "accelerator_memory_bytes": _mebibytes,
+    "accelerator_memory_capacity_bytes": _mebibytes,
+}
+"""Twelve readings of each job and pod, as a bulk source has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is published at once, by which collector and under which key."""
+
+    collector: str
+    key: str
+    objects: Sequence[object]
+
+
+class Provider:
+    """The jobs of one provider; they all run forever."""
+
+    def __init__(self, number: int, jobs: int) -> None:
+        self.name = f"pai-{number}"
+        self._salt = number * 15_485_863
+        self._jobs = [_job(number, place) for place in range(jobs)]
+        self._pod_subjects = [
+            Subject((job.job_id, f"{job.job_id}-worker-{pod}")) for job in self._jobs for pod in range(_PODS)
+        ]
+        self._job_subjects = [Subject((job.job_id,)) for job in self._jobs]
+
+    async def parts(self, change: int) -> AsyncIterator[Part]:
+        """All parts as a poll after this change finds them.
+
+        The number of live jobs is the last part, and is the number of the change: a page that has it has the whole
+        change. Yields to the event loop between parts, because making them is not measured.
+        """
+        seen = _BORN + 86_400.0 + 60.0 * change
+        jobs = [replace(job, duration=seen - (job.started or 0.0)) for job in self._jobs]
+        await asyncio.sleep(0)
+        yield Part("jobs", "workspace", jobs)
+        for place, (field, shaped) in enumerate(_FIELDS.items()):
+            salt = self._salt + change * 104_729 + place * 1_299_709
+            columns = [
+                Readings(of, f"values.{field}", subjects, _values(len(subjects), salt, shaped))
+                for of, subjects in ((PodUsage, self._pod_subjects), (JobUsage, self._job_subjects))
+            ]
+            await asyncio.sleep(0)
+            yield Part("usage", field, columns)
+        yield Part("usage", "sources", [UsageSource(job.job_id, "cloudmonitor", seen - 60.0) for job in jobs])
+        await asyncio.sleep(0)
+        yield Part("job_counts", "workspace", [JobCount("100001", Status.RUNNING, "Running", change)])
+
+
+class Fleet:
+    """Providers with enough jobs for about so many series."""
+
+    def __init__(self, series: int) -> None:
+        jobs = max(1, round(series / _series_of_a_job()))
+        count = min(_PROVIDERS, jobs)
+        self.providers = [Provider(number, jobs // count + (number < jobs % count)) for number in range(count)]
+
+
+def _series_of_a_job() -> int:
+    async def parts() -> list[Part]:
+        return [part async for part in Provider(0, 1).parts(0)]
+
+    renderer = Renderer(RenderSettings())
+    return sum(renderer.render_at_once("one", part.objects).series for part in asyncio.run(parts()))
+
+
+def _values(count: int, salt: int, shaped: Callable[[float], float]) -> array[float]:
+    return array("d", [shaped((number * 7919 + salt) % 10_007 / 10_007) for number in range(count)])
+
+
+def _job(provider: int, place: int) -> Job:
+    born = _BORN + place % 3600
+    return Job(
+        job_id=f"dlc{provider:04x}{place:08x}",
+        name=f"pretrain-{place}",
+        job_type="PyTorchJob",
+        workspace_id="100001",
+        pool_id=f"quota{place % 7}",
+        user_id=f"20000000000000{place % 97:02}",
+        user_name=f"user-{place % 97}",
+        resource_type="Lingjun",
+        status=Status.RUNNING,
+        platform_status="Running",
+        holds_resources=True,
+        priority=1 + place % 9,
+        created=born,
+        submitted=born + 3,
+        started=born + 60,
+        duration=0.0,
+        restarts=place % 3,
+        cpu_cores=96.0 * _PODS,
+        memory_bytes=800.0 * 1024 * _MIB * _PODS,
+        nodes=float(_PODS),
+        accelerators=(Accelerators("gpu", "GU8T", 8.0 * _PODS),),
+        tags=(("team", f"team-{place % 23}"), ("project", f"project-{place % 5}")),
+    )
 
 
 class Held:
@@ -43,7 +189,7 @@ class Held:
         self._next = 0
         self.change = 0
         self.published = 0
-        """Providers of which the latest change told."""
+        """Providers that the latest change published."""
         renderer = Renderer(RenderSettings(job_labels=("team", "project")))
         self._stores = {
             (provider.name, collector): self._store(CollectorState(provider.name, collector, 60.0), renderer)
@@ -59,11 +205,11 @@ class Held:
         return PartStore(state, page_store=self.page_store, renderer=renderer, keep_polls=3, poll_timeout=60.0)
 
     async def publish_all(self) -> float:
-        """Other values of everything."""
+        """Publish other values of everything; seconds."""
         return await self._publish(self._providers)
 
     async def publish_next(self) -> float:
-        """Other values of the next provider."""
+        """Publish other values of the next provider; seconds."""
         provider = self._providers[self._next % len(self._providers)]
         self._next += 1
         return await self._publish([provider])
@@ -95,9 +241,9 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
     await server.start()
     print(json.dumps({"url": f"http://{server.addresses[0]}"}), flush=True)
     loop = asyncio.get_running_loop()
-    while order := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
+    while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
         seconds = 0.0
-        match order:
+        match command:
             case "all":
                 seconds = await held.publish_all()
             case "tenth":

@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fuzz.answers import answer
 from fuzz.connection import http
-from trainfleet_exporter import quantities
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
 from trainfleet_exporter.config.schema import ProviderConfig
@@ -35,6 +34,7 @@ from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.transport import json_fields
 from trainfleet_exporter.transport.body import decode_json
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode, decode_value
 from trainfleet_exporter.web.login import credentials
@@ -107,19 +107,19 @@ def accept(data: bytes) -> None:
 def quantity(data: bytes) -> None:
     """A text as a Kubernetes quantity, and as any field of a cloud's JSON."""
     text = data.decode("utf-8", "replace")
-    found = quantities.parse_quantity(text)
+    found = json_fields.parse_quantity(text)
     assert found is None or found >= 0
     decoded = decode_json(data)
     for value in (text, decoded):
         fields = {"key": value}
-        for read in (quantities.quantity, quantities.number, quantities.whole):
+        for read in (json_fields.quantity, json_fields.number, json_fields.whole):
             amount = read(fields, "key")
             assert amount is None or (math.isfinite(amount) and amount >= 0), (read, value)
-        for moment in (quantities.utc_time(fields, "key"), quantities.unix_time(fields, "key")):
+        for moment in (json_fields.utc_time(fields, "key"), json_fields.unix_time(fields, "key")):
             assert moment is None or (math.isfinite(moment) and moment > 0)
-        assert isinstance(quantities.text(fields, "key"), str)
-        assert quantities.flag(fields, "key") in {True, False, None}
-        for row in quantities.mappings(fields, "key"):
+        assert isinstance(json_fields.text(fields, "key"), str)
+        assert json_fields.flag(fields, "key") in {True, False, None}
+        for row in json_fields.mappings(fields, "key"):
             assert isinstance(row, Mapping)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from prometheus_client.core import Metric
 
 from deploy.generator.docs_tables import code, table
-from trainfleet_exporter.families import KEYS, Family
+from trainfleet_exporter.families import KEYS, MetricFamily
 from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
 from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
 from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
@@ -15,7 +15,7 @@ from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
-_GROUPS: Sequence[tuple[str, tuple[Family, ...]]] = (
+_GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
     ("Providers, workspaces, counts of jobs", (*FLEET_FAMILIES, *QUOTA_FAMILIES)),
     ("Jobs", JOB_FAMILIES),
     ("Pods", POD_FAMILIES),
@@ -44,7 +44,7 @@ def reference() -> str:
     return "\n\n".join((*groups, "## The exporter about itself\n\n" + _own()))
 
 
-def _row(family: Family) -> tuple[str, ...]:
+def _row(family: MetricFamily) -> tuple[str, ...]:
     platforms = installed_platforms()
     found = [platforms[name] for name in _CLOUDS]
     unproven = dict.fromkeys(note for each in found if (note := each.experimental.get(family.name)))
@@ -58,7 +58,7 @@ def _row(family: Family) -> tuple[str, ...]:
     return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in found)))
 
 
-def _sources(platform: Platform, family: Family) -> str:
+def _sources(platform: Platform, family: MetricFamily) -> str:
     cloud = _CLOUDS[platform.name]
     sources = [source.removeprefix(cloud).lstrip(" -") for source in platform.sources.get(family.name, ())]
     return f"*{cloud}*: {'; '.join(sources) or 'not reported'}"

@@ -4,14 +4,14 @@ import sys
 
 from trainfleet_exporter.process import signals
 
-_SHORT = ("once", "diagnose")
+_SHORT_COMMANDS = ("once", "diagnose")
 """Commands that end when their terminal closes, like any other command-line tool."""
 
 
 def main() -> int:
     """Run the command line; the exit code. The slow imports come after the signal handlers."""
     signals.interrupt_quietly()
-    from trainfleet_exporter import arguments  # noqa: PLC0415 - see above
+    from trainfleet_exporter.process import arguments  # noqa: PLC0415 - see above
 
     given = arguments.split(sys.argv[1:])
     if "--version" in given.flags:
@@ -25,7 +25,7 @@ def main() -> int:
     from trainfleet_exporter import cli  # noqa: PLC0415 - see above
     from trainfleet_exporter.process.threads import exit_if_calls_hang  # noqa: PLC0415
 
-    if given.command in _SHORT:
+    if given.command in _SHORT_COMMANDS:
         restore_hangups()
     try:
         code = cli.main()

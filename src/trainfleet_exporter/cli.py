@@ -18,11 +18,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from trainfleet_exporter.arguments import Parser, file_name, found, one_of, split, version, whole_number
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError, StartError
-from trainfleet_exporter.process.logs import FORMATS, LEVELS, set_up_logs
+from trainfleet_exporter.process.arguments import Parser, file_name, found, one_of, split, version, whole_number
+from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS, set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
 from trainfleet_exporter.process.signals import Signals
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"trainfleet-exporter: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone. Python would fail once more when it flushes what is left.
+        # The reader of our output has gone. Python would fail once more when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         print("trainfleet-exporter: nobody reads the output any more", file=sys.stderr)
         return 1
@@ -139,7 +140,7 @@ def _run_once(options: argparse.Namespace, signals: Signals) -> int:
         try:
             succeeded = await exporter.poll_once()
             text = await exporter.text()
-            if sys.stdout is not None:  # closed by somebody who wants the exit code alone
+            if sys.stdout is not None:  # closed where only the exit code is wanted
                 sys.stdout.buffer.write(text)
                 sys.stdout.buffer.flush()
         finally:
@@ -152,10 +153,10 @@ def _run_once(options: argparse.Namespace, signals: Signals) -> int:
 def _run_diagnose(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    def tell(text: str) -> None:
+    def progress(text: str) -> None:
         print(f"diagnose: {text}", file=sys.stderr, flush=True)
 
-    reports = signals.finish(examine(_load(options), installed_platforms(), tell=tell, shard=options.shard))
+    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=options.shard))
     if options.json:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -187,14 +188,14 @@ def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
 
 
 def _run_demo(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
+    from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
     return _run_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
 
 
 def _run_simulate(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.demo import run_simulator  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
 
     return _run_without_file(signals, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
 
@@ -243,7 +244,7 @@ def _addresses(options: argparse.Namespace) -> Sequence[str]:
 def _parser(command: str, description: str, *, epilog: str | None = None, level: str = "info") -> Parser:
     parser = Parser(command, description, epilog)
     parser.set_defaults(shard=WHOLE)
-    for name, words, default in (("level", LEVELS, level), ("format", FORMATS, "logfmt")):
+    for name, words, default in (("level", LOG_LEVELS, level), ("format", LOG_FORMATS, "logfmt")):
         parser.add_argument(
             f"--log.{name}",
             dest=f"log_{name}",
@@ -471,7 +472,7 @@ def _simulate_parser() -> Parser:
 
 
 def _loopback_address(value: str) -> str:
-    from trainfleet_exporter.demo import loopback  # noqa: PLC0415 - the daemon does without the simulated clouds
+    from trainfleet_exporter.app.demo import loopback  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     try:
         loopback(value)

@@ -1,4 +1,4 @@
-"""Every error this program raises on purpose, grouped by who can mend it.
+"""Every error this program raises on purpose, grouped by who can fix it.
 
     TrainfleetError
     ├── OperatorError                 the person who runs the exporter
@@ -37,7 +37,7 @@ class TrainfleetError(Exception):
 
 
 class OperatorError(TrainfleetError):
-    """Mended by the person who runs the exporter."""
+    """The person who runs the exporter can fix it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ class RoleStatusCount(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobPods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What only a job's detail tells: its pods by role, wanted, present and replaced."""
+    """What only a job's detail has: its pods by role, wanted, present and replaced."""
 
     job_id: str
     restarts_allowed: int | None = None
@@ -374,7 +374,7 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
-    """What one accelerator of a pod does; `device` is its number or name, as the platform tells cards apart."""
+    """What one accelerator of a pod does; `device` is its number or name, as the platform identifies cards."""
 
     job_id: str
     pod_id: str
@@ -388,20 +388,19 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
 class Subject(msgspec.Struct, gc=False, eq=False):
     """What readings are of (a job, a pod, one of its devices, a pool): one and the same object while it is there.
 
-    A bulk source tells of the same things in every answer, in one for each metric. That each of them is one object
-    keeps a reading as small as a number, and lets the labels that name it be written once in its life. It belongs to
-    one provider and one class of the model. There may be hundreds of thousands: the collector of garbage passes them
-    by.
+    A bulk source reports the same things in every answer, one answer for each metric. Because each of them is one
+    object, a reading is as small as a number, and its labels are written only once. It belongs to one provider and one
+    class of the model. There may be hundreds of thousands, so the garbage collector does not visit them.
     """
 
     keys: tuple[str, ...]
     """The values of the labels that name it, of whose job (or pool) it is first."""
     labels: str = ""
-    """All of its labels as they stand on the page; empty until they are first written (exposition.Renderer)."""
+    """All of its labels as they stand on the page; empty until they are first written (page.Renderer)."""
 
 
 class Readings(msgspec.Struct, frozen=True):
-    """One reading of many things at once, as bulk sources tell it: a column of a table.
+    """One reading of many things at once, as bulk sources report it: a column of a table.
 
     It shows the same as an object of the class `of` for each subject, with `field` alone given.
     """

@@ -28,7 +28,7 @@ from trainfleet_exporter.config import AccountKey, Config, Limits, LimitsOfShard
 MOST_SHARDS = 1000
 _SPREAD = 4
 """The members of a provider, if the config leaves it open and there are few providers."""
-_ENOUGH = 4
+_ENOUGH_PROVIDERS = 4
 """So many providers for each shard are even enough as they are. To divide them would divide their limits, too, and the
 member with the largest workspace of a busy account would have too little."""
 
@@ -136,7 +136,7 @@ def ordinal_of(text: str) -> int | None:
 
 def _with_spread(config: Config, shard: Shard) -> Config:
     """The config with a spread for each provider, which depends on how many there are."""
-    spread = 1 if len(config.providers) >= _ENOUGH * shard.total else _SPREAD
+    spread = 1 if len(config.providers) >= _ENOUGH_PROVIDERS * shard.total else _SPREAD
     settled = [
         found.model_copy(update={"sharding": found.sharding.model_copy(update={"spread": spread})})
         if found.sharding.spread is None

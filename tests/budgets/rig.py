@@ -32,7 +32,7 @@ class Clock:
 
 
 class _Unlocked(StateFile):
-    """Of a process that may have crashed: its lock is in nobody's way."""
+    """Of a process that may have crashed: its lock blocks no other."""
 
     def _acquire(self, path: Path) -> None:
         pass

@@ -80,7 +80,7 @@ def test_in_doubt_of_the_month_both_are_written_ahead_of_the_call() -> None:
     assert {JANUARY.name, FEBRUARY.name} <= written.budget.bounds.keys()
 
 
-def test_whoever_writes_from_now_on_has_nothing_yet() -> None:
+def test_later_writer_begins_with_nothing() -> None:
     written = Written(100_000)
     written.after(0, 30)
     written.budget.saved_by(None)
@@ -179,7 +179,7 @@ def test_what_is_assumed_can_be_taken_back_and_what_was_counted_stays() -> None:
     assert budget.spent == {JANUARY.name: 5}
 
 
-def test_what_is_assumed_of_a_month_that_nobody_looked_at_yet_is_taken_back_too() -> None:
+def test_assumed_calls_of_an_unread_month_are_taken_back() -> None:
     clock = Clock(JANUARY.ends - 6 * DAY)
     budget = Budget("dlc", 31_000, clock=clock.watched())
     clock.wall += 10 * DAY
@@ -210,7 +210,7 @@ def test_a_check_refuses_what_taking_would_refuse_and_counts_nothing() -> None:
         budget.check()
 
 
-def test_the_end_of_a_spent_month_is_told_in_days_and_on_its_last_in_hours() -> None:
+def test_end_of_a_spent_month_is_in_days_then_in_hours() -> None:
     # A twentieth is just enough to be rounded up.
     spans = {DAY: "1.0 days", 1.05 * DAY + 0.5: "1.1 days", DAY - 360: "23.9 hours", 1.05 * HOUR + 0.5: "1.1 hours"}
     for left, words in spans.items():

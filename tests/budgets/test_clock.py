@@ -75,7 +75,7 @@ def test_doubt_takes_a_day_to_the_second() -> None:
 
 
 @pytest.mark.parametrize("again", [60.5, -60.5])
-def test_doubt_begins_anew_when_the_clock_is_set_again(again: float) -> None:
+def test_doubt_restarts_when_the_clock_is_set_again(again: float) -> None:
     watched = Watched(EARLIER)
     assert watched.after(0, set_by=AHEAD) == BOTH
     assert watched.after(23 * HOUR, set_by=again) == BOTH
@@ -92,7 +92,7 @@ def test_a_clock_that_goes_wrong_slowly_in_doubt_was_not_set_again(step: float) 
     assert watched.after(HOUR, set_by=step) == [FEBRUARY]
 
 
-def test_a_clock_that_is_set_right_again_is_believed_at_once_and_doubted_anew_the_next_time() -> None:
+def test_corrected_clock_is_trusted_until_it_is_set_again() -> None:
     watched = Watched(EARLIER)
     assert watched.after(0, set_by=AHEAD) == BOTH
     assert watched.after(12 * HOUR, set_by=-AHEAD) == [JANUARY.name]

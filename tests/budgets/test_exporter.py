@@ -18,9 +18,9 @@ from tests.polling.rig import count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.budgets import BillingPeriod
 from trainfleet_exporter.config import ProviderConfig, load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
@@ -33,7 +33,7 @@ class SmallConfig(ProviderConfig):
     apis: ClassVar[tuple[str, ...]] = ("dlc", "aiworkspace")
 
 
-class _Nobody:
+class _NoIdentity:
     origin = "nowhere"
     expires = None
 
@@ -44,7 +44,7 @@ class Small:
     def __init__(self, config: SmallConfig, context: BuildContext) -> None:
         self.name = config.name
         self.facts = ProviderFacts(platform="small", region=config.region)
-        self.identity: Identity = _Nobody()
+        self.identity: Identity = _NoIdentity()
         self.endpoints: Mapping[str, str] = {"dlc": "http://api.test"}
         self._transport = Transport(
             account=context.account,
@@ -197,5 +197,5 @@ def test_a_spent_budget_shows_in_the_collectors_once_in_the_log_and_costs_nothin
 
     with caplog.at_level(logging.INFO):
         run_stepped(main, start=JANUARY.starts)
-    told = [record.message for record in caplog.records if "monthly_calls" in record.message]
-    assert 1 <= len(told) <= 4  # each collector of the account says so once
+    reported = [record.message for record in caplog.records if "monthly_calls" in record.message]
+    assert 1 <= len(reported) <= 4  # each collector of the account says so once

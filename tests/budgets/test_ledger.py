@@ -154,9 +154,7 @@ def test_a_file_that_cannot_be_read_is_a_warning_too(tmp_path: Path, caplog: pyt
     assert "counts as spent: Is a directory" in caplog.text
 
 
-def test_a_file_that_cannot_be_written_is_told_once_and_stops_no_call(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unwritable_file_is_logged_once_and_stops_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, clock = tmp_path / "state", Clock(JANUARY.starts)
     folder.mkdir()
     ledger = opened(folder / "state.json", clock)
@@ -220,7 +218,7 @@ def test_accounts_that_left_the_config_are_kept_until_their_month_is_over(tmp_pa
     assert _rows(path) == [{"account": "main", "api": "dlc", "month": "2026-02", "calls": 3}]
 
 
-def test_of_a_budget_that_nobody_draws_on_the_record_is_left_until_the_month_is_over(tmp_path: Path) -> None:
+def test_unused_budget_keeps_its_record_until_the_month_ends(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.json", Clock(START)
     _write(path, {"account": "gone", "api": "dlc", "month": "2026-01", "calls": 5})
     ledger = opened(path, clock)
@@ -242,9 +240,7 @@ def test_of_a_budget_that_nobody_draws_on_the_record_is_left_until_the_month_is_
     assert ledger.spent(AccountKey("account", "gone")) == {}
 
 
-def test_where_no_thread_is_to_be_had_it_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_is_written_even_if_no_thread_can_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.json"
 
     async def main() -> None:

@@ -59,7 +59,7 @@ def test_who_does_not_keep_the_file_reads_it_says_so_and_writes_nothing(
     ]
 
 
-def test_a_budget_that_is_asked_for_again_is_the_same_and_has_nothing_written_anew(kept: Kept) -> None:
+def test_same_budget_again_writes_nothing(kept: Kept) -> None:
     budget = kept.ledger.budget(MAIN, "dlc", 1000)
     spend(budget, 4)
     kept.path.unlink()
@@ -71,7 +71,7 @@ def test_a_budget_that_is_asked_for_again_is_the_same_and_has_nothing_written_an
     assert not kept.path.exists()
 
 
-def test_a_draft_is_nobody_s_until_it_is_adopted(kept: Kept) -> None:
+def test_draft_has_no_owner_until_it_is_adopted(kept: Kept) -> None:
     draft = kept.ledger.draft(MAIN, "dlc", 1000)
     spend(draft, 5)
     assert kept.ledger.spent(MAIN) == {}
@@ -82,7 +82,7 @@ def test_a_draft_is_nobody_s_until_it_is_adopted(kept: Kept) -> None:
     assert recorded(kept.path)["main/dlc"] >= 6
 
 
-def test_what_is_on_record_is_told_by_holder(kept: Kept) -> None:
+def test_record_is_listed_by_holder(kept: Kept) -> None:
     kept.spend(3)
     kept.spend(4, api="aom")
     kept.spend(5, holder=OTHER)
@@ -121,7 +121,7 @@ def test_what_another_file_knows_of_at_least_is_no_sum(kept: Kept) -> None:
     assert budget.remaining == 988
 
 
-def test_who_is_forgotten_is_struck_off_every_record_and_nobody_else_is(kept: Kept) -> None:
+def test_forgotten_provider_is_removed_from_every_record(kept: Kept) -> None:
     for holder in (MAIN, OTHER):
         kept.spend(3, holder=holder)
         kept.ledger.add(holder, "aom", {JANUARY.name: 4})
@@ -230,7 +230,7 @@ def test_a_drafted_budget_alone_is_reason_enough_to_write(kept: Kept) -> None:
     assert recorded(kept.path) == {"main/dlc": 0}
 
 
-def test_each_time_that_writing_begins_to_fail_is_told_once(
+def test_each_new_write_failure_is_logged_once(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     replaced = state_file_module._replace
@@ -246,8 +246,8 @@ def test_each_time_that_writing_begins_to_fail_is_told_once(
     for time in (1, 2):
         monkeypatch.setattr(state_file_module, "_replace", fail)
         spend_for_hours()
-        told = [record.message for record in caplog.records]
+        reported = [record.message for record in caplog.records]
         why = "the state file cannot be written, so a restart may not know what was spent: OSError"
-        assert told == [why] * time
+        assert reported == [why] * time
         monkeypatch.setattr(state_file_module, "_replace", replaced)
         spend_for_hours()

@@ -64,7 +64,7 @@ def test_a_page_is_on_the_disk_before_it_takes_the_place_of_the_last_and_so_is_i
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_page_that_does_not_reach_the_disk_is_told_in_the_words_of_the_first_failure(
+def test_lost_page_is_logged_with_the_first_failure(
     gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(descriptor: int) -> None:

@@ -25,7 +25,7 @@ from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import AccountKey
 from trainfleet_exporter.errors import BudgetSpent
 from trainfleet_exporter.polling import Poll, Schedule
-from trainfleet_exporter.transport import Account, Attempt, Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
 
 pytestmark = pytest.mark.long
 
@@ -203,7 +203,7 @@ def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter
             throttling.attempted("p", attempt.caller, attempt.api)
 
         transport = Transport(
-            account=Account("main", Limits(), {"dlc": budget}),
+            account=Account("main", CallLimits(), {"dlc": budget}),
             http=HttpSettings(trust_env=False),
             observe=observe,
             send=httpx.MockTransport(lambda _: json_answer(200)),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.reload_rig import Site, site
 from tests.budgets.rig import DAY, JANUARY
-from tests.reload_rig import Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.budgets import StateFile
 
@@ -130,7 +130,7 @@ def test_the_limiter_of_an_account_keeps_what_it_learnt(tmp_path: Path, caplog: 
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_another_state_file_is_told_what_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_state_file_receives_what_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, second = (f"global: {{state_file: {name}.json}}\n" for name in ("first", "second"))
 
     async def main() -> None:
@@ -189,7 +189,7 @@ def test_a_bad_config_leaves_the_state_file_alone(tmp_path: Path, caplog: pytest
             assert not (await here.reload(unfit)).success
             assert not (tmp_path / "other.json").exists()
             other = StateFile(tmp_path / "other.json")
-            assert other.owned  # nobody kept it
+            assert other.owned  # no process kept it
             other.release()
             await asyncio.sleep(60)
             await here.exporter.aclose()

@@ -1,4 +1,4 @@
-"""One process keeps the state file; one that runs beside it reads it only."""
+"""One process keeps the state file; a second one only reads it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ assert StateFile(Path({os.fspath(path)!r})).owned; os.kill(os.getpid(), 9)"
     ownership.release()
 
 
-def test_a_folder_that_takes_no_files_keeps_nobody_out(tmp_path: Path) -> None:
+def test_read_only_folder_locks_no_process_out(tmp_path: Path) -> None:
     ownership = StateFile(tmp_path / "missing" / "state.json")
     assert ownership.owned
     ownership.release()

@@ -1,4 +1,4 @@
-"""How polls stretch under a budget: by rank, not below the configured interval, each month anew."""
+"""How polls stretch under a budget: by rank, not below the configured interval, in each month."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_api_without_a_budget_stretches_nothing() -> None:
     assert throttle.interval == 60
 
 
-def test_attempts_of_nobody_are_nobody_s() -> None:
+def test_attempts_without_a_caller_are_not_counted() -> None:
     throttling = Throttling()
     throttle = throttling.join("p", "jobs", 60.0, {"dlc": _budget(1000)})
     throttling.attempted("p", "", "dlc")
@@ -226,7 +226,7 @@ class _Rolls:
 
 
 @pytest.mark.long
-def test_a_stretched_sweep_runs_at_its_interval_tells_it_and_keeps_its_parts_so_long() -> None:
+def test_stretched_collector_publishes_its_longer_interval() -> None:
     async def main() -> None:
         budget = Budget("dlc", 40_000, known={JANUARY.name: 0})
         throttling = Throttling()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-# Self-signed for CN=trainfleet-test; nobody has its key any more.
+# Self-signed for CN=trainfleet-test; its key is deleted.
 _CERTIFICATE = """\
 -----BEGIN CERTIFICATE-----
 MIIBizCCATGgAwIBAgIUD+AQmCWbRfoGFE7PJFhYIs6bl/QwCgYIKoZIzj0EAwIw

@@ -1,4 +1,4 @@
-"""Each file of `bad/` gets exactly the message beside it, and every rule has such a file.
+"""Each file of `bad/` gets exactly the message next to it, and every rule has such a file.
 
 After a change of wording: `UPDATE_GOLDEN=1 pytest tests/config/test_bad_files.py`, and read the difference.
 """
@@ -57,9 +57,9 @@ def test_the_message_is_exactly_this(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CASES)
 def test_no_message_holds_a_secret_or_a_line_break(path: Path) -> None:
-    told = faults_of(path)
-    assert SECRET not in told
-    assert all(line.startswith(f"{path.name}:") for line in told.splitlines())
+    reported = faults_of(path)
+    assert SECRET not in reported
+    assert all(line.startswith(f"{path.name}:") for line in reported.splitlines())
 
 
 @pytest.mark.parametrize("path", CASES)

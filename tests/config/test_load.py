@@ -87,8 +87,8 @@ def test_a_file_that_is_not_there_is_one_fault(tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     with pytest.raises(ConfigError) as caught:
         load_config(path, environ={}, platforms=PLATFORMS)
-    told = "found a file that cannot be read (No such file or directory); allowed: a readable YAML file"
-    assert str(caught.value) == f"{path}: {told}"
+    reported = "found a file that cannot be read (No such file or directory); allowed: a readable YAML file"
+    assert str(caught.value) == f"{path}: {reported}"
 
 
 def test_a_folder_is_one_fault(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_state_file_in_a_folder_that_cannot_be_written_to_is_refused(
 ) -> None:
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    (told,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
-    assert 'global.state_file: found "state.json", which cannot be used (its folder cannot be written to);' in told
+    (reported,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
+    assert 'global.state_file: found "state.json", which cannot be used (its folder cannot be written to);' in reported
 
 
 def test_monthly_calls_are_among_the_limits_that_an_account_shares(tmp_path: Path) -> None:
@@ -318,27 +318,27 @@ def test_any_tree_is_a_config_or_has_faults_of_one_line(tmp_path_factory: pytest
     folder = tmp_path_factory.getbasetemp()
     path = folder / f"any-{next(_numbers)}.yaml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    told: tuple[Fault, ...] = ()
+    reported: tuple[Fault, ...] = ()
     try:
         redacted(load_config(path, environ={"A": "1"}, platforms=PLATFORMS))
     except ConfigError as error:
-        told = error.faults
+        reported = error.faults
     finally:
         path.unlink()
-    for fault in told:
+    for fault in reported:
         assert len(str(fault).encode().splitlines()) == 1
         assert re.search("[;?] allowed: ", fault.message)
 
 
 @given(key=st.sampled_from(["access_key_id", "access_key_secret", "security_token"]), value=VALUES)
-def test_no_value_of_a_secret_is_ever_told(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
+def test_no_value_of_a_secret_is_ever_quoted(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
     folder = tmp_path_factory.getbasetemp()
     for name in (key, f"{key}_file"):
         given_value = f"hunter2{value}" if isinstance(value, str) else ["hunter2", value]
         credentials = {"access_key_id": "id", "access_key_secret": "hunter2", "acess": "hunter2", name: given_value}
         provider = {"name": "a", "platform": "alibaba_pai", "region": "cn-x", "credentials": credentials}
-        told = faults(folder, yaml.safe_dump({"providers": [provider]}))
-        assert not any("hunter2" in line for line in told)
+        reported = faults(folder, yaml.safe_dump({"providers": [provider]}))
+        assert not any("hunter2" in line for line in reported)
 
 
 @pytest.mark.parametrize("region", ["cn-suzhou", "cn-shanghai-finance-1", "us-southeast-2", "ap-southeast-9", "moon"])

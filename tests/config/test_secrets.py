@@ -161,7 +161,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     path.write_text("first")
     os.utime(path, ns=(1, 1))
     secret = Secret.from_file(path)
-    path.write_text("other")  # the same inode and size, and below the same time: nothing to tell them apart
+    path.write_text("other")  # the same inode and size, and below the same time: nothing distinguishes them
     os.utime(path, ns=(1, 1))
     assert secret.reveal() == "first"
 

@@ -69,7 +69,7 @@ def test_a_proxy_keeps_its_user(text: str) -> None:
 )
 def test_anything_else_is_no_address(text: str) -> None:
     for parse in (parse_endpoint, parse_proxy):
-        with pytest.raises(ValueError):  # noqa: PT011 -- the reason is told by the rule, not by this error
+        with pytest.raises(ValueError):  # noqa: PT011 -- the rule names the reason, not this error
             parse(text)
 
 

@@ -17,7 +17,7 @@ from trainfleet_exporter.testing.doors import PUBLIC, imports, private_imports, 
 SOURCES = ROOT / "src" / "trainfleet_exporter"
 CLOUD = re.compile(r"(?i:alibaba|aliyun|huawei|modelarts|lantern)|\b(?i:pai)\b|PAI")
 ELSEWHERE = {
-    "demo.py": "the demo is of these two",
+    "app/demo.py": "the demo is of these two",
 }
 """Modules outside of the clouds' own folders that name one, and why."""
 _MODULES = sorted(
@@ -51,7 +51,7 @@ def test_the_example_imports_what_is_public() -> None:
         "import httpx",
         "import http.client",
         "from urllib.request import urlopen",
-        "from trainfleet_exporter.exporter import Exporter",
+        "from trainfleet_exporter.app.exporter import Exporter",
         "import trainfleet_exporter.page.render",
         "from trainfleet_exporter.polling import runner",
         "from trainfleet_exporter.providers.alibaba_pai import translate",

@@ -63,7 +63,7 @@ class Board:
     def filled(self, text: str, chosen: Mapping[str, str]) -> str:
         """`text` with a value for each variable: chosen, or else all of them. KeyError for one that there is not.
 
-        Where all are those that there are, any will do: whoever asks holds nothing but what the exporter shows.
+        "All" becomes a pattern for any text: the tested data has nothing but the exporter's series.
         """
 
         def value(found: re.Match[str]) -> str:

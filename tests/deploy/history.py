@@ -18,8 +18,8 @@ from pathlib import Path
 import httpx
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.faults import Fault

@@ -1,5 +1,5 @@
 """The whole path of an alert, with the real servers: a job hangs in the simulated cloud, the exporter sees it, the
-rules make an alert of it, Alertmanager tells a webhook whose job it is; and that it is over when the job is stopped.
+rules make an alert of it, Alertmanager notifies a webhook, with the owner, and again when the job is stopped.
 
 The rules are the shipped ones with short times (promtool's tests prove the shipped values), the routes are the shipped
 ones, sent to a receiver of the test.
@@ -198,7 +198,7 @@ def _config(simulator: Simulator, cloud: str, job: Job) -> str:
 
 
 @pytest.mark.long
-def test_the_owner_of_a_job_that_hangs_is_told_and_told_when_it_is_over(tmp_path: Path) -> None:
+def test_owner_is_notified_when_a_job_hangs_and_recovers(tmp_path: Path) -> None:
     need("prometheus")
     need("prometheus-alertmanager")
     with contextlib.ExitStack() as stack:

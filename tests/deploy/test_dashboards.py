@@ -30,7 +30,7 @@ def test_no_file_is_left_from_before() -> None:
     assert there == set(dashboards.files())
 
 
-def test_check_tells_what_is_out_of_step(
+def test_check_names_what_is_out_of_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted = {Path("a/kept.yaml"): "kept\n", Path("a/changed.yaml"): "new\n", Path("b/missing.yaml"): "new\n"}

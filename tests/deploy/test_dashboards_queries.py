@@ -1,5 +1,5 @@
 """Every query of every dashboard is put to a real Prometheus that holds two hours of the demo: it parses, it returns
-data, ratios are ratios, and legends tell series apart."""
+data, ratios are ratios, and legends distinguish series."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _look_at_panel(server: HistoryServer, board: Board, panel: dict[str, Any], j
         else:
             yield from _legends_that_fail(panel, answers)
             yield from _shares_that_are_none(panel, answers)
-    # A cloud need not tell everything about each job, but of one of the jobs it has to tell it.
+    # A cloud need not report everything about each job, but it must do so for one of them.
     yield from (f"no query has the label {name}" for name in set.intersection(*missing or [set()]))
 
 

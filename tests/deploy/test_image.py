@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be told without building it; deploy/image/check.sh builds and runs the image."""
+"""The Dockerfile, checked without building it; deploy/image/check.sh builds and runs the image."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_hashes_are_required_and_nothing_else_is_fetched() -> None:
     assert not re.search(r"\b(apt-get|curl|wget|ADD)\b", DOCKERFILE)
 
 
-def test_it_runs_as_nobody_in_particular_and_is_asked_by_our_own_command() -> None:
+def test_image_runs_unprivileged_with_our_health_check() -> None:
     assert _last("USER") == "65532:65532"
     health = _last("HEALTHCHECK")
     assert json.loads(health[health.index("[") :]) == ["trainfleet-exporter", "healthcheck"]

@@ -70,24 +70,24 @@ def test_the_rules_do_what_their_tests_say(file: Path) -> None:
 
 def test_every_rule_is_under_test() -> None:
     """Prints the list, with -s: every record with an expectation that is not empty, every alert with both kinds."""
-    told: defaultdict[str, int] = defaultdict(int)
+    reported: defaultdict[str, int] = defaultdict(int)
     firing: defaultdict[str, int] = defaultdict(int)
     quiet: defaultdict[str, int] = defaultdict(int)
     bridged: set[str] = set()
     for test in [test for file in TESTS for test in _rows(file)]:
         for expected in test.get("promql_expr_test", []):
             for name in re.findall(r"[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+", expected["expr"]):
-                told[name] += len(expected["exp_samples"])
+                reported[name] += len(expected["exp_samples"])
         for expected in test.get("alert_rule_test", []):
             (firing if expected["exp_alerts"] else quiet)[expected["alertname"]] += 1
             if any("stale" in str(series["values"]) for series in test["input_series"]):
                 bridged.add(expected["alertname"])
     for name in sorted({PRICE, *(record.name for record in rules.records())}):
-        print(f"{name}: {told[name]} samples expected")
+        print(f"{name}: {reported[name]} samples expected")
     for alert in rules.alerts():
         print(f"{alert.name}: fires {firing[alert.name]}, does not fire {quiet[alert.name]}")
-    assert set(told) == {PRICE, *(record.name for record in rules.records())}
-    assert min(told.values()) > 0
+    assert set(reported) == {PRICE, *(record.name for record in rules.records())}
+    assert min(reported.values()) > 0
     wanted = {alert.name for alert in rules.alerts()}
     assert set(firing) == wanted
     assert {name for name, times in quiet.items() if times >= 2} == wanted, (
@@ -122,7 +122,7 @@ def test_a_rule_is_well_made(rule: Record | Alert) -> None:
     assert all((rule.about, rule.summary, rule.description))
 
 
-def test_alerts_of_jobs_tell_whose_job_it_is() -> None:
+def test_alerts_of_jobs_name_the_owner() -> None:
     expected = [
         (test["alertname"], alert["exp_labels"])
         for file in TESTS
@@ -138,7 +138,7 @@ def test_alerts_of_jobs_tell_whose_job_it_is() -> None:
     assert [name for name in about_jobs if not seen[name] >= JOB_LABELS] == []
 
 
-def test_the_example_config_is_taken_with_the_rules_beside_it() -> None:
+def test_example_config_loads_with_the_rules_next_to_it() -> None:
     said = _promtool("check", "config", PROMETHEUS / "prometheus.yml")
     assert "2 rule files found" in said
     scrapes = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]

@@ -1,4 +1,4 @@
-"""The Alertmanager example: who is told of what, and what is not said because something else says it already."""
+"""The Alertmanager example: who receives which alert, and which are inhibited by others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_amtool_takes_the_example() -> None:
         ("alertname=TrainfleetJobFailureRateHigh severity=warning workspace_id=w", "platform"),
     ],
 )
-def test_who_is_told(labels: str, receiver: str) -> None:
+def test_routes_choose_the_receiver(labels: str, receiver: str) -> None:
     asked = ("config", "routes", "test", f"--config.file={CONFIG}", f"--verify.receivers={receiver}")
     said = _amtool(*asked, *labels.split())
     assert said == receiver
@@ -49,7 +49,7 @@ def test_who_is_told(labels: str, receiver: str) -> None:
 
 @pytest.fixture(scope="module")
 def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A running one whose receivers are nobody: it is asked what it would say."""
+    """A running one with empty receivers, to query what it would send."""
     with running_alertmanager(tmp_path_factory.mktemp("alertmanager"), "127.0.0.1:9", group_wait="1h") as (client, _):
         yield client
 

@@ -1,4 +1,4 @@
-"""The runbook pages: one for each alert, and what they tell people to query can be queried."""
+"""The runbook pages: one for each alert; their queries can be run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_each_alert_has_its_page_and_each_page_its_alert() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_says_what_somebody_who_was_woken_needs(page: Path) -> None:
+def test_runbook_has_what_the_person_on_call_needs(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"# {page.stem}\n")
     parts = re.split(r"^## (.*)$", text, flags=re.MULTILINE)[1:]

@@ -15,8 +15,8 @@ import pytest
 
 from tests.e2e.processes import COMMAND, eventually, running_cloud, running_exporter
 from tests.support.programs import need
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.cli import main
-from trainfleet_exporter.demo import CLOUDS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 UNIT = FOLDER / "trainfleet-exporter.service"
@@ -83,7 +83,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 @pytest.mark.long
 def test_the_daemon_works_as_the_unit_starts_it(tmp_path: Path, manager: socket.socket) -> None:
-    """Its keys are credentials of systemd's, and the clouds take them; what it tells is what Type=notify waits for."""
+    """Its keys are systemd credentials that the clouds accept; it sends what Type=notify waits for."""
     assert _settings("Type") == ["notify"]
     (watchdog,) = _settings("WatchdogSec")
     _, *flags = shlex.split(_settings("ExecStart")[0])

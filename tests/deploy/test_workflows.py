@@ -83,3 +83,7 @@ def test_release_has_a_bill_of_materials_and_waits_for_ci() -> None:
     names = [step.get("uses", "").partition("@")[0] for step in jobs["release"]["steps"]]
     assert names.index("anchore/sbom-action") < names.index("actions/attest-build-provenance")
     assert jobs["release"]["steps"][-1]["run"].startswith("gh release create")
+
+
+def test_local_ci_runs_all_tests() -> None:
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nmake test\nmake test-long\n")

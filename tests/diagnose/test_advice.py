@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from trainfleet_exporter.diagnose.advice import advise
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
 
 FINE = CollectorReport(
     collector="jobs",
@@ -51,8 +51,8 @@ def advised(**facts: object) -> list[str]:
     return list(advise(**given))  # type: ignore[arg-type]  # a mixed bag on purpose
 
 
-def problem(reason: str, message: str, operation: str = "ListJobs") -> Problem:
-    return Problem(reason, operation, message, ("jobs",), 3)
+def problem(reason: str, message: str, operation: str = "ListJobs") -> Failure:
+    return Failure(reason, operation, message, ("jobs",), 3)
 
 
 def test_nothing_where_all_is_well() -> None:
@@ -66,7 +66,7 @@ def test_a_right_is_named_once_however_many_operations_want_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "reported"),
     [
         (problem("auth", "wrong secret"), "mend the credentials (from environment): wrong secret"),
         (
@@ -81,14 +81,14 @@ def test_a_right_is_named_once_however_many_operations_want_it() -> None:
         (problem("not_ready", "the list of jobs could not be read"), "look into jobs: the list of jobs"),
         (problem("network", "one reset"), "look into jobs: one reset"),
     ],
-    ids=lambda value: value.reason if isinstance(value, Problem) else "",
+    ids=lambda value: value.reason if isinstance(value, Failure) else "",
 )
-def test_whatever_went_wrong_is_never_nothing(found: Problem, told: str) -> None:
+def test_whatever_went_wrong_is_never_nothing(found: Failure, reported: str) -> None:
     (line,) = advised(problems=[found])
-    assert line.startswith(told)
+    assert line.startswith(reported)
 
 
-def test_the_same_refusal_of_several_operations_is_told_once() -> None:
+def test_same_refusal_of_several_operations_is_shown_once() -> None:
     problems = [problem("auth", f"{name}: wrong secret", name) for name in ("ListJobs", "ListQuotas")]
     assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
 
@@ -98,36 +98,36 @@ def test_what_only_follows_from_something_else_is_left_out() -> None:
     assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
 
 
-@pytest.mark.parametrize(("needs", "told"), [(25.0, False), (25.1, True)])
-def test_a_sweep_that_cannot_end_in_half_its_time(needs: float, *, told: bool) -> None:
+@pytest.mark.parametrize(("needs", "reported"), [(25.0, False), (25.1, True)])
+def test_a_sweep_that_cannot_end_in_half_its_time(needs: float, *, reported: bool) -> None:
     found = advised(collectors=[replace(FINE, needs=needs)])
-    assert bool(found) is told
+    assert bool(found) is reported
     assert all(line.startswith("jobs needs about 25 s") and "global.poll_timeout" in line for line in found)
 
 
-def test_a_slow_cloud_is_not_mended_by_a_higher_rate() -> None:
+def test_slow_cloud_is_not_fixed_by_a_higher_rate() -> None:
     (line,) = advised(collectors=[replace(FINE, needs=40.0, slow_cloud=True)])
     assert "as slowly as the cloud answers" in line
     assert "requests_per_second" not in line
 
 
-@pytest.mark.parametrize(("needs", "told"), [(300.0, False), (301.0, True)])
-def test_a_cycle_may_take_its_whole_interval(needs: float, *, told: bool) -> None:
+@pytest.mark.parametrize(("needs", "reported"), [(300.0, False), (301.0, True)])
+def test_a_cycle_may_take_its_whole_interval(needs: float, *, reported: bool) -> None:
     pods = replace(FINE, collector="pods", per_object=True, interval=300.0, has=300.0, needs=needs)
     found = advised(collectors=[pods])
-    assert bool(found) is told
+    assert bool(found) is reported
     assert all(line.startswith("pods needs about 301 s for a cycle of 300 s") for line in found)
 
 
-@pytest.mark.parametrize(("minute", "told"), [(240.0, False), (241.0, True)])
-def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, told: bool) -> None:
+@pytest.mark.parametrize(("minute", "reported"), [(240.0, False), (241.0, True)])
+def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, reported: bool) -> None:
     found = advised(calls=[replace(CHEAP, minute_of_account=minute)])
-    assert bool(found) is told
+    assert bool(found) is reported
     assert all("241 calls a minute of the 300" in line for line in found)
 
 
 @pytest.mark.parametrize(
-    ("month", "budget", "told"),
+    ("month", "budget", "reported"),
     [
         (499_000.0, None, []),
         (501_000.0, None, ["set limits.monthly_calls: {cloudmonitor: N}"]),
@@ -136,11 +136,11 @@ def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, told: b
     ],
 )
 def test_an_account_s_month_against_what_is_free_and_what_is_allowed(
-    month: float, budget: int | None, told: list[str]
+    month: float, budget: int | None, reported: list[str]
 ) -> None:
     found = "".join(advised(calls=[replace(CHEAP, of_account=month, budget=budget)]))
-    assert all(part in found for part in told)
-    assert bool(found) is bool(told)
+    assert all(part in found for part in reported)
+    assert bool(found) is bool(reported)
 
 
 def test_an_api_that_cannot_be_reached_is_not_one_that_answers_now_and_then() -> None:
@@ -151,7 +151,7 @@ def test_an_api_that_cannot_be_reached_is_not_one_that_answers_now_and_then() ->
     assert advised(endpoints=[replace(dead, outcomes={"network": 3, "ok": 1})]) == []
 
 
-def test_throttling_is_told() -> None:
+def test_throttling_is_reported() -> None:
     (line,) = advised(
         endpoints=[replace(ANSWERED, outcomes={"ok": 5, "throttled": 1})], problems=[problem("throttled", "429")]
     )

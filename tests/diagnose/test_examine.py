@@ -39,10 +39,10 @@ def diagnosed(
             configs = {name: platform.config for name, platform in platforms.items()}
             reports = await examine(load_config(path, environ={}, platforms=configs), platforms)
             async with httpx.AsyncClient(trust_env=False) as client:
-                told = (await client.get(f"{url}/truth")).json()["calls"]
+                reported = (await client.get(f"{url}/truth")).json()["calls"]
         if not faults:
             for api in {endpoint.api for report in reports for endpoint in report.endpoints}:
-                answered = sum(sum(outcomes.values()) for outcomes in told.get(api, {}).values())
+                answered = sum(sum(outcomes.values()) for outcomes in reported.get(api, {}).values())
                 asked = [row.outcomes for report in reports for row in report.endpoints if row.api == api]
                 assert sum(n for outcomes in asked for word, n in outcomes.items() if word != "network") == answered
         return reports
@@ -66,10 +66,10 @@ def test_a_healthy_account(tmp_path: Path) -> None:
     # Every two minutes what the first poll took but the two catalogues, which are kept for a day.
     assert months.month == pytest.approx((usage.calls["cloudmonitor"] - 2) * 30 * 720 + 2 * 30)
     assert months.free == 1_000_000
-    told = show(pai)
-    assert "  jobs " in told
-    assert "poll_timeout" in told
-    assert all(len(line) < 400 for line in told.splitlines())
+    reported = show(pai)
+    assert "  jobs " in reported
+    assert "poll_timeout" in reported
+    assert all(len(line) < 400 for line in reported.splitlines())
 
 
 def test_rights_that_are_missing_are_named_with_their_action(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_rights_that_are_missing_are_named_with_their_action(tmp_path: Path) -> 
     assert "cms:DescribeMetricLast" in rights["DescribeMetricLast"]
     assert [row.operation for row in modelarts.missing_rights] == ["ListPools"]
     assert not pai.success
-    told = show(pai)
-    assert f"grant the identity {rights['ListQuotas']}" in told
+    reported = show(pai)
+    assert f"grant the identity {rights['ListQuotas']}" in reported
     (failed,) = [row for row in pai.collectors if row.collector == "pools"]
     assert failed.success is False
     (problem,) = [row for row in pai.problems if row.operation == "ListQuotas"]
@@ -99,12 +99,12 @@ def test_wrong_keys_are_no_missing_right(tmp_path: Path) -> None:
     (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("access_key_secret: ", "access_key_secret: planted-"))
     assert not pai.success
     assert pai.missing_rights == ()
-    told = show(pai) + json.dumps(pai.as_json())
-    assert "is the access key secret the right one?" in told
-    assert "planted" not in told
+    reported = show(pai) + json.dumps(pai.as_json())
+    assert "is the access key secret the right one?" in reported
+    assert "planted" not in reported
 
 
-def test_an_endpoint_that_nobody_serves(tmp_path: Path) -> None:
+def test_endpoint_without_a_server(tmp_path: Path) -> None:
     (pai,) = diagnosed(
         tmp_path,
         change=lambda text: text.replace("      paistudio: http", "      paistudio: http://127.0.0.1:9 # http"),
@@ -115,7 +115,7 @@ def test_an_endpoint_that_nobody_serves(tmp_path: Path) -> None:
     assert any(line.startswith("paistudio cannot be reached at http://127.0.0.1:9") for line in pai.advice)
 
 
-def test_a_sweep_that_is_too_long_is_told_before_it_hurts(tmp_path: Path) -> None:
+def test_slow_bulk_collector_is_reported_early(tmp_path: Path) -> None:
     (pai,) = diagnosed(tmp_path, change=lambda text: text.replace("requests_per_second: 200", "requests_per_second: 6"))
     (jobs,) = [row for row in pai.collectors if row.collector == "jobs"]
     assert jobs.success
@@ -123,7 +123,7 @@ def test_a_sweep_that_is_too_long_is_told_before_it_hurts(tmp_path: Path) -> Non
     assert any(line.startswith("jobs needs about ") for line in pai.advice)
 
 
-def test_a_cycle_over_many_jobs_is_tried_on_a_few_and_told_for_all(tmp_path: Path) -> None:
+def test_cycle_over_many_jobs_is_estimated_from_a_few(tmp_path: Path) -> None:
     (pai,) = diagnosed(tmp_path)
     (pods,) = [row for row in pai.collectors if row.collector == "pods"]
     assert pods.tried == 20
@@ -145,7 +145,7 @@ def test_aom_that_refuses_is_a_missing_right_though_task_metrics_stand_in(tmp_pa
     assert modelarts.success
 
 
-def test_providers_of_one_account_are_told_together(tmp_path: Path) -> None:
+def test_providers_of_one_account_are_reported_together(tmp_path: Path) -> None:
     def twice(text: str) -> str:
         head, _, provider = text.partition("  - name:")
         provider = "  - name:" + provider.replace("    region:", "    account: main\n    region:")
@@ -194,7 +194,7 @@ def test_interrupted_it_reports_what_it_has_seen(tmp_path: Path) -> None:
     async def run() -> tuple[list[ProviderReport], list[str]]:
         simulator = Simulator(seed=3)
         simulator.faults.add(Fault({"operation": "ListQuotas"}, delay=600.0))
-        told: list[str] = []
+        reported: list[str] = []
         async with simulator.serve() as url:
             path = tmp_path / "config.yaml"
             path.write_text(
@@ -203,14 +203,14 @@ def test_interrupted_it_reports_what_it_has_seen(tmp_path: Path) -> None:
             platforms = installed_platforms()
             configs = {name: platform.config for name, platform in platforms.items()}
             config = load_config(path, environ={}, platforms=configs)
-            examining = asyncio.create_task(examine(config, platforms, tell=told.append))
+            examining = asyncio.create_task(examine(config, platforms, progress=reported.append))
             await asyncio.sleep(7)
             examining.cancel()
-            return await examining, told
+            return await examining, reported
 
-    (pai,), told = run_stepped(run)
-    assert told[-1].startswith("interrupted")
-    assert any("waiting for" in line and "sim-pai-hangzhou/pools" in line for line in told[:-1])
+    (pai,), reported = run_stepped(run)
+    assert reported[-1].startswith("interrupted")
+    assert any("waiting for" in line and "sim-pai-hangzhou/pools" in line for line in reported[:-1])
     assert not pai.success
     assert pai.series["trainfleet_workspace_info"] == 3
     assert "not ended" in show(pai)

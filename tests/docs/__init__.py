@@ -1,1 +1,1 @@
-"""The documents: what they tell to type is typed here, what they name exists, what they are made of is in step."""
+"""The documents: their commands are run, what they name exists, and what is generated is up to date."""

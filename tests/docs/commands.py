@@ -63,7 +63,7 @@ class Command:
 
     @property
     def kind(self) -> str:
-        """`run`, `daemon` (goes on until it is ended), `make`, `not here`; empty for what nobody has thought of."""
+        """`run`, `daemon` (goes on until it is ended), `make`, `not here`; empty for anything else."""
         words = self.words
         if not words:
             return ""

@@ -42,7 +42,7 @@ _PLACEHOLDERS = {
 
 
 class Session:
-    """A folder that looks like a checkout, an environment that lasts from command to command, and what runs beside."""
+    """A folder that looks like a checkout, a lasting environment, and background processes."""
 
     def __init__(self, folder: Path, *, exporter: int, simulator: int) -> None:
         """`exporter` and `simulator` are ports to use in place of those that the pages name."""

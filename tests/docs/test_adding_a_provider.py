@@ -24,8 +24,8 @@ def test_excerpts_stand_in_the_example() -> None:
 
 
 def test_the_lines_of_its_files() -> None:
-    told = {name: int(lines) for name, lines in re.findall(r"^\| `(\w+\.py)` \| (\d+) \|", _page(), re.MULTILINE)}
-    assert told == {
+    reported = {name: int(lines) for name, lines in re.findall(r"^\| `(\w+\.py)` \| (\d+) \|", _page(), re.MULTILINE)}
+    assert reported == {
         path.name: len(path.read_text(encoding="utf-8").splitlines())
         for path in SOURCES.glob("*.py")
         if path.name != "__init__.py"

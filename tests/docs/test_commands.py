@@ -1,4 +1,4 @@
-"""Every command of every page is typed, or it is told why it cannot be."""
+"""Every command of every page is run, or a reason is given why it cannot be."""
 
 from __future__ import annotations
 

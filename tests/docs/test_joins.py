@@ -106,7 +106,7 @@ def _block(mark: str) -> Block:
 
 
 def _first(text: str) -> str:
-    """The mark that a query is told by: the first of the table that it holds."""
+    """The mark that identifies a query: the first of the table that it holds."""
     return next(mark for mark, _ in EXPECTED if mark in text)
 
 

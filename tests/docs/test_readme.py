@@ -115,3 +115,11 @@ def test_the_idle_jobs_are_among_the_samples() -> None:
         "sim-modelarts-north4",
     }
     assert not [command.text for command in _samples() if "grep -v" in command.text]
+
+
+def test_first_commands_are_make_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^make ([a-z]+)", TEXT, re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in [*targets, "lint", "bench", "lock"]:
+        assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE)

@@ -11,6 +11,7 @@ import pytest
 from deploy.generator import docs, docs_config, docs_metrics
 
 from tests.docs.pages import prose
+from trainfleet_exporter import cli
 from trainfleet_exporter.config.schema import Config, Section
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.families import FAMILIES
@@ -107,3 +108,19 @@ def test_the_exporter_s_own_families_all_have_their_labels() -> None:
     assert names["trainfleet_exporter_api_request_duration_seconds"] == ["provider", "api"]
     assert names["trainfleet_exporter_credentials_expiry_timestamp_seconds"] == ["provider"]
     assert {"process_cpu_seconds", "python_info", "trainfleet_provider_up"} <= names.keys()
+
+
+def test_every_flag_of_the_daemon_is_on_its_page_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    own, _, _ = capsys.readouterr().out.partition("\ncommands:")
+    page = (docs.DOCS / "command-line.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"--[a-z][a-z.-]+", own)) == set(re.findall(r"^\| `(--[a-z.-]+)`", page, re.MULTILINE))
+
+
+def test_every_collector_is_documented_with_its_cost() -> None:
+    page = (docs.DOCS / "collectors.md").read_text(encoding="utf-8")
+    for platform in installed_platforms().values():
+        collectors = platform.config.model_fields["collectors"].default
+        for name in type(collectors).model_fields:
+            assert re.search(rf"^\| `{name}`[^|]*\|[^|]+\| \d+ .*\|.*\|$", page, re.MULTILINE), name

@@ -15,8 +15,8 @@ import yaml
 
 from tests.docs.pages import ROOT
 from tests.e2e.processes import running_cloud
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.cli import main
-from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 
 PAGE = (ROOT / "docs" / "troubleshoot.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -84,8 +84,8 @@ def test_a_day_of_a_month_s_budget(tmp_path: Path) -> None:
             at_noon = await half_a_day(url)
             at_night = await half_a_day(url)
             async with httpx.AsyncClient(trust_env=False) as client:
-                told = (await client.get(f"{url}/truth")).json()["calls"]["cloudmonitor"]
-        spent = sum(sum(outcomes.values()) for outcomes in told.values())
+                reported = (await client.get(f"{url}/truth")).json()["calls"]["cloudmonitor"]
+        spent = sum(sum(outcomes.values()) for outcomes in reported.values())
         # A day's share of the month, and a first poll after each start; the restart has not forgotten the morning.
         assert BUDGET / 31 * 0.97 <= spent <= BUDGET / 31 + 2 * METRICS + 4
         assert at_noon - at_night == pytest.approx(BUDGET / 62, rel=0.03)

@@ -1,4 +1,4 @@
-"""Slow clients before the door of a whole process: scrapes beside them are answered, and they are shown out."""
+"""Slow clients of a whole process: scrapes are answered meanwhile, and the slow clients are closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.web.connection import HEAD_SECONDS
 
@@ -58,7 +58,7 @@ async def _scrape(exporter: ExporterProcess) -> list[int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", [2000, 100])
-def test_scrapes_are_answered_beside_slow_clients_who_are_shown_out(config: Path, tmp_path: Path, limit: int) -> None:
+def test_scrapes_are_answered_despite_slow_clients(config: Path, tmp_path: Path, limit: int) -> None:
     arguments = [f"--config.file={config}", f"--web.max-connections={limit}"]
     with running_exporter(arguments, tmp_path / "log") as exporter:
         exporter.wait_until_ready()
@@ -75,7 +75,7 @@ def test_scrapes_are_answered_beside_slow_clients_who_are_shown_out(config: Path
         assert set(answers[SLOW:]) == {b""}
         assert not [answer for answer in answers if answer and not answer.startswith(b"HTTP/1.1 408 ")]
         refused = sum(map(bool, answers))
-        # Where fewer may come, those who came first made room for those who came later, and are told nothing.
+        # At the limit, the oldest connections are closed for newer ones, without an answer.
         assert refused == SLOW if limit == 2000 else 0 < refused < SLOW
         assert exporter.log.count("more connections than are allowed") == (limit < SLOW + IDLE)
         assert exporter.end(signal=signal.SIGTERM) == 0

@@ -1,6 +1,6 @@
 """Beginning and ending, as whole processes: clouds out of reach, signals in every state, a machine that denies.
 
-The states are real ones: clients that do not read, clouds that do not answer, a log that nobody reads, a file system
+The states are real ones: clients that do not read, clouds that do not answer, a log without a reader, a file system
 that is read-only, no file descriptor left.
 """
 
@@ -26,7 +26,7 @@ import pytest
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.ports import held_port
 from tests.support.readonly import on_read_only
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 
 WITHIN = 5.0
@@ -75,7 +75,7 @@ def _ends_well(exporter: ExporterProcess, number: int = signal.SIGTERM) -> None:
 
 
 def _is_tidy(exporter: ExporterProcess) -> None:
-    """It said that it stopped, and nothing else that nobody asked for."""
+    """It logged that it stopped, and nothing unexpected."""
     assert exporter.log.rstrip().endswith("msg=stopped")
     assert "Traceback" not in exporter.log
     assert "Exception" not in exporter.log
@@ -97,7 +97,7 @@ def large_cloud() -> Iterator[str]:
 
 @contextmanager
 def _slow_client(exporter: ExporterProcess) -> Iterator[None]:
-    """Somebody who asks for far more than fits into any buffer, and takes a byte at a time."""
+    """A client that requests far more than fits into any buffer, and reads a byte at a time."""
     stopped = threading.Event()
     assert 4 * len(exporter.metrics().content) > 8 << 20  # as many as may be asked for ahead
 
@@ -235,7 +235,7 @@ def test_an_end_while_the_state_file_cannot_be_written(tmp_path: Path, cloud: tu
         assert exporter.log.count("the state file cannot be written") == 1
 
 
-def test_nobody_reads_the_log(tmp_path: Path, hole: str) -> None:
+def test_log_without_a_reader_blocks_nothing(tmp_path: Path, hole: str) -> None:
     """Its reader went away, before much was said; stdout likewise."""
     reading, writing = os.pipe()
     with held_port() as port:
@@ -282,12 +282,12 @@ def test_a_command_that_is_cut_short(tmp_path: Path, hole: str, command: str, nu
     with process:
         eventually(lambda: _sockets(process.pid) > 4, what="polls to hang")
         process.send_signal(number)
-        told, log = process.communicate(timeout=WITHIN)
+        reported, log = process.communicate(timeout=WITHIN)
         assert process.returncode == 1
     last = log.decode().splitlines()[-1]
     assert last.startswith(("trainfleet-exporter: interrupted", "diagnose: interrupted"))
     assert b"Traceback" not in log
-    assert bool(told) == (command == "diagnose")  # which reports what it has seen until then
+    assert bool(reported) == (command == "diagnose")  # which reports what it has seen until then
     assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["spent"][0]["calls"] > 0
 
 
@@ -296,7 +296,7 @@ def _sockets(pid: int) -> int:
     return sum(link.readlink().name.startswith("socket:") for link in folder.iterdir() if link.is_symlink())
 
 
-def test_nobody_takes_what_once_prints(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+def test_once_ends_if_its_output_has_no_reader(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
     process = subprocess.Popen(
         [*COMMAND, "once", _config(tmp_path, cloud[1])], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -397,9 +397,9 @@ def test_where_it_cannot_listen_it_says_so_in_one_line(tmp_path: Path, hole: str
     taken = hole.removeprefix("http://")
     flag = "--listen" if command == "simulate" else "--web.listen-address"
     first = {"daemon": [_config(tmp_path, hole)]}.get(command, [command])
-    told = _refusal([*first, f"{flag}={taken}"])
-    assert f"cannot listen on {taken}: Address already in use" in told
-    assert flag in told
+    reported = _refusal([*first, f"{flag}={taken}"])
+    assert f"cannot listen on {taken}: Address already in use" in reported
+    assert flag in reported
 
 
 def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None:
@@ -433,7 +433,7 @@ def test_sighup_in_the_first_moments_does_no_harm(tmp_path: Path, hole: str) -> 
     command = [*COMMAND, _config(tmp_path, hole), "--web.listen-address=127.0.0.1:0"]
     with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
         try:
-            # Before our first line nobody hears anything; from then on one comes every moment.
+            # Before our first line no handler is installed; from then on a signal comes every moment.
             eventually(lambda: _is_ready_for(process.pid, signal.SIGHUP), what="the entry point")
 
             def is_started_all_the_same() -> bool:

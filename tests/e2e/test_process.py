@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.programs import need
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.metric_map import POOL_FAMILIES
 from trainfleet_exporter.simulator import Fault, Simulator
@@ -179,7 +179,7 @@ def test_one_workspace_fails_and_the_others_stay_fresh(tmp_path: Path) -> None:
             )
 
 
-def test_once_prints_the_metrics_and_tells_by_its_exit_code(config_file: Path, tmp_path: Path) -> None:
+def test_once_prints_metrics_and_sets_its_exit_code(config_file: Path, tmp_path: Path) -> None:
     good = subprocess.run([*COMMAND, "once", f"--config.file={config_file}"], capture_output=True, timeout=60)
     assert good.returncode == 0, good.stderr
     names = {family.name for family in parse_text(good.stdout.decode())}

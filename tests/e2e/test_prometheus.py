@@ -1,7 +1,7 @@
 """A real Prometheus scrapes the demo, and what it holds equals what the simulated cloud said it answered.
 
-The cloud logs every answer with its time. A poll's result can be told from the answers between two polls, so for
-every scrape that fell between polls, each `trainfleet_jobs` series is compared with a tally made anew from the log.
+The cloud logs every answer with its time. A poll's result follows from the answers between two polls, so for
+every scrape that fell between polls, each `trainfleet_jobs` series is compared with a tally made from the log.
 TRAINFLEET_E2E_SECONDS says how long to watch (default 30).
 """
 

@@ -23,7 +23,7 @@ _LABELS = re.compile(r'label_(\w+)="')
 
 
 class Configs:
-    """Config files that differ in what one scrape can tell: providers, denied families, labels of jobs."""
+    """Config files that differ in what one scrape shows: providers, denied families, labels of jobs."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -237,7 +237,7 @@ def test_a_config_that_cannot_be_read_to_its_end_holds_up_nothing(tmp_path: Path
 
 
 def _writer(path: Path) -> int | None:
-    """The writing end of a pipe, once somebody reads."""
+    """The writing end of a pipe, once it has a reader."""
     try:
         return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:

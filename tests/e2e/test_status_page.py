@@ -1,6 +1,6 @@
 """The status page in a real Chromium: what is seen, on which screens, and that nothing else is asked for.
 
-With TRAINFLEET_IMAGES=docs/images the pictures of the docs are taken anew; `pngquant --force --ext .png 256` then makes
+With TRAINFLEET_IMAGES=docs/images the docs' pictures are taken again; `pngquant --force --ext .png 256` then makes
 them a third as large.
 """
 
@@ -78,13 +78,13 @@ def _opened(
     browser: Browser, url: str, size: tuple[int, int] = WIDE, scheme: Literal["light", "dark"] = "light"
 ) -> Iterator[Page]:
     """The page, opened without scripts, in which nothing goes wrong and which loads nothing else."""
-    told: list[str] = []
+    reported: list[str] = []
     asked: list[str] = []
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     page = context.new_page()
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("dialog", lambda dialog: told.append(dialog.message))
+    page.on("console", lambda message: reported.append(message.text))
+    page.on("pageerror", lambda error: reported.append(str(error)))
+    page.on("dialog", lambda dialog: reported.append(dialog.message))
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"{url}/")
     try:
@@ -92,7 +92,7 @@ def _opened(
     finally:
         cookies = context.cookies()
         context.close()
-    assert told == []
+    assert reported == []
     assert [address for address in asked if not address.startswith("data:")] == [f"{url}/"]
     assert cookies == []
 

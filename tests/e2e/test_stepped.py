@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -54,13 +54,13 @@ def test_an_hour_of_both_clouds(tmp_path: Path) -> None:
             states = {(r.state.provider, r.state.collector): r.state for r in exporter.runners}
             assert [key for key, state in states.items() if not state.success] == []
             async with httpx.AsyncClient(trust_env=False) as client:
-                told = (await client.get(f"{url}/truth")).json()["calls"]
-            _compare_calls(exporter, told)
+                reported = (await client.get(f"{url}/truth")).json()["calls"]
+            _compare_calls(exporter, reported)
 
     run_stepped(main)
 
 
-def _compare_calls(exporter: Exporter, told: dict[str, dict[str, dict[str, int]]]) -> None:
+def _compare_calls(exporter: Exporter, reported: dict[str, dict[str, dict[str, int]]]) -> None:
     counted: Counter[tuple[str, str, str]] = Counter()
     for family in exporter.telemetry.registry.collect():
         for sample in family.samples:
@@ -71,7 +71,7 @@ def _compare_calls(exporter: Exporter, told: dict[str, dict[str, dict[str, int]]
     answered = Counter(
         {
             (api, operation, outcome): count
-            for api, operations in told.items()
+            for api, operations in reported.items()
             for operation, outcomes in operations.items()
             for outcome, count in outcomes.items()
         }

@@ -1,4 +1,4 @@
-"""Clouds out of reach, in stepped time: served at once, ready after first failures, told once, healed in an interval.
+"""Clouds out of reach, in stepped time: served at once, ready after first failures, logged once, recovered soon.
 
 And that an exporter whose polls fail all day holds no more tasks, threads and file descriptors than after ten polls.
 """
@@ -22,9 +22,10 @@ import pytest
 
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.demo import CLOUDS
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Daemon, Exporter, WebSettings
-from trainfleet_exporter.demo import CLOUDS
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
@@ -60,10 +61,10 @@ def _up(exporter: Exporter) -> set[float]:
     return {sample.value for family in found for sample in family.samples}
 
 
-def _told(caplog: pytest.LogCaptureFixture) -> Counter[tuple[str, str, str]]:
+def _logged(caplog: pytest.LogCaptureFixture) -> Counter[tuple[str, str, str]]:
     """How often each failure of each collector was logged."""
-    fields = [getattr(record, "fields", {}) for record in caplog.records if record.levelno >= logging.WARNING]
-    return Counter((told["provider"], told["collector"], told["reason"]) for told in fields)
+    records = [getattr(record, "fields", {}) for record in caplog.records if record.levelno >= logging.WARNING]
+    return Counter((fields["provider"], fields["collector"], fields["reason"]) for fields in records)
 
 
 @contextmanager
@@ -110,10 +111,10 @@ def test_a_while_without_a_cloud(
                 assert _up(exporter) == {0.0}
                 await asyncio.sleep(60 * minutes)
                 assert _up(exporter) == {0.0}
-        told = _told(caplog)
-        assert len({collector for _, collector, _ in told}) >= COLLECTORS - 8
-        assert set(told.values()) == {1}
-        assert {reason for _, _, reason in told} <= {"network", "timeout", "circuit_open", "not_ready", "deadline"}
+        reported = _logged(caplog)
+        assert len({collector for _, collector, _ in reported}) >= COLLECTORS - 8
+        assert set(reported.values()) == {1}
+        assert {reason for _, _, reason in reported} <= {"network", "timeout", "circuit_open", "not_ready", "deadline"}
         assert not [record for record in caplog.records if record.exc_info]
 
     run_stepped(main)
@@ -179,9 +180,9 @@ def test_polls_without_a_file_descriptor_say_so_and_recover(tmp_path: Path, capl
                 with _no_descriptor_left():
                     await asyncio.sleep(35)
                     assert _up(exporter) == {0.0}
-                told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-                assert any("too many open files" in message for message in told)
-                assert set(_told(caplog).values()) == {1}
+                reported = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+                assert any("too many open files" in message for message in reported)
+                assert set(_logged(caplog).values()) == {1}
                 outcomes = {
                     sample.labels["outcome"]
                     for family in exporter.telemetry.registry.collect()

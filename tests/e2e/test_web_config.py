@@ -24,7 +24,7 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.certificates import Authority
 from tests.support.ports import held_port
 from tests.support.programs import need
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.simulator import Simulator
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "web-config.example.yaml"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.page.examples import EXAMPLES
-from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.model import Accelerators, Job, JobPods, PoolQueue, RoleCount
 
 # The contract's table as far as it is made from the model: family -> labels after `provider`.
@@ -111,12 +111,21 @@ trainfleet_device_memory_utilization_ratio          job_id pod_id device acceler
 trainfleet_device_power_watts                       job_id pod_id device accelerator
 trainfleet_job_usage_info                           job_id source
 trainfleet_job_usage_timestamp_seconds              job_id
+trainfleet_job_phase_seconds                        job_id phase
+trainfleet_job_faults_total                         job_id cause platform_cause
+trainfleet_job_recoveries_total                     job_id strategy result
+trainfleet_job_recovery_seconds_total               job_id
+trainfleet_node_faults_total                        pool_id node_name cause
+trainfleet_job_queue_wait_seconds                   pool_id
+trainfleet_job_startup_seconds                      pool_id
+trainfleet_job_pending_reason                       job_id reason
+trainfleet_pod_exit_code                            job_id pod_id
 """
 
 FULL = {type(examples[0]): examples[0] for examples in EXAMPLES.values()}
 
 
-def labels_of(family: Family) -> list[str]:
+def labels_of(family: MetricFamily) -> list[str]:
     keys, _ = KEYS[family.of]
     return [*keys, *(("label_<tag>",) if family.labels is None else family.labels)]
 
@@ -133,7 +142,7 @@ def test_names_are_unique_also_as_openmetrics_names_them() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 class TestEachFamily:
-    def test_name_labels_and_kind_are_legal(self, family: Family) -> None:
+    def test_name_labels_and_kind_are_legal(self, family: MetricFamily) -> None:
         assert re.fullmatch(r"trainfleet_[a-z]+(_[a-z]+)*", family.name)
         assert (family.kind == "counter") == family.name.endswith("_total")
         further = family.labels or ()
@@ -141,11 +150,11 @@ class TestEachFamily:
         assert len(set(labels)) == len(labels)
         assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in labels)
 
-    def test_help_is_one_line_that_names_no_source(self, family: Family) -> None:
+    def test_help_is_one_line_that_names_no_source(self, family: MetricFamily) -> None:
         assert re.fullmatch(r"[A-Z0-9][^\n]+\.", family.help)
         assert not re.search("Source|Experimental|PAI|ModelArts", family.help)
 
-    def test_a_full_object_gives_samples_that_fit_the_labels(self, family: Family) -> None:
+    def test_a_full_object_gives_samples_that_fit_the_labels(self, family: MetricFamily) -> None:
         samples = list(family.read(FULL[family.of]))
         assert samples
         for values, value in samples:

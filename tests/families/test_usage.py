@@ -76,7 +76,7 @@ def test_disks_of_a_pool(read: dict[str, float]) -> None:
     assert shown(found) == {named[field]: (labels, value) for field, value in read.items()}
 
 
-def test_an_undated_source_is_told_without_a_time() -> None:
+def test_undated_source_is_shown_without_a_time() -> None:
     labels = {"provider": "p", "job_id": "j"}
     info = {"trainfleet_job_usage_info": ({**labels, "source": "aom"}, 1.0)}
     dated = {"trainfleet_job_usage_timestamp_seconds": (labels, 0.0)}

@@ -25,8 +25,8 @@ from tests.faults.columns import SHUT, Column
 from tests.faults.page import Page
 from tests.faults.row import Row
 from tests.page.reading import parse_openmetrics
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Door, Simulator

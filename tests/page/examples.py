@@ -132,9 +132,7 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         JobFaults(job_id="c41d0000"),
     ),
     "pod_exit": (PodExit("c41d0000", "worker-0", 137), PodExit("c41d0000", "worker-1", 0)),
-    "node_faults": (
-        NodeFaults("quota1", "lingjun-7", (FaultCount("accelerator", "", 3), FaultCount("node", "", 1))),
-    ),
+    "node_faults": (NodeFaults("quota1", "lingjun-7", (FaultCount("accelerator", "", 3), FaultCount("node", "", 1))),),
     "pool_waits": (
         PoolWaits("quota1", Histogram((10.0, 604800.0), (1, 3), 4, 2678461.5), Histogram((0.5,), (0,), 1, 60.0)),
         PoolWaits("quota2", None, None),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 
-from trainfleet_exporter.page import Block, Format, Page, deflate
+from trainfleet_exporter.page import Block, Format, MetricsPage, deflate
 from trainfleet_exporter.page.blocks import CHUNK_BYTES, chunks
 from trainfleet_exporter.page.zlib_crc import crc32_combine
 
@@ -64,8 +64,8 @@ def test_checksums_past_four_gibibytes(length: int) -> None:
 def test_the_size_of_a_page_past_four_gibibytes_is_taken_modulo() -> None:
     half = Block((b"x",), Block.of([b"x"]).deflated, 17, (3 << 30) + 5)
     heads = {fmt: {family: Block.of([b"# head\n"]) for family in "ab"} for fmt in Format}
-    body = Page(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=True).joined()
-    plain = Page(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=False).size
+    body = MetricsPage(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=True).joined()
+    plain = MetricsPage(1, heads, {"a": half, "b": half}).body(Format.TEXT, b"own 1\n", gzip=False).size
     assert plain == 2 * ((3 << 30) + 5) + 2 * 7 + 6
     assert int.from_bytes(body[-4:], "little") == plain - (1 << 32)
 

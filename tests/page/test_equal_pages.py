@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.model import (
     Accelerator,
     DeviceUsage,
@@ -64,7 +64,7 @@ def columns(draw: st.DrawFn) -> Readings:
     names = draw(st.lists(texts, min_size=1, max_size=4, unique=True))
     subjects = [Subject((name, *USAGE[of][1:])) for name in names]
     values = array("d", [draw(numbers) for _ in names])
-    field = draw(st.sampled_from(FIELDS[of][:4]) | st.sampled_from(FIELDS[of]))  # the first tell of accelerators
+    field = draw(st.sampled_from(FIELDS[of][:4]) | st.sampled_from(FIELDS[of]))  # the first are of accelerators
     return Readings(of, field, subjects, values)
 
 
@@ -132,12 +132,12 @@ class Plain:
         return (page + "# EOF\n" if fmt is Format.OPENMETRICS else page).encode()
 
 
-def reads(family: Family, field: str) -> bool:
+def reads(family: MetricFamily, field: str) -> bool:
     """Whether the family shows this field of its class."""
     return getattr(family.read, "path", None) == field
 
 
-def lines_of(family: Family, found: object) -> Iterator[str]:
+def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
     names, keys = KEYS[family.of]
     for values, value in family.read(found):
         if family.labels is None:
@@ -168,8 +168,8 @@ def number(value: float) -> str:
 @pytest.fixture(autouse=True)
 def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small parts have many texts."""
-    monkeypatch.setattr(render_module, "_OBJECTS", 2)
-    monkeypatch.setattr(render_module, "_READINGS", 3)
+    monkeypatch.setattr(render_module, "_OBJECTS_PER_TEXT", 2)
+    monkeypatch.setattr(render_module, "_READINGS_PER_TEXT", 3)
     monkeypatch.setattr(render_module, "CHUNK_BYTES", 200)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.families.family import Family, number
+from trainfleet_exporter.families.family import MetricFamily, number
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.page.formats import Format, head
 
-COUNTER = Family("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))
-GAUGE = Family("x_seconds", "Plain", "gauge", Job, (), number("duration"))
+COUNTER = MetricFamily("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))
+GAUGE = MetricFamily("x_seconds", "Plain", "gauge", Job, (), number("duration"))
 
 
 def test_text_keeps_the_name_and_the_quotes() -> None:

@@ -1,4 +1,4 @@
-"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/page/test_golden.py` writes the files anew."""
+"""This object in, this text out. `UPDATE_GOLDEN=1 pytest tests/page/test_golden.py` rewrites the files."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Format, Page, PageStore
+from trainfleet_exporter.page import Format, MetricsPage, PageStore
 
 from .reading import lines_by_family
 
@@ -36,7 +36,7 @@ def puts(draw: st.DrawFn) -> tuple[int, Rendered]:
     return part, rendered
 
 
-def text_of(page: Page, fmt: Format = Format.TEXT) -> bytes:
+def text_of(page: MetricsPage, fmt: Format = Format.TEXT) -> bytes:
     return page.body(fmt, b"", gzip=False).joined().removesuffix(fmt.end)
 
 

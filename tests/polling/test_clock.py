@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import START, run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -32,7 +32,7 @@ from trainfleet_exporter.transport import Attempt
 
 HOUR, MINUTE = 3600.0, 60.0
 PAI, MODELARTS = "sim-pai-hangzhou", "sim-modelarts-north4"
-SWEEP, LONGEST = 150.0, 300.0
+INTERVAL, LONGEST = 150.0, 300.0
 """The shortest and the longest interval of the config, in seconds."""
 BUDGET = 270_000
 """Calls of CloudMonitor a month: a poll of usage every few minutes."""
@@ -194,7 +194,7 @@ def _check_rhythm(watch: Watch, intervals: Mapping[str, float], *, since: float)
         recent = [*[at for at in begun if at < since][-1:], *[at for at in begun if at >= since], _now()]
         gaps = [later - earlier for earlier, later in pairwise(recent)]
         assert max(gaps) <= 1.1 * intervals[name] + 2, (name, gaps)  # a budget may stretch it a little meanwhile
-        assert all(gap >= SWEEP - 2 for gap in gaps[:-1]), (name, gaps)
+        assert all(gap >= INTERVAL - 2 for gap in gaps[:-1]), (name, gaps)
 
 
 @pytest.mark.long
@@ -208,7 +208,7 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
             before, calls, left = set(await here.families()), len(here.watch.calls), here.budget_left()
             intervals = here.own("collector_interval_seconds")
             stretched = intervals[f"{PAI}/usage"]
-            assert SWEEP < stretched < LONGEST
+            assert INTERVAL < stretched < LONGEST
             for step in (-HOUR, HOUR, HOUR, -HOUR):
                 since = _now()
                 set_clock(step)
@@ -267,12 +267,12 @@ def test_while_the_clock_is_wrong_nothing_wrong_is_shown_and_then_it_heals(
 
 def _check_log(caplog: pytest.LogCaptureFixture) -> None:
     """What is wrong was said once by each collector, and that it is the clock."""
-    told = Counter(
+    reported = Counter(
         (fields["collector"], fields["reason"])
         for record in caplog.records
         if (fields := getattr(record, "fields", {})) and "reason" in fields
     )
-    assert max(told.values()) == 1
+    assert max(reported.values()) == 1
     messages = [record.getMessage() for record in caplog.records]
     assert any("the clock of this machine is off by 60 minutes" in message for message in messages)
     assert sum("the clock was set by" in message for message in messages) == 1

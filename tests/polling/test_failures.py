@@ -1,4 +1,4 @@
-"""What goes wrong in polls: what of it is counted, kept for people, and told in the log, once each time."""
+"""Failures of polls: what is counted, kept for people, and logged, once each time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Watched:
         self._caplog = caplog
 
     def poll(self, *errors: Exception, lost: Mapping[str, int] | None = None, failed: bool = True) -> list[str]:
-        """One poll in which this goes wrong; what was told of it."""
+        """One poll in which this goes wrong; returns what was logged."""
         self._caplog.clear()
         self.failures.begin()
         for error in errors:
             if failed:
                 self.failures.add("w1", error)
             else:
-                self.failures.tell("w1", error)
+                self.failures.note("w1", error)
         for reason, readings in (lost or {}).items():
             self.failures.lose(reason, readings)
         self.failures.end()
@@ -56,7 +56,7 @@ LOST = "WARNING: some of what was told cannot be shown: "
 FOUND = "INFO: all of what is told can be shown again"
 
 
-def test_each_reason_is_told_when_it_begins_and_when_no_poll_fails_any_more(watched: Watched) -> None:
+def test_each_reason_is_logged_when_it_begins_and_ends(watched: Watched) -> None:
     assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
     assert watched.poll(DOWN, SLOW) == ["WARNING: poll failed: slow down"]
     assert watched.poll(SLOW) == []  # while polls fail, none is over
@@ -72,13 +72,13 @@ def test_what_is_done_without_on_and_on_is_not_over(watched: Watched) -> None:
     assert watched.poll() == ["INFO: poll recovered from: throttled"]
 
 
-def test_an_open_circuit_is_told_where_nothing_else_was(watched: Watched) -> None:
+def test_open_circuit_is_logged_if_nothing_else_was(watched: Watched) -> None:
     assert watched.poll(DOWN, OPEN) == ["WARNING: poll failed: down"]
     assert watched.poll() == ["INFO: poll recovered from: server"]
     assert watched.poll(OPEN) == ["WARNING: poll failed: left alone"]
 
 
-def test_a_failure_is_told_with_its_part_and_reason(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_logged_with_its_part_and_reason(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.failures.begin()
     watched.failures.add("w1", DOWN)
     watched.failures.add("w2", KeyError("of ours"))
@@ -140,15 +140,15 @@ def test_of_failures_the_first_that_is_no_open_circuit_is_the_last_error(watched
 
 
 @pytest.mark.parametrize("reason", ["malformed", "out_of_range"])
-def test_what_nobody_could_use_is_told_when_it_begins_and_when_it_is_over(watched: Watched, reason: str) -> None:
+def test_unusable_readings_are_logged_when_they_begin_and_end(watched: Watched, reason: str) -> None:
     assert watched.poll(lost={reason: 2}) == [f"{LOST}2 {reason}"]
     assert watched.poll(lost={reason: 3}) == []
-    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]  # it was told less
+    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]  # it read less
     assert watched.poll() == [FOUND, "INFO: poll recovered from: server"]
     assert watched.poll() == []
     assert watched.poll(DOWN, lost={reason: 1}) == ["WARNING: poll failed: down", f"{LOST}1 {reason}"]
 
 
-def test_what_was_lost_is_told_by_reason(watched: Watched) -> None:
+def test_lost_readings_are_logged_by_reason(watched: Watched) -> None:
     assert watched.poll(lost={"stale": 9, "malformed": 0}) == []  # too old is no trouble of the answer
     assert watched.poll(lost={"out_of_range": 1, "stale": 9, "malformed": 2}) == [f"{LOST}2 malformed, 1 out_of_range"]

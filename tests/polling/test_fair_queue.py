@@ -43,7 +43,7 @@ def test_what_this_poll_has_read() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 20))
-def test_nobody_waits_for_more_polls_than_all_parts_take(parts: int, fit: int, polls: int) -> None:
+def test_no_part_waits_longer_than_all_parts_take(parts: int, fit: int, polls: int) -> None:
     queue, read = FairQueue(), {str(number): 0 for number in range(parts)}
     for poll in range(1, polls + 1):
         now = queue.order(read)[:fit]

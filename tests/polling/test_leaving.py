@@ -1,4 +1,4 @@
-"""Runners that come and go while a schedule runs, and parts that are dropped while others are made anew."""
+"""Runners that come and go while a schedule runs, and parts that are dropped while others are rebuilt."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _SlowRenderer(Renderer):
         return await super().render(provider, objects, before)
 
 
-def made_anew(key: str) -> Rebuild:
+def rebuilt(key: str) -> Rebuild:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
         return count(key), None
 
@@ -90,15 +90,15 @@ def _store(page_store: PageStore) -> PartStore:
     )
 
 
-def test_a_part_that_is_dropped_while_another_is_made_anew() -> None:
+def test_part_is_dropped_while_another_is_rebuilt() -> None:
     async def main() -> None:
         store = _store(PageStore())
         for key in ("a", "b"):
-            await store.publish(key, count(key), stale_at=0.0, rebuild=made_anew("x"))
+            await store.publish(key, count(key), stale_at=0.0, rebuild=rebuilt("x"))
         await asyncio.sleep(1000)  # both have been shown long enough
-        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("x"))
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuilt("x"))
         expiring = asyncio.create_task(store.expire())
-        await asyncio.sleep(1)  # `a` is being made anew
+        await asyncio.sleep(1)  # `a` is being rebuilt
         store.keep_only({"a"})
         await expiring
         assert ("a" in store, "b" in store) == (True, False)
@@ -106,7 +106,7 @@ def test_a_part_that_is_dropped_while_another_is_made_anew() -> None:
     run_stepped(main)
 
 
-def test_a_part_that_fails_while_it_is_made_anew_is_due_again_at_once() -> None:
+def test_part_that_fails_during_its_rebuild_is_due_at_once() -> None:
     async def main() -> None:
         moments: list[float] = []
 
@@ -119,7 +119,7 @@ def test_a_part_that_fails_while_it_is_made_anew_is_due_again_at_once() -> None:
         await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuild)
         expiring = asyncio.create_task(store.expire())
         await asyncio.sleep(0.5)
-        store.fail("a")  # what it tells of may be gone by now
+        store.fail("a")  # what it describes may be gone by now
         await expiring
         await store.expire()
         await store.expire()
@@ -146,7 +146,7 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
     async def main() -> None:
         page_store = Watched()
         store = _store(page_store)
-        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("a"))
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuilt("a"))
         late = [asyncio.create_task(job) for job in (store.publish("b", count("b")), store.expire())]
         await asyncio.sleep(1)
         store.close()
@@ -175,7 +175,7 @@ def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
     assert again.calls("dlc") == 0  # it has everything to learn
     throttling.leave("b")
     throttling.leave("a")
-    # A last poll that ends after that is nobody's, and does not look for its rank among the others.
+    # A last poll that ends after that counts for no collector, and has no rank among the others.
     throttles["a"].begin()
     throttles["a"].polled()
     assert (throttles["a"].interval, throttles["b"].interval) == (60, 60)
@@ -185,7 +185,7 @@ def test_the_page_store_keeps_the_objects_of_each_part() -> None:
     async def main() -> None:
         page_store = PageStore()
         store = _store(page_store)
-        await store.publish("a", count("a"), stale_at=0.0, rebuild=made_anew("x"))
+        await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuilt("x"))
         await store.publish("b", count("b"))
         assert page_store.objects() == [("p", count("a")), ("p", count("b"))]
         before = page_store.changes

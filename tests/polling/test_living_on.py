@@ -15,7 +15,7 @@ Read = Callable[[Part], Awaitable[None]]
 
 
 class Polled:
-    """One part `a`, polled as each test tells."""
+    """One part `a`, polled as each test says."""
 
     def __init__(self, *, keep: int = 3) -> None:
         self.rig = Rig(Bulk(name="jobs", interval=60, run=self._run), keep=keep)

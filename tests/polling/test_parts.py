@@ -81,7 +81,7 @@ def test_the_figures_are_true_after_every_step() -> None:
     run(main)
 
 
-def test_a_part_that_is_made_anew_or_expires_is_counted_as_it_is_then() -> None:
+def test_rebuilt_or_expired_part_is_counted_as_it_is_then() -> None:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
         return two("a"), None
 
@@ -116,7 +116,7 @@ def test_a_part_lives_three_intervals_after_its_failure_to_the_second() -> None:
     run(main)
 
 
-def test_a_part_that_nobody_polls_lives_four_intervals_and_a_poll_s_time_to_the_second() -> None:
+def test_unpolled_part_lives_four_intervals_and_a_poll() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
         await asyncio.sleep(4 * 60 + 49)
@@ -129,7 +129,7 @@ def test_a_part_that_nobody_polls_lives_four_intervals_and_a_poll_s_time_to_the_
     run(main)
 
 
-def test_a_failure_that_ends_a_part_at_once_is_told_as_its_expiry() -> None:
+def test_failure_that_ends_a_part_is_shown_as_its_expiry() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
         store.parts.fail("a")
@@ -164,7 +164,7 @@ def test_who_was_missed_is_forgotten_when_it_is_found_or_no_more() -> None:
     run(main)
 
 
-def test_a_part_is_made_anew_at_the_very_moment_and_not_before() -> None:
+def test_part_is_rebuilt_exactly_when_it_is_due() -> None:
     async def main(store: Store) -> None:
         moments: list[float] = []
 
@@ -181,7 +181,7 @@ def test_a_part_is_made_anew_at_the_very_moment_and_not_before() -> None:
     run(main)
 
 
-def test_a_part_that_cannot_be_made_anew_is_due_until_it_can() -> None:
+def test_part_that_cannot_be_rebuilt_stays_due() -> None:
     async def main(store: Store) -> None:
         attempts = 0
 
@@ -203,7 +203,7 @@ def test_a_part_that_cannot_be_made_anew_is_due_until_it_can() -> None:
     run(main)
 
 
-def test_an_answer_takes_the_place_of_what_was_made_anew() -> None:
+def test_answer_replaces_a_rebuilt_part() -> None:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
         return count("a", 2), None
 
@@ -217,7 +217,7 @@ def test_an_answer_takes_the_place_of_what_was_made_anew() -> None:
     run(main)
 
 
-def test_the_oldest_part_is_told_and_none_where_there_is_none() -> None:
+def test_oldest_part_has_a_time_and_no_part_has_none() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
         await asyncio.sleep(30)
@@ -236,7 +236,7 @@ def test_the_oldest_part_is_told_and_none_where_there_is_none() -> None:
 
 
 class _Interrupted(Renderer):
-    """Renders, and then lets somebody else do something before the answer is shown."""
+    """Renders, and then lets another task run before the answer is shown."""
 
     def __init__(self) -> None:
         super().__init__(RenderSettings(deny=(), job_labels=()))

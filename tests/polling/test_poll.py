@@ -15,11 +15,11 @@ from tests.support.collectors import Bulk
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.quantities import UNUSABLE, number
+from trainfleet_exporter.transport.json_fields import UNUSABLE, number
 
 
 class Polled:
-    """One sweep whose polls do what each test tells."""
+    """One bulk collector whose polls do what each test says."""
 
     def __init__(self) -> None:
         self.rig = Rig(Bulk(name="jobs", interval=60, run=self._run))
@@ -109,7 +109,7 @@ def test_what_was_missed_unwanted_and_found_since_may_be_missed() -> None:
     run_stepped(main)
 
 
-def test_what_is_dropped_is_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def drop(part: Part) -> None:
         part.dropped("stale")
         part.dropped("malformed", 2)
@@ -150,8 +150,8 @@ def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pyt
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         run_stepped(main)
-    told = [f"{record.levelname}: {record.message}" for record in caplog.records]
-    assert told == [
+    reported = [f"{record.levelname}: {record.message}" for record in caplog.records]
+    assert reported == [
         "WARNING: some of what was told cannot be shown: 2 malformed",
         "INFO: all of what is told can be shown again",
     ]
@@ -236,7 +236,7 @@ def test_what_is_read_outside_of_a_part_is_not_counted_for_it() -> None:
     run_stepped(main)
 
 
-def test_parts_are_read_so_many_at_a_time_and_who_succeeded_is_told() -> None:
+def test_parts_are_read_concurrently_and_success_is_returned() -> None:
     most = running = 0
     succeeded: list[set[str]] = []
 

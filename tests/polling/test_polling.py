@@ -49,7 +49,7 @@ def test_a_part_fails_alone_is_kept_three_intervals_and_then_gone() -> None:
         await asyncio.sleep(178)  # t = 239: three intervals are nearly over
         assert await rig.parts() == {"a", "b"}
         oldest = rig.own("collector_oldest_part_timestamp_seconds")
-        assert oldest == START  # the old part tells its age
+        assert oldest == START  # the old part shows its age
         await asyncio.sleep(3)  # t = 242
         assert await rig.parts() == {"a"}
         assert rig.own("collector_parts") == 1
@@ -144,7 +144,7 @@ def test_a_hanging_part_is_cut_off_and_its_neighbour_stays_fresh() -> None:
     run_stepped(main)
 
 
-def test_a_whole_poll_that_fails_is_told_and_forgiven() -> None:
+def test_failed_poll_is_logged_and_the_next_one_runs() -> None:
     ready: list[bool] = []
 
     async def run(poll: Poll) -> None:
@@ -206,9 +206,9 @@ def test_debug_logs_say_what_each_poll_did(caplog: pytest.LogCaptureFixture) -> 
         run_stepped(main)
     (first, second) = (record for record in caplog.records if record.getMessage() == "poll ended")
     assert {record.levelname for record in (first, second)} == {"DEBUG"}
-    told = vars(first)["fields"]
-    assert told.pop("duration") >= 0.5
-    assert told == {
+    reported = vars(first)["fields"]
+    assert reported.pop("duration") >= 0.5
+    assert reported == {
         "provider": "p",
         "collector": "jobs",
         "result": "success",
@@ -217,11 +217,11 @@ def test_debug_logs_say_what_each_poll_did(caplog: pytest.LogCaptureFixture) -> 
         "parts_failed": 0,
         "series": 2,
     }
-    told = vars(second)["fields"]
-    assert (told["result"], told["calls"], told["parts"], told["parts_failed"]) == ("failure", 2, 2, 1)
+    reported = vars(second)["fields"]
+    assert (reported["result"], reported["calls"], reported["parts"], reported["parts_failed"]) == ("failure", 2, 2, 1)
 
 
-def test_failures_are_told_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
     fails = True
 
     async def run(poll: Poll) -> None:
@@ -279,7 +279,7 @@ class _Units:
 
 
 @pytest.mark.parametrize("where", ["begin", "units"])
-def test_a_fault_of_ours_before_a_cycle_is_told_and_forgiven(caplog: pytest.LogCaptureFixture, where: str) -> None:
+def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
     broken = False
 
     async def main() -> None:
@@ -390,7 +390,7 @@ def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
     run_stepped(main)
 
 
-def test_a_dated_part_is_made_anew_when_a_reading_becomes_too_old() -> None:
+def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
     async def run(poll: Poll) -> None:
         async def rebuild(now: float) -> tuple[list[object], float | None]:
             return count("a", 1), None
@@ -412,7 +412,7 @@ def test_a_dated_part_is_made_anew_when_a_reading_becomes_too_old() -> None:
 
 
 def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
-    """What it tells of may be gone by now, though nobody else says so while its polls fail."""
+    """What it describes may be gone by now, though no other collector says so while its polls fail."""
     listed = ["a", "b"]
     broken: set[str] = set()
     rebuilt: list[float] = []

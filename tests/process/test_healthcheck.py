@@ -88,7 +88,7 @@ def test_a_daemon_that_says_nothing_is_not_waited_for(
     assert (code, said.startswith("not healthy: no answer within")) == (1, True)
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_exporter_is_listening(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert _check(capsys, f"--url=http://127.0.0.1:{port}/") == (1, "not healthy: Connection refused\n")
@@ -183,7 +183,7 @@ def test_files_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("away", [">&-", ">/dev/full", "| true"])
-def test_the_exit_code_is_the_answer_whoever_reads_the_words(away: str) -> None:
+def test_exit_code_is_the_answer_if_the_output_is_closed(away: str) -> None:
     with _answering(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _):
         asking = shlex.join([*COMMAND, "healthcheck", f"--url=http://127.0.0.1:{port}/"])
         script = f"{{ {asking}; echo $? >&3; }} {away}"

@@ -1,4 +1,4 @@
-"""sd_notify: what a service manager is told, over real sockets; by a whole daemon, too."""
+"""sd_notify: what a service manager receives, over real sockets; also from a whole daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.processes import eventually, running_cloud, running_exporter
 from tests.support.clock import SteppedLoop, run_stepped
-from trainfleet_exporter.demo import CLOUDS
+from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.process.sd_notify import ServiceManager
 
 Message = dict[str, str]
@@ -78,7 +78,7 @@ def _stepped(environ: Mapping[str, str], script: Callable[[ServiceManager, list[
     run_stepped(main)
 
 
-def test_serving_and_stopping_are_told(ears: Ears) -> None:
+def test_serving_and_stopping_are_notified(ears: Ears) -> None:
     def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         manager.stopping()
@@ -97,7 +97,7 @@ def test_an_abstract_socket_is_found() -> None:
         ears.socket.close()
 
 
-def test_new_words_are_told_and_old_ones_are_not_repeated(ears: Ears) -> None:
+def test_only_a_changed_status_is_sent(ears: Ears) -> None:
     async def script(manager: ServiceManager, words: list[str]) -> None:
         manager.ready()
         await asyncio.sleep(100)
@@ -132,7 +132,7 @@ def test_the_watchdog_hears_the_loop_twice_within_its_time_and_nothing_of_a_loop
     "environ",
     [{"WATCHDOG_USEC": "10000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}],
 )
-def test_a_watchdog_that_is_not_ours_is_told_nothing(ears: Ears, environ: dict[str, str]) -> None:
+def test_watchdog_of_another_process_receives_nothing(ears: Ears, environ: dict[str, str]) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         await asyncio.sleep(100)
@@ -162,7 +162,7 @@ def test_reloads_that_overlap_are_one_until_the_last_has_ended(ears: Ears) -> No
     _stepped(ears.environ, script)
 
 
-def test_a_reload_that_the_end_cuts_short_is_not_told_as_serving(ears: Ears) -> None:
+def test_reload_cut_by_the_stop_is_not_reported_as_serving(ears: Ears) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         reload = asyncio.create_task(asyncio.sleep(20))
@@ -188,7 +188,7 @@ def test_without_a_socket_nothing_runs(address: str) -> None:
     _stepped({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"}, script)
 
 
-def test_a_service_manager_that_has_gone_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_service_manager_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         await asyncio.sleep(100)
@@ -217,7 +217,7 @@ def test_a_service_manager_that_does_not_read_holds_up_the_loop_but_once(
 
 
 @pytest.mark.long
-def test_a_whole_daemon_tells_of_its_life(ears: Ears, tmp_path: Path) -> None:
+def test_daemon_notifies_its_life_cycle(ears: Ears, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     environ = {**ears.environ, "WATCHDOG_USEC": "200000"}
     with running_cloud(seed=1, clouds=CLOUDS) as (simulator, url):
@@ -226,7 +226,7 @@ def test_a_whole_daemon_tells_of_its_life(ears: Ears, tmp_path: Path) -> None:
             first = ears.hear("READY")
             assert first["STATUS"].startswith("2 provider(s), ")
             ears.hear("WATCHDOG")
-            ears.hear("STATUS", what=lambda message: message["STATUS"].endswith(" well"))  # nobody else is left
+            ears.hear("STATUS", what=lambda message: message["STATUS"].endswith(" well"))  # the failing ones are gone
             exporter.process.send_signal(signal.SIGHUP)
             ears.hear("RELOADING", what=lambda message: int(message["MONOTONIC_USEC"]) > 0)
             ears.hear("READY")

@@ -152,7 +152,7 @@ def test_a_list_that_hangs_takes_no_queue_along(run: Run) -> None:
     run(check)
 
 
-def test_without_jobs_nobody_waits_for_them(run: Run) -> None:
+def test_without_jobs_the_queue_does_not_wait(run: Run) -> None:
     async def check(held: Held, fleet: Fleet) -> None:
         polls = [asyncio.create_task(fleet.runner(name).tick()) for name in ("workspaces", "pools")]
         assert await _took(fleet.runner("pool_workloads").tick()) < 1.0

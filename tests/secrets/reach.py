@@ -1,4 +1,4 @@
-"""Everything that can be reached from an object, as whoever holds it in a debugger or a log call could."""
+"""Everything that can be reached from an object, as from a debugger or a log call."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from tests.secrets.reach import reachable
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, RawServer, Serve, http, raw_server
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.errors import CloudError, ConfigError
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import ApiClient, Call
@@ -80,7 +80,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize("status", ["302 Found", "307 Temporary Redirect", "308 Permanent Redirect"])
 @pytest.mark.parametrize("name", WAYS)
-def test_a_redirect_is_told_and_not_followed(
+def test_redirect_is_reported_and_not_followed(
     name: str, status: str, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -97,17 +97,17 @@ def test_a_redirect_is_told_and_not_followed(
             assert server.heads[0].startswith(FIRST_CALLS.get(name, b"GET "))
             probes = [head for head in server.heads if head.startswith(b"GET /probe")]
             assert len(probes) >= len(_STATIC_APIS.get(name, set()))
-            told = f"redirected to {elsewhere.address}; redirects are not followed"
-            # What was refused a moment ago is not asked again: that is told instead, by the same words.
+            reported = f"redirected to {elsewhere.address}; redirects are not followed"
+            # A call that was refused a moment ago is not repeated: the same error is raised.
             assert errors
-            assert [error for error in errors if told not in str(error)] == []
+            assert [error for error in errors if reported not in str(error)] == []
             assert PLANTED.hits({str(n): str(error) for n, error in enumerate(errors)}) == []
 
     run_stepped(main)
 
 
 @pytest.mark.parametrize(
-    ("location", "told"),
+    ("location", "reported"),
     [
         ("", "127.0.0.1:{port}"),  # here
         (f"/{REFLECTED}", "127.0.0.1:{port}"),
@@ -118,7 +118,7 @@ def test_a_redirect_is_told_and_not_followed(
         (f"https://<b>{REFLECTED}</b>/", "no valid address"),
     ],
 )
-def test_where_a_redirect_leads_is_told_by_its_host_alone(location: str, told: str, tmp_path: Path) -> None:
+def test_redirect_is_reported_by_its_host_only(location: str, reported: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with raw_server(http(b"", f"Location: {location}", status="307 Temporary Redirect")) as server:
             exporter = build(tmp_path, KINDS["pai: keys"], f"http://{server.address}")
@@ -126,7 +126,7 @@ def test_where_a_redirect_leads_is_told_by_its_host_alone(location: str, told: s
                 (error, *_) = await _ask_by_every_client(exporter)
             finally:
                 await exporter.aclose()
-            expected = told.format(port=server.address.rpartition(":")[2])
+            expected = reported.format(port=server.address.rpartition(":")[2])
             assert f"redirected to {expected}; redirects are not followed" in str(error)
             assert PLANTED.hits({"error": str(error)}) == []
 
@@ -154,7 +154,7 @@ SERVERS: list[RawServer] = []
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "400 Bad Request", "200 OK"])
 @pytest.mark.parametrize("name", WAYS)
-def test_what_a_service_quotes_of_the_request_is_not_told(
+def test_quoted_parts_of_the_request_are_redacted(
     name: str, status: str, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -168,8 +168,8 @@ def test_what_a_service_quotes_of_the_request_is_not_told(
                 await exporter.aclose()
             assert errors
             assert server.heads
-            told = {str(number): repr(error) + str(error) for number, error in enumerate(errors)}
-            assert PLANTED.hits(told | {"/metrics": shown}) == []
+            reported = {str(number): repr(error) + str(error) for number, error in enumerate(errors)}
+            assert PLANTED.hits(reported | {"/metrics": shown}) == []
 
     run_stepped(main)
 

@@ -137,8 +137,8 @@ def test_traceback_is_pythons_own() -> None:
     except KeyError as error:
         trace = format_traceback(error)
     lines = trace.splitlines()
-    told = [line for line in lines if not line.startswith(" ")]
-    assert told == [
+    reported = [line for line in lines if not line.startswith(" ")]
+    assert reported == [
         "Traceback (most recent call last):",
         "ValueError: invalid literal for int() with base 10: '<secret>'",
         "",
@@ -195,7 +195,7 @@ class _Unprintable:
         raise RuntimeError(SECRET)
 
 
-def test_a_record_that_cannot_be_written_is_told_without_its_arguments(stream: io.StringIO) -> None:
+def test_unwritable_log_record_is_logged_without_arguments(stream: io.StringIO) -> None:
     root = logging.getLogger()
     # Not pytest's, which lets such errors through.
     root.handlers[:] = [handler for handler in root.handlers if getattr(handler, "stream", None) is stream]
@@ -302,11 +302,11 @@ _CODE = {
 
 
 @pytest.mark.parametrize("kind", _CODE)
-def test_what_nobody_catches_ends_in_the_log(kind: str, request: pytest.FixtureRequest) -> None:
-    code, status, told = _CODE[kind]
+def test_uncaught_errors_end_in_the_log(kind: str, request: pytest.FixtureRequest) -> None:
+    code, status, reported = _CODE[kind]
     script = _PROCESS.format(root=str(request.config.rootpath), form="json", code=code)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
     assert PLANTED.hits({"stdout": ended.stdout, "stderr": ended.stderr}) == []
     assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
     records = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert any(record["msg"].startswith(told) for record in records)
+    assert any(record["msg"].startswith(reported) for record in records)

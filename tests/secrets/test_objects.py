@@ -1,4 +1,4 @@
-"""No object of a running exporter shows a secret: whatever somebody prints, formats, lists or pickles."""
+"""No object of a running exporter shows a secret when it is printed, formatted, listed or pickled."""
 
 from __future__ import annotations
 

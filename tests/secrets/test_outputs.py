@@ -242,7 +242,7 @@ def test_a_backfill_that_is_refused_with_quotes(
             _, words = await rig.backfill(tmp_path / "out", Range(MIDNIGHT + 3600, MIDNIGHT + 7200))
         except Unfinished as error:
             words = str(error)
-        outputs.update(words=words, told="\n".join(rig.told), log=caplog.text)
+        outputs.update(words=words, reported="\n".join(rig.told), log=caplog.text)
         secrets.update(quoted_proofs(rig.simulator))
 
     simulated("modelarts" if api in ("modelarts", "aom") else "pai", work, tmp_path)
@@ -400,7 +400,7 @@ CASES = {name: (text, {"PLANTED": _S, "HARD": HARD}) for name, text in BAD_FILES
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_secret_in_a_wrong_place_is_not_told(
+def test_secret_in_a_wrong_place_is_not_quoted(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In this process, as the command runs it: some fifty processes would take most of a minute."""
@@ -416,7 +416,7 @@ def test_a_secret_in_a_wrong_place_is_not_told(
 
 
 def _check_here(folder: Path, text: str) -> int:
-    from trainfleet_exporter.cli import main  # noqa: PLC0415 - it sets up the log of whoever imports and runs it
+    from trainfleet_exporter.cli import main  # noqa: PLC0415 - it sets up the log of the process that runs it
 
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")

@@ -69,10 +69,10 @@ def test_what_is_not_there_is_not_found() -> None:
     assert hits({"log": other, "page": b"\x1f\x8bno gzip", "empty": ""}, NAMED) == []
 
 
-def test_the_answer_names_the_secret_and_does_not_tell_it() -> None:
-    told = hits({"log": SECRET, "page": ""}, NAMED)
-    assert told[0] == "log holds key (as it is)"
-    assert hits({"again": json.dumps(told)}, NAMED) == []
+def test_report_names_the_secret_without_its_value() -> None:
+    reported = hits({"log": SECRET, "page": ""}, NAMED)
+    assert reported[0] == "log holds key (as it is)"
+    assert hits({"again": json.dumps(reported)}, NAMED) == []
 
 
 def test_a_search_that_could_find_nothing_is_refused() -> None:

@@ -33,14 +33,14 @@ from trainfleet_exporter.transport import (
     Account,
     ApiClient,
     Call,
+    CallLimits,
     Dialect,
     HttpAnswer,
     HttpSettings,
-    Limits,
     SignedRequest,
     Transport,
 )
-from trainfleet_exporter.transport.masking import Mask, Told
+from trainfleet_exporter.transport.masking import Mask, SentSecrets
 
 PLANTED = Planted()
 KEY_ID = PLANTED.plant("access key id", special=False)
@@ -223,7 +223,7 @@ def _shown(
 
     async def main() -> CloudError:
         transport = Transport(
-            account=Account("test", Limits(requests_per_second=1000)),
+            account=Account("test", CallLimits(requests_per_second=1000)),
             http=http or HttpSettings(trust_env=False),
             observe=lambda attempt: None,
             send=httpx.MockTransport(respond),
@@ -306,11 +306,11 @@ def test_a_refusal_that_is_too_long_to_search_is_still_one() -> None:
 
 def test_of_a_huge_refusal_only_a_part_is_searched() -> None:
     """The search must not hold up the event loop."""
-    told = Told()
-    told.note(make_secret(f"token {number}", special=False) * 100 for number in range(24))
+    reported = SentSecrets()
+    reported.note(make_secret(f"token {number}", special=False) * 100 for number in range(24))
     body = {"Message": "y" * 30 * 2**20, "Data": [{"a": "b"}] * 100_000, "Code": {"a": [["b"] * 1000] * 1000}}
     given = _answer(body)
-    answer = told.mask(SignedRequest("GET", "/", {}, b"")).answer(given)
+    answer = reported.mask(SignedRequest("GET", "/", {}, b"")).answer(given)
     assert len(json.dumps(answer.payload)) < 200_000
 
 
@@ -348,9 +348,9 @@ def test_wrapped_base64_is_redacted_in_all_its_lines() -> None:
 
 
 def test_remembered_secrets_show_in_no_repr() -> None:
-    told = Told([KEY_ID])
-    told.note([TOKEN])
-    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(told))}
+    reported = SentSecrets([KEY_ID])
+    reported.note([TOKEN])
+    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(reported))}
     assert PLANTED.hits(outputs) == []
     assert not any(text[:8].lower() in output.lower() for text in (KEY_ID, TOKEN) for output in outputs.values())
 
@@ -397,12 +397,12 @@ def test_parts_of_any_authorization_are_redacted() -> None:
     values = (f"OSS id:{proof}", f'Digest response="{proof}"', f"AWS4-HMAC-SHA256 Credential=a/b,Signature={proof}")
     for value in values:
         signed = SignedRequest("GET", "/", {"authorization": value}, b"")
-        mask = Told().mask(signed)
+        mask = SentSecrets().mask(signed)
         assert mask.text(f"{value} is wrong") == "<secret> is wrong"
         assert proof not in mask.text(f"in {value[:-1]}")
         assert proof not in mask.text(f"{proof} is wrong")
     signed = SignedRequest("GET", f"/?X-Amz-Signature={quote(proof, safe='')}&Signature=short&x=1", {}, b"")
-    assert Told().mask(signed).text(f"got {proof}") == "got <secret>"
+    assert SentSecrets().mask(signed).text(f"got {proof}") == "got <secret>"
 
 
 def test_keys_are_remembered_however_many_attempts_there_are() -> None:
@@ -414,9 +414,9 @@ def test_keys_are_remembered_however_many_attempts_there_are() -> None:
             for _ in range(100):
                 await rig.call("Next")
             signed = SignedRequest("GET", "/", {}, b"")
-            assert rig.transport.told.mask(signed).text("planted-secret") == "<secret>"
-            rig.transport.told.note(f"temporary-key-{number:02}" for number in range(24))
-            mask = rig.transport.told.mask(signed)
+            assert rig.transport.sent_secrets.mask(signed).text("planted-secret") == "<secret>"
+            rig.transport.sent_secrets.note(f"temporary-key-{number:02}" for number in range(24))
+            mask = rig.transport.sent_secrets.mask(signed)
             assert mask.text("planted-secret or temporary-key-00") == "planted-secret or <secret>"
 
     run_stepped(main)

@@ -1,4 +1,4 @@
-"""A workspace whose jobs cannot be listed takes those of no other workspace along, whoever shows them."""
+"""A workspace whose jobs cannot be listed affects no other workspace, whichever shard shows it."""
 
 from __future__ import annotations
 

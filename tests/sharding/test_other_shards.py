@@ -15,10 +15,10 @@ from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 from trainfleet_exporter.sharding import Shard, ShardAssignment
-from trainfleet_exporter.transport import Account, Limits
+from trainfleet_exporter.transport import Account, CallLimits
 
 INTERVAL = 60.0
 
@@ -35,7 +35,7 @@ class _Poll:
 
 
 def _context(share: ShardAssignment) -> BuildContext:
-    account = Account("p", Limits())
+    account = Account("p", CallLimits())
     return BuildContext(settings=Global(), account=account, observe=lambda attempt: None, shard=share)
 
 

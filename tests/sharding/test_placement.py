@@ -178,14 +178,14 @@ def test_what_is_asked_for_the_whole_account_is_the_primaries_to_spend(tmp_path:
 def test_of_many_providers_each_stays_whole(providers: int, spread: int, tmp_path: Path) -> None:
     open_ = _PROVIDER.replace("    sharding: {{spread: {spread}}}\n", "")
     text = "".join(open_.format(name=f"p{n}", account=f"a{n}") for n in range(providers))
-    told = _PROVIDER.format(name="told", account="told", spread=3)
+    explicit = _PROVIDER.format(name="explicit", account="explicit", spread=3)
     config = load(f"providers:\n{text}", tmp_path)
-    with_told = load(f"providers:\n{told}{text}", tmp_path)
+    with_explicit = load(f"providers:\n{explicit}{text}", tmp_path)
     for ordinal in range(4):
         part = apportioned(config, Shard(ordinal, 4), {"alibaba_pai": True})
         assert {found.sharding.spread for found in part.providers} == {spread}
-        part = apportioned(with_told, Shard(ordinal, 4), {"alibaba_pai": True})
-        assert {found.sharding.spread for found in part.providers if found.name == "told"} <= {3}
+        part = apportioned(with_explicit, Shard(ordinal, 4), {"alibaba_pai": True})
+        assert {found.sharding.spread for found in part.providers if found.name == "explicit"} <= {3}
 
 
 def test_an_account_of_two_platforms_is_divided(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clock import run_stepped
 from tests.support.sharded import calls, fleet_samples, fleet_yaml, load, shard_exporter, together
-from trainfleet_exporter.exporter import Exporter
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.simulator import Simulator

@@ -12,8 +12,8 @@ from tests.simulator.client import START
 from tests.simulator.modelarts.client import V2
 from tests.simulator.modelarts.client import Caller as ModelArtsCaller
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms

@@ -1,7 +1,7 @@
 """What happens in a day: when, in an order that a seed decides, and how.
 
 Every day has the same events at other times, so that two days differ in nothing but what is kept of them. The clouds
-are open for the first 21 hours; in the last three nobody submits anything, and nothing fails.
+are open for the first 21 hours; in the last three no job is submitted, and nothing fails.
 """
 
 from __future__ import annotations

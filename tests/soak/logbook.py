@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from trainfleet_exporter.process.logs import LIBRARIES
 
 _EXPECTED_ERRORS = frozenset({"not reloaded, the config before stays in use: %s"})
-"""A broken config file is an operator's error, and is told as one."""
+"""A broken config file is an operator's error, and is logged as one."""
 
 
 class Logbook(logging.Handler):
-    """Counts warnings and what is worse. `unexpected` are those that tell of a fault of the exporter's own."""
+    """Counts warnings and what is worse. `unexpected` are those that report a bug of the exporter."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -22,8 +22,8 @@ _OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - 
 _SIMULATOR = os.path.join(_OWN, "simulator") + os.sep  # noqa: PTH118 - likewise
 _TESTS = str(Path(__file__).parent.parent) + os.sep
 _TABLE = sys.getsizeof({"": 0}) - sys.getsizeof({})
-"""Bytes of the table of a small dict. Those of dicts that are gone are kept by CPython for whoever makes the next dict,
-and tracemalloc is not told: what the exporter allocated for a request may be a job's of the simulator then, for ever.
+"""Bytes of the table of a small dict. CPython keeps those of deleted dicts for the next dict, and
+tracemalloc does not see that: what the exporter allocated for a request may be a job's of the simulator then, for ever.
 A leak of nothing but blocks of this very size would hide among them; they are counted, and not judged."""
 _ONCE = (ModuleType, type, FunctionType, CodeType, asyncio.AbstractEventLoop)
 _OTHERS = ("trainfleet_exporter.simulator", "tests.")
@@ -43,7 +43,7 @@ class Look:
 
 
 async def look(site: Site) -> Look:
-    """Measure now. Nobody is to be at the pages, and no call under way."""
+    """Measure now. No request and no call may be under way."""
     found = Look()
     await _look_at_pages(site, found.figures)
     _look_at_process(site, found)
@@ -89,8 +89,8 @@ async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
 
 
 def _reachable(root: object) -> int:
-    """Bytes of all objects that the daemon has, and of what those have; whoever allocated them. What the process has
-    once (modules, classes, functions, the loop) is not followed, nor are the clouds, which it has only by sockets."""
+    """Bytes of all objects that the daemon has, and of what those have, wherever they were allocated. What the process
+    has once (modules, classes, functions, the loop) is not followed, nor are the clouds, reached by sockets only."""
     seen, found, size = {id(root)}, [root], 0
     while found:
         one = found.pop()

@@ -23,7 +23,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `unit` is what it is divided by, for people; without a limit it is a note, which nobody judges."""
+    """One figure. `unit` is what it is divided by, for people; without a limit it is a note, which is not judged."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What soaks: one daemon, the clouds that it polls, and the files that it is told by, all in the running loop."""
+"""What soaks: one daemon, the clouds that it polls, and its config files, all in the running loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from random import Random
 
 import bcrypt
 
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.doors import Door
@@ -28,7 +28,7 @@ RETENTION = 600
 USER = "prometheus"
 _POPULATION = 30
 _PATIENCE = 6
-"""Ordinary jobs live six times as long as in the demo, most of an hour: no more come than the clouds can tell of."""
+"""Ordinary jobs live six times as long as in the demo, most of an hour: no more come than the clouds can list."""
 _TOKEN_LIFETIME = 7200.0
 _DENIED = ("network_*", "disk_*", "cpu_usage_cores", "memory_*_bytes", "memory_utilization_ratio", "power_watts")
 """Families of usage that are not asked for, of jobs, pods, devices and pools: each is a call for every look."""
@@ -123,7 +123,7 @@ class Site:
         draft.replace(self._folder / name)
 
     def wish(self, wish: Wish) -> None:
-        """Write the config file anew; nobody reads it yet."""
+        """Rewrite the config file, without a reload."""
         parts = [_HEAD, _MODELARTS] if wish.has_modelarts else [_HEAD]
         credentials = (_PASSWORD if wish.by_password else _KEYS).format(
             folder=self._folder, user=catalog.USER_NAME, domain=catalog.DOMAIN_NAME
@@ -149,7 +149,7 @@ class Site:
         self.write("config.yaml", _BROKEN)
 
     def rotate(self, rng: Random) -> None:
-        """Both clouds know another key from now on, and refuse the one before. Nobody is told: see `hand_out_keys`."""
+        """Replace the key in both clouds, which refuse the old one. `hand_out_keys` gives it to the daemon."""
         self._serial += 1
         made = [f"{prefix}{self._serial:04d}{rng.getrandbits(96):024x}" for prefix in ("LTAI", "s", "HPUA", "s")]
         self._rotated = dict(zip(("pai-id", "pai-secret", "modelarts-key", "modelarts-secret"), made, strict=True))
@@ -169,7 +169,7 @@ class Site:
         self.write("web.yml", f"basic_auth_users:\n  {USER}: '{salted}'\n")
 
     def close_clouds(self, closed: bool) -> None:
-        """Nobody submits jobs any more, or again."""
+        """Stop submitting jobs, or start again."""
         for world in self.simulator.worlds.values():
             world.closed = closed
 

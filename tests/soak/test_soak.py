@@ -1,4 +1,4 @@
-"""The soak: some hours of it run, and what judges its table tells growth from what is flat."""
+"""The soak: some hours of it run, and its judgement distinguishes growth from what is flat."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_the_table_has_a_row_for_each_figure_and_a_column_for_each_day() -> None
 
 
 def test_what_grew_most_comes_first() -> None:
-    told = growing("Files", Counter(a=1, b=5, gone=3), Counter(a=2, b=9000, new=7))
-    assert told.splitlines() == ["Files:", "", "- b: +8,995 (5 → 9,000)", "- new: +7 (0 → 7)", "- a: +1 (1 → 2)"]
+    reported = growing("Files", Counter(a=1, b=5, gone=3), Counter(a=2, b=9000, new=7))
+    assert reported.splitlines() == ["Files:", "", "- b: +8,995 (5 → 9,000)", "- new: +7 (0 → 7)", "- a: +1 (1 → 2)"]
     assert growing("Files", Counter(a=1), Counter(a=1)).endswith("- nothing")
 
 
 def test_traces_and_errors_are_unexpected_and_an_operator_s_error_is_not() -> None:
-    log = logging.getLogger("trainfleet_exporter.reload")
+    log = logging.getLogger("trainfleet_exporter.app.reload")
     with logbook() as book:
         log.info("not counted")
         log.warning("poll failed: %s", "x")

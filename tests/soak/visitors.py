@@ -56,7 +56,7 @@ class Visitor:
         self._kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, *headers: str, method: str = "GET", keep: bool = False) -> Answer:
-        """One request. A kept connection that the server has closed meanwhile is opened anew."""
+        """One request. A kept connection that the server has closed meanwhile is opened again."""
         async with asyncio.timeout(_PATIENCE):
             for fresh in (False, True):
                 reader, writer = await self._connection(keep=keep)

@@ -63,7 +63,7 @@ class Week:
 
 
 def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line: None) -> Week:
-    """Let the days pass. `say` is told how it goes on."""
+    """Let the days pass. `say` receives the progress."""
     began = perf_counter()
     polls: Counter[str] = Counter()
     with (
@@ -98,8 +98,8 @@ async def _run(setting: Setting, folder: Path, book: Logbook, say: Callable[[str
             heard = sum(book.counts.values())
             say(f"day {number}: {perf_counter() - began:.0f} s, {heard} warnings so far, {len(complaints)} complaints")
         week.done, week.complaints = trouble.done, week.complaints + trouble.complaints
-        _tell_of_clouds(there, before, week.done)
-        await _tell_of_calls(there, week.done)
+        _report_clouds(there, before, week.done)
+        await _report_calls(there, week.done)
     return week
 
 
@@ -146,11 +146,11 @@ def _check(there: Site, *, whole: bool) -> list[str]:
 def _shown(there: Site) -> set[tuple[str, str]]:
     """The jobs on the page, by provider and id."""
     page = b"".join(there.daemon.exporter.page_store.page().samples("trainfleet_job_info"))
-    # ModelArts' v1 jobs are told by job and version, of which the world knows the version.
+    # ModelArts' v1 jobs are identified by job and version, of which the world knows the version.
     return {(provider, job_id.rpartition("/")[2]) for provider, job_id in _JOB_ID.findall(page.decode())}
 
 
-def _tell_of_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> None:
+def _report_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> None:
     for name, world in there.simulator.worlds.items():
         done[f"jobs that came on {name}"] = len(world.jobs) - before[name]
         done[f"jobs that ended on {name}"] = sum(
@@ -158,11 +158,11 @@ def _tell_of_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> 
         )
 
 
-async def _tell_of_calls(there: Site, done: Counter[str]) -> None:
+async def _report_calls(there: Site, done: Counter[str]) -> None:
     """As the clouds counted them: the exporter forgets what it asked for a provider that is removed."""
     async with httpx.AsyncClient(trust_env=False) as client:
-        told = (await client.get(f"{there.door.url}/truth", params={"since": 10**9})).json()
-    for operations in told["calls"].values():
+        reported = (await client.get(f"{there.door.url}/truth", params={"since": 10**9})).json()
+    for operations in reported["calls"].values():
         for outcomes in operations.values():
             for outcome, count in outcomes.items():
                 done[f"calls that ended {outcome}"] += count

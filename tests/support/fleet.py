@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner, Schedule
-from trainfleet_exporter.providers import way_out
+from trainfleet_exporter.providers import transport_factory
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import Transport
 
@@ -33,7 +33,7 @@ class Fleet:
     ) -> None:
         self._caplog = caplog
         monkeypatch.setattr(
-            way_out,
+            transport_factory,
             "Transport",
             partial(
                 Transport,

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_exporter.simulator import Simulator
 
 _OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
-"""What an exporter says of itself, as which it is told apart by the scrape's own labels."""
+"""What an exporter says of itself; a scrape's own labels distinguish it from others."""
 
 
 def fleet_yaml(simulator: Simulator, url: str, accounts: int, *, more: str = "") -> str:

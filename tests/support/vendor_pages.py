@@ -1,4 +1,4 @@
-"""The vendors' pages themselves, where they are at hand: TRAINFLEET_VENDOR_PAGES, or a folder beside the checkout."""
+"""The vendors' pages themselves, where they are at hand: TRAINFLEET_VENDOR_PAGES, or a folder next to the checkout."""
 
 from __future__ import annotations
 

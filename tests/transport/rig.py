@@ -1,4 +1,4 @@
-"""A dialect, transports with mocks behind them, and a loopback server that speaks what it is told, byte for byte."""
+"""A dialect, transports with mocks behind them, and a loopback server that sends given bytes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from trainfleet_exporter.transport import (
     Account,
     Attempt,
     Call,
+    CallLimits,
     HttpAnswer,
     HttpSettings,
-    Limits,
     SignedRequest,
     Transport,
 )
@@ -96,14 +96,14 @@ class Rig:
         answer: Callable[[httpx.Request], Any] | None = None,
         *,
         base_url: str = f"http://{HOST}",
-        limits: Limits | None = None,
+        limits: CallLimits | None = None,
         http: HttpSettings | None = None,
         savings: int = 0,
     ) -> None:
         self.attempts: list[Attempt] = []
         self.dialect = EchoDialect()
         self.transport = Transport(
-            account=Account("test", limits or Limits(requests_per_second=1000, concurrency=100)),
+            account=Account("test", limits or CallLimits(requests_per_second=1000, concurrency=100)),
             http=http or HttpSettings(trust_env=False),
             observe=self.attempts.append,
             send=None if answer is None else httpx.MockTransport(answer),
@@ -251,3 +251,13 @@ def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     """A whole answer."""
     lines = (f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers)
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def save_up(rig: Rig, calls: int = 10) -> None:
+    for _ in range(calls):
+        await rig.call("Warm")
+    rig.attempts.clear()

@@ -70,7 +70,7 @@ def test_a_body_over_the_decoded_limit_needs_no_inflating() -> None:
         _read(b"a" * 11, "", BodyLimits(wire=100, decoded=10))
 
 
-def test_the_default_limits_are_told_in_mebibytes() -> None:
+def test_default_limits_are_in_mebibytes() -> None:
     with pytest.raises(BadAnswer, match="over the limit of 8 MiB when inflated"):
         _read(gzip.compress(bytes(8 * 2**20 + 1)), limits=BodyLimits(), step=4096)
 

@@ -77,10 +77,10 @@ def test_connection_refused() -> None:
 
 def test_a_name_that_does_not_resolve() -> None:
     async def main() -> None:
-        async def nobody(*_: object, **__: object) -> None:
+        async def unresolved(*_: object, **__: object) -> None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-        asyncio.get_running_loop().getaddrinfo = nobody  # type: ignore[method-assign,assignment]  # no real DNS
+        asyncio.get_running_loop().getaddrinfo = unresolved  # type: ignore[method-assign,assignment]  # no real DNS
         with pytest.raises(httpx.ConnectError, match=r"^name not resolved$"):
             await _fetch("http://nowhere.invalid/")
 
@@ -237,7 +237,7 @@ def test_a_certificate_of_the_ca_file_is_trusted_for_its_own_name_only(tmp_path:
     run_stepped(main)
 
 
-def test_a_ca_file_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
+def test_unusable_ca_file_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"ca_file .*missing\.pem: No such file"):
         AiohttpTransport(HttpSettings(ca_file=tmp_path / "missing.pem"))
     empty = tmp_path / "empty.pem"

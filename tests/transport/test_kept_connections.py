@@ -12,7 +12,7 @@ from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, EchoDialect, RawServer, Rig, Serve, answering, raw_server, resetting
 from trainfleet_exporter.budgets import Budget
 from trainfleet_exporter.errors import Unreachable
-from trainfleet_exporter.transport import Account, Attempt, Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
 
 WAYS = {"close": answering(b""), "reset": resetting()}
 
@@ -134,7 +134,7 @@ def test_both_attempts_count_against_the_budget() -> None:
             budget.assume_nothing()
             attempts: list[Attempt] = []
             transport = Transport(
-                account=Account("test", Limits(requests_per_second=1000), {"dlc": budget}),
+                account=Account("test", CallLimits(requests_per_second=1000), {"dlc": budget}),
                 http=HttpSettings(trust_env=False),
                 observe=attempts.append,
             )

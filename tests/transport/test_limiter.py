@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.calls import CallLimits, Priority
 from trainfleet_exporter.transport.limiter import Limiter
 
-SWEEP, DETAIL = Priority.SWEEP, Priority.DETAIL
+BULK, DETAIL = Priority.BULK, Priority.DETAIL
 
 
 def _limiter(rate: float = 5, concurrency: int = 1000) -> Limiter:
-    return Limiter("host", Limits(requests_per_second=rate, concurrency=concurrency))
+    return Limiter("host", CallLimits(requests_per_second=rate, concurrency=concurrency))
 
 
 def _now() -> float:
@@ -32,7 +32,7 @@ def _now() -> float:
             st.floats(min_value=0, max_value=1.5),  # when it comes after the one before
             st.floats(min_value=0, max_value=0.5),  # how long it keeps its turn
             st.sampled_from([None, None, 0.0, 0.2]),  # when it is cancelled
-            st.sampled_from([SWEEP, DETAIL]),
+            st.sampled_from([BULK, DETAIL]),
             st.sampled_from([0.0, 0.0, 0.0, 0.7]),  # pause that it causes
         ),
         max_size=40,
@@ -78,11 +78,11 @@ def test_never_more_turns_than_the_burst_and_the_rate_times_the_time(
         await asyncio.sleep(burst / rate + 2)
         start = _now()
         for _ in range(burst):
-            await limiter.acquire(SWEEP, start + 1000)
+            await limiter.acquire(BULK, start + 1000)
             limiter.release()
         assert _now() == start
         for _ in range(concurrency):
-            await limiter.acquire(SWEEP, start + 1000)
+            await limiter.acquire(BULK, start + 1000)
 
     run_stepped(main)
 
@@ -92,7 +92,7 @@ def test_turns_come_at_the_rate_once_the_burst_is_used() -> None:
         limiter = _limiter(rate=2)
         times = []
         for _ in range(6):
-            await limiter.acquire(SWEEP, 100)
+            await limiter.acquire(BULK, 100)
             times.append(_now())
         assert times == pytest.approx([0, 0, 0.5, 1.0, 1.5, 2.0])
 
@@ -104,7 +104,7 @@ def test_a_rate_below_one_has_a_burst_of_one() -> None:
         limiter = _limiter(rate=0.25)
         times = []
         for _ in range(3):
-            await limiter.acquire(SWEEP, 100)
+            await limiter.acquire(BULK, 100)
             times.append(_now())
         assert times == pytest.approx([0, 4, 8])
 
@@ -121,10 +121,10 @@ def test_sweeps_go_before_details_and_each_kind_in_the_order_of_coming() -> None
             order.append(name)
             limiter.release()
 
-        await limiter.acquire(SWEEP, 100)
+        await limiter.acquire(BULK, 100)
         tasks = [
             asyncio.create_task(one(name, priority))
-            for name, priority in (("d1", DETAIL), ("s1", SWEEP), ("d2", DETAIL), ("s2", SWEEP))
+            for name, priority in (("d1", DETAIL), ("s1", BULK), ("d2", DETAIL), ("s2", BULK))
         ]
         await asyncio.sleep(1)
         limiter.release()
@@ -134,12 +134,12 @@ def test_sweeps_go_before_details_and_each_kind_in_the_order_of_coming() -> None
     run_stepped(main)
 
 
-def test_a_cancelled_waiter_blocks_nobody() -> None:
+def test_cancelled_waiter_blocks_no_other() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
-        await limiter.acquire(SWEEP, 100)
-        first = asyncio.create_task(limiter.acquire(SWEEP, 100))
-        second = asyncio.create_task(limiter.acquire(SWEEP, 100))
+        await limiter.acquire(BULK, 100)
+        first = asyncio.create_task(limiter.acquire(BULK, 100))
+        second = asyncio.create_task(limiter.acquire(BULK, 100))
         await asyncio.sleep(1)
         first.cancel()
         limiter.release()
@@ -152,15 +152,15 @@ def test_a_cancelled_waiter_blocks_nobody() -> None:
 def test_who_is_cancelled_in_the_moment_of_its_turn_gives_it_back() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1, concurrency=1)
-        await limiter.acquire(SWEEP, 100)
-        waiter = asyncio.create_task(limiter.acquire(SWEEP, 100))
+        await limiter.acquire(BULK, 100)
+        waiter = asyncio.create_task(limiter.acquire(BULK, 100))
         await asyncio.sleep(10)  # the token is there, the slot is not
         limiter.release()
         waiter.cancel()
         await asyncio.gather(waiter, return_exceptions=True)
         assert waiter.cancelled()
         start = _now()
-        await limiter.acquire(SWEEP, 100)
+        await limiter.acquire(BULK, 100)
         assert _now() == start
 
     run_stepped(main)
@@ -170,7 +170,7 @@ def test_an_unused_turn_gives_its_token_back() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1)
         for _ in range(5):
-            await limiter.acquire(SWEEP, 100)
+            await limiter.acquire(BULK, 100)
             limiter.release(used=False)
         assert _now() == 0
 
@@ -179,7 +179,7 @@ def test_an_unused_turn_gives_its_token_back() -> None:
 
 async def _refusal(limiter: Limiter, deadline: float) -> CloudError:
     with pytest.raises(CloudError) as caught:
-        await limiter.acquire(SWEEP, deadline)
+        await limiter.acquire(BULK, deadline)
     return caught.value
 
 
@@ -187,8 +187,8 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
     async def main() -> None:
         limiter = _limiter(rate=2)
         for _ in range(2):
-            await limiter.acquire(SWEEP, 100)
-        waiting = [asyncio.create_task(limiter.acquire(SWEEP, 100)) for _ in range(4)]
+            await limiter.acquire(BULK, 100)
+        waiting = [asyncio.create_task(limiter.acquire(BULK, 100)) for _ in range(4)]
         await asyncio.sleep(0)
         error = await _refusal(limiter, 2.5)  # the fifth in the queue would come at 2.5
         assert isinstance(error, RequestTimedOut)
@@ -196,7 +196,7 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
             "host: 4 calls wait ahead, more than 2 requests a second let through in the 2.5 s that this poll has left"
         )
         assert _now() == 0
-        await limiter.acquire(SWEEP, 2.6)
+        await limiter.acquire(BULK, 2.6)
         await asyncio.gather(*waiting)
 
     run_stepped(main)
@@ -205,14 +205,14 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
 def test_only_those_count_who_go_before_and_still_wait() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1)
-        await limiter.acquire(SWEEP, 100)
+        await limiter.acquire(BULK, 100)
         details = [asyncio.create_task(limiter.acquire(DETAIL, 100)) for _ in range(5)]
-        gone = [asyncio.create_task(limiter.acquire(SWEEP, 100)) for _ in range(5)]
+        gone = [asyncio.create_task(limiter.acquire(BULK, 100)) for _ in range(5)]
         await asyncio.sleep(0)
         for task in gone:
             task.cancel()
         await asyncio.wait(gone)
-        await limiter.acquire(SWEEP, 1.5)
+        await limiter.acquire(BULK, 1.5)
         assert _now() == 1
         await asyncio.gather(*details)
         assert _now() == pytest.approx(6)
@@ -223,12 +223,12 @@ def test_only_those_count_who_go_before_and_still_wait() -> None:
 def test_a_slot_that_does_not_come_free_ends_in_a_timeout_at_the_deadline() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
-        await limiter.acquire(SWEEP, 100)
+        await limiter.acquire(BULK, 100)
         error = await _refusal(limiter, 7)
         assert isinstance(error, RequestTimedOut)
         assert _now() == 7
         limiter.release()
-        await limiter.acquire(SWEEP, 100)
+        await limiter.acquire(BULK, 100)
 
     run_stepped(main)
 
@@ -247,7 +247,7 @@ def test_all_wait_through_a_pause() -> None:
         limiter.pause(1)  # a shorter one does not shorten it
         times = []
         for _ in range(3):
-            await limiter.acquire(SWEEP, 100)
+            await limiter.acquire(BULK, 100)
             times.append(_now())
         assert times == pytest.approx([3, 3, 3.5])
 
@@ -270,7 +270,7 @@ def test_a_pause_with_a_queue_behind_it_is_refused_as_throttling() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1)
         limiter.pause(5)
-        waiting = asyncio.create_task(limiter.acquire(SWEEP, 100))
+        waiting = asyncio.create_task(limiter.acquire(BULK, 100))
         await asyncio.sleep(0)
         error = await _refusal(limiter, 5.5)
         assert isinstance(error, Throttled)
@@ -283,9 +283,9 @@ def test_a_pause_with_a_queue_behind_it_is_refused_as_throttling() -> None:
 def test_who_waits_already_learns_of_a_pause_that_is_too_long_for_it() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
-        await limiter.acquire(SWEEP, 100)
-        hasty = asyncio.create_task(limiter.acquire(SWEEP, 10))
-        patient = asyncio.create_task(limiter.acquire(SWEEP, 100))
+        await limiter.acquire(BULK, 100)
+        hasty = asyncio.create_task(limiter.acquire(BULK, 10))
+        patient = asyncio.create_task(limiter.acquire(BULK, 100))
         await asyncio.sleep(1)
         limiter.pause(30)
         with pytest.raises(Throttled):

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.calls import CallLimits, Priority
 from trainfleet_exporter.transport.limiter import Limiter
 
 MINUTE = 60.0
 
 
 def _limiter(rate: float = 8, concurrency: int = 1000) -> Limiter:
-    return Limiter("host", Limits(requests_per_second=rate, concurrency=concurrency))
+    return Limiter("host", CallLimits(requests_per_second=rate, concurrency=concurrency))
 
 
 def _now() -> float:
@@ -28,7 +28,7 @@ async def _times(limiter: Limiter, count: int) -> list[float]:
     start = _now()
     times = []
     for _ in range(count):
-        await limiter.acquire(Priority.SWEEP, start + 10_000)
+        await limiter.acquire(Priority.BULK, start + 10_000)
         times.append(_now() - start)
         limiter.release()
     return times
@@ -116,7 +116,7 @@ def test_throttling_below_the_named_pace_halves_and_recovers_up_to_it() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now(), pace=2.0)
         await asyncio.sleep(1)
-        limiter.throttled(_now(), pace=2.0)  # somebody else calls with the same user
+        limiter.throttled(_now(), pace=2.0)  # another program calls with the same user
         assert limiter.rate == 1
         await asyncio.sleep(5 * MINUTE)
         assert limiter.rate == 2
@@ -139,25 +139,25 @@ def test_even_a_pace_of_nothing_lets_a_request_through_in_an_hour() -> None:
     async def main() -> None:
         limiter = _limiter(2)
         limiter.throttled(_now(), pace=0.0)
-        await limiter.acquire(Priority.SWEEP, 10_000)
-        await limiter.acquire(Priority.SWEEP, 10_000)
+        await limiter.acquire(Priority.BULK, 10_000)
+        await limiter.acquire(Priority.BULK, 10_000)
         assert _now() == pytest.approx(3600, abs=1)
 
     run_stepped(main)
 
 
-def test_the_errors_tell_the_present_rate() -> None:
+def test_errors_name_the_present_rate() -> None:
     async def main() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now())
-        waiting = [asyncio.create_task(limiter.acquire(Priority.SWEEP, 100)) for _ in range(8)]
+        waiting = [asyncio.create_task(limiter.acquire(Priority.BULK, 100)) for _ in range(8)]
         await asyncio.sleep(0)
         with pytest.raises(RequestTimedOut, match=r"more than 4 requests a second \(after throttling; else 8\) let"):
-            await limiter.acquire(Priority.SWEEP, 0.9)
+            await limiter.acquire(Priority.BULK, 0.9)
         await asyncio.gather(*waiting)
         limiter.pause(30)
         with pytest.raises(Throttled, match=r"longer than this poll has left; 4\.\d+ requests a second \(after thr"):
-            await limiter.acquire(Priority.SWEEP, _now() + 10)
+            await limiter.acquire(Priority.BULK, _now() + 10)
 
     run_stepped(main)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import (
     NotAnObject,
     NotJson,
@@ -186,7 +186,7 @@ class Counts(msgspec.Struct):
         (b'{"rows": [1]}', []),
     ],
 )
-def test_no_list_and_an_empty_one_can_be_told_apart(body: bytes, expected: object) -> None:
+def test_missing_list_differs_from_an_empty_one(body: bytes, expected: object) -> None:
     assert decode(body, Counts).rows == expected
 
 

@@ -24,9 +24,9 @@ from trainfleet_exporter.transport import (
     ApiClient,
     Attempt,
     Call,
+    CallLimits,
     HttpAnswer,
     HttpSettings,
-    Limits,
     Transport,
 )
 
@@ -79,7 +79,7 @@ class _Provider:
 
 
 def _account(budgets: dict[str, Budget] | None = None, rate: float = 1000) -> Account:
-    return Account("main", Limits(requests_per_second=rate, concurrency=4), budgets)
+    return Account("main", CallLimits(requests_per_second=rate, concurrency=4), budgets)
 
 
 def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_account() -> None:
@@ -134,7 +134,7 @@ def test_a_cancelled_attempt_was_billed_and_one_that_only_waited_was_not() -> No
             raise AssertionError
 
         budget = Budget("dlc", 100, known={JANUARY.name: 0})
-        provider = _Provider(Account("main", Limits(concurrency=1), {"dlc": budget}), hang, "dlc")
+        provider = _Provider(Account("main", CallLimits(concurrency=1), {"dlc": budget}), hang, "dlc")
         tasks = [asyncio.create_task(provider.call("dlc")) for _ in range(2)]
         await asyncio.sleep(1)
         for task in tasks:
@@ -236,7 +236,7 @@ def test_ten_accounts_of_which_one_is_throttled() -> None:
             return Bulk(name="usage", interval=60, run=run)
 
         for number in range(10):
-            account = Account(str(number), Limits(requests_per_second=5, concurrency=4))
+            account = Account(str(number), CallLimits(requests_per_second=5, concurrency=4))
             clients.append(_Provider(account, answer_for(number), "cloudmonitor"))
             rigs.append(Rig(sweep_of(clients[-1])))
         schedule = Schedule([rig.runner for rig in rigs])

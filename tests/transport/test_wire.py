@@ -166,7 +166,7 @@ def test_a_proxy_that_is_not_there() -> None:
     asyncio.run(main())
 
 
-def test_the_environments_proxy_is_used_by_calls_and_asked_for_each_host_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_proxy_is_looked_up_for_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with raw_server(JSON_OK) as server, raw_server(JSON_OK) as proxy:
             monkeypatch.setenv("http_proxy", f"http://{proxy.address}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import bcrypt
 from starlette.types import Receive, Scope, Send
 
+from tests.support.clock import run_stepped
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
@@ -87,3 +88,28 @@ def trusting(authority: Path, *certificate: Path) -> ssl.SSLContext:
     if certificate:
         context.load_cert_chain(*map(str, certificate))
     return context
+
+
+Visit = Callable[[Served], Awaitable[None]]
+
+ANNAS = basic("anna", "annas-secret")
+"""Her login."""
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def serve(path: Path, visit: Visit) -> None:
+    """Serve by a web config file, in stepped time, for the steps of a test."""
+
+    async def main() -> None:
+        async with serving(path) as served:
+            await visit(served)
+
+    run_stepped(main)
+
+
+async def later(seconds: float = 1.5) -> None:
+    """Wait until a changed file has been noticed."""
+    await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""The status page of a made-up exporter, read by a strict parser as somebody would see it."""
+"""The status page of a made-up exporter, read by a strict parser as a person would see it."""
 
 from __future__ import annotations
 

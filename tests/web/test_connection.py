@@ -19,7 +19,7 @@ MB = 1_000_000
 
 
 class _Mark:
-    """What a scope has, to tell whether it is still there."""
+    """What a scope has, to see whether it is still there."""
 
 
 class Endless:

@@ -173,7 +173,7 @@ def test_the_client_that_has_most_loses_one() -> None:
         assert server.closed == ["greedy 0"]
         assert server.connect("second", "192.0.2.3")
         assert server.closed == ["greedy 0", "other 0"]
-        assert server.connect("third", "192.0.2.3")  # nobody has more any more: its own makes room
+        assert server.connect("third", "192.0.2.3")  # no client has more than the others: its own oldest is closed
         assert server.closed == ["greedy 0", "other 0", "prometheus"]
 
     _within_a_loop(main)
@@ -248,9 +248,9 @@ def test_the_limit_is_logged_once_while_it_lasts(caplog: pytest.LogCaptureFixtur
 
     with caplog.at_level(logging.INFO):
         _within_a_loop(main)
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet")]
+    reported = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet")]
     shortage = "more connections than are allowed (2, of one address 1): who waits longest is cut off"
-    assert told == [f"{shortage}; told once while it lasts"] * 2
+    assert reported == [f"{shortage}; told once while it lasts"] * 2
 
 
 @given(

@@ -96,7 +96,7 @@ def meet(visit: Callable[[Visitor], Awaitable[None]], app: object = hello) -> No
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_told(caplog: pytest.LogCaptureFixture) -> object:
+def nothing_is_logged(caplog: pytest.LogCaptureFixture) -> object:
     """Strangers do not fill the log."""
     with caplog.at_level(logging.WARNING):
         yield
@@ -276,7 +276,7 @@ def test_nothing_is_written_to_a_client_that_left() -> None:
         await visitor.reader.readuntil(b"\r\n\r\n")
         visitor.writer.transport.abort()
         await asyncio.sleep(HEAD_SECONDS)
-        assert written == 90  # to nobody: what asyncio would have warned of is looked at for every test here
+        assert written == 90  # to a closed client: every test here checks asyncio's warnings
 
     meet(visit, long)
 

@@ -52,7 +52,7 @@ def test_anything_else_is_no_login_and_no_error(headers: list[bytes]) -> None:
         encoded = base64.b64encode(b":".join(found)).rstrip(b"=")
         assert len(headers) == 1
         assert headers[0].lower().startswith(b"basic ")
-        # The last letter may hold bits that nobody reads.
+        # The last letter may hold bits that are not read.
         assert headers[0][6:].strip(b" ").rstrip(b"=")[:-1] == encoded[:-1]
 
 

@@ -150,15 +150,15 @@ def test_without_a_descriptor_connections_wait(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         run_stepped(main)
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    assert told[0].startswith("connections wait, because none can be accepted: Too many open files")
-    assert told[1].startswith("connections are accepted again, after ")
-    assert len(told) == 2
+    reported = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    assert reported[0].startswith("connections wait, because none can be accepted: Too many open files")
+    assert reported[1].startswith("connections are accepted again, after ")
+    assert len(reported) == 2
 
 
 def test_a_shortage_ends_without_a_new_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """The last descriptor goes to the last who waits: nobody comes by whom the beginning or the end would be seen."""
-    told: list[int] = []
+    """The last descriptor goes to the last that waits: no client comes that would show the beginning or the end."""
+    reported: list[int] = []
 
     async def main() -> None:
         sock = _denying()
@@ -167,7 +167,7 @@ def test_a_shortage_ends_without_a_new_connection(caplog: pytest.LogCaptureFixtu
         sock.left = 1
         assert (await _ask(sock.getsockname()[1])).endswith(b"hi")
         await asyncio.sleep(60)
-        told.append(len(caplog.records))
+        reported.append(len(caplog.records))
         assert 50 <= sock.tries <= 64
         sock.left = None
         await asyncio.sleep(10)
@@ -180,7 +180,7 @@ def test_a_shortage_ends_without_a_new_connection(caplog: pytest.LogCaptureFixtu
         run_stepped(main)
     lines = [record.getMessage() for record in caplog.records]
     assert [line.split(",")[0] for line in lines] == ["connections wait", "connections are accepted again"]
-    assert told == [1]
+    assert reported == [1]
 
 
 def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
@@ -298,8 +298,8 @@ def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCapt
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    told = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    assert [record.getMessage() for record in told] == [
+    reported = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    assert [record.getMessage() for record in reported] == [
         "a connection did not come about, on a fault of the exporter's own"
     ] * 5
-    assert all(record.exc_info for record in told)
+    assert all(record.exc_info for record in reported)

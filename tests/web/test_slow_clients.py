@@ -49,7 +49,7 @@ def show(page_store: PageStore, version: int, parts: range = range(PARTS)) -> No
 
 @dataclass
 class Client:
-    """One that has asked for /metrics, and reads when it is told to."""
+    """One that has requested /metrics, and reads when the test says so."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -258,7 +258,7 @@ class Ledger:
         self.aborted: list[int] = []
 
     async def read(self, version: int, until: Callable[[], Awaitable[object]], *, gzip: bool = False) -> None:
-        """An answer of a page as it is now that gets stuck until somebody lets it go on."""
+        """An answer of the present page that is stuck until the test lets it go on."""
         page = self.page_store.current()
         body = page.body(Format.TEXT, b"", gzip=gzip)
         with self.slow_clients.answer(page, body, lambda: self.aborted.append(version)):

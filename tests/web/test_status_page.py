@@ -50,7 +50,7 @@ def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:
     assert found["All 2 providers together"]["failed"] == "≥ 4"
     pai = found["pai"]
     assert (pai["running"], pai["queued"], pai["failed"], pai["unknown"]) == ("5", "1,200", "4", "0")
-    # Those that the platform does not have, beside others that it has.
+    # Those that the platform does not have, next to others that it has.
     assert (pai["restarting"], pai["succeeded"]) == ("–", "–")
     # Nothing at all is known of the finished ones.
     assert (found["ma"]["running"], found["ma"]["failed"]) == ("1", "not known")

@@ -1,4 +1,4 @@
-"""The last error in words: it outlives its poll, and tells nothing that must not be told."""
+"""The last error in words: it outlives its poll, and shows no secret."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_the_first_error_stays_until_another_poll_fails(failures: Failures) -> N
         failures.add("w1", Throttled("slow down", status=429, operation="ListJobs"))
         failures.add("w2", Unreachable("no route"))
         failures.end()
-        told = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
-        assert failures.last == told
+        reported = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
+        assert failures.last == reported
         failures.begin()  # the next poll is under way, and may be for minutes
-        assert failures.last == told
+        assert failures.last == reported
         failures.end()
-        assert failures.last == told
+        assert failures.last == reported
         failures.begin()
         failures.add("", Unreachable("no route"))
         assert failures.last == LastError(START, "", "no route")
@@ -61,9 +61,9 @@ def test_an_open_circuit_is_shown_after_an_error_is_over(failures: Failures) -> 
 
 def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failures) -> None:
     failures.begin()
-    failures.tell("machine types", Throttled("slow down"))
+    failures.note("machine types", Throttled("slow down"))
     failures.add("w1", Unreachable("no route"))
-    failures.tell("resource types", Throttled("slow down"))
+    failures.note("resource types", Throttled("slow down"))
     assert failures.last is not None
     assert (failures.last.part, failures.last.text) == ("w1", "no route")
 
@@ -71,7 +71,7 @@ def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failu
 def test_an_open_circuit_is_no_news_of_what_is_done_without(failures: Failures) -> None:
     for error in (Throttled("slow down"), CircuitOpen("left alone")):
         failures.begin()
-        failures.tell("machine types", error)
+        failures.note("machine types", error)
         failures.end()
     assert failures.last is not None
     assert failures.last.text == "slow down"
@@ -86,7 +86,7 @@ def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:
 
 def test_what_a_poll_did_without_is_shown(failures: Failures) -> None:
     failures.begin()
-    failures.tell("machine types", Throttled("slow down"))
+    failures.note("machine types", Throttled("slow down"))
     assert failures.count == 0
     assert failures.last is not None
     assert failures.last.part == "machine types"

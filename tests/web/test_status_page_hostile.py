@@ -39,7 +39,7 @@ TEXTS = st.one_of(st.sampled_from(NASTY), st.text(st.characters(), max_size=80))
 
 
 def _page(name: str) -> Seen:
-    """A page on which every text that somebody else chooses is this one."""
+    """A page on which every text from outside is this one."""
     rig = Rig()
     provider = PROVIDER.sub("_", f"p{name}")
     rig.failing(provider, f"c{name}", f"e{name}", part=f"k{name}")

@@ -46,7 +46,7 @@ class Site:
         other = Authority(self.folder, "other")
         return trusting(self.authority.file, *other.issue("client", host=host))
 
-    def nobody(self) -> ssl.SSLContext:
+    def without_certificate(self) -> ssl.SSLContext:
         """A client without a certificate."""
         return trusting(self.authority.file)
 
@@ -79,14 +79,14 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Site]:
-    """With what nobody asked for, such as a task's unexpected end, failing the test."""
+    """Anything unexpected, such as a task's end, fails the test."""
     yield Site(tmp_path)
     assert not [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
 
 
 def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
     async def visit(served: Served) -> None:
-        assert (await served.get(tls=site.nobody())).body == "hi"
+        assert (await served.get(tls=site.without_certificate())).body == "hi"
         with pytest.raises(REFUSED):
             await served.get()
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -108,7 +108,12 @@ def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
 def test_client_authentication_types(site: Site, kind: str, expected: list[bool]) -> None:
     authority = [] if expected[3] else ["client_ca_file: authority.pem"]
     site.write(f"client_auth_type: {kind}", *authority)
-    clients = [site.nobody(), site.client("prometheus"), site.stranger(), site.client("prometheus", expired=True)]
+    clients = [
+        site.without_certificate(),
+        site.client("prometheus"),
+        site.stranger(),
+        site.client("prometheus", expired=True),
+    ]
     assert site.let_in(*clients) == expected
 
 
@@ -122,7 +127,7 @@ def test_only_the_allowed_names_come_in(site: Site) -> None:
     others = ["grafana.test", "x.prometheus.test", "2001:db8::2", "spiffe://x/ns/prom2", "root@x.test"]
     assert site.let_in(*map(site.client, allowed)) == [True] * 5
     assert site.let_in(*map(site.client, others)) == [False] * 5
-    assert site.let_in(site.stranger("prometheus.test"), site.nobody()) == [False, False]
+    assert site.let_in(site.stranger("prometheus.test"), site.without_certificate()) == [False, False]
 
 
 def test_an_expired_certificate_cannot_resume_a_session(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,10 +172,10 @@ def test_refused_handshakes_are_logged_at_debug(site: Site, caplog: pytest.LogCa
         "client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem", "client_allowed_sans: [x.test]"
     )
     with caplog.at_level(logging.DEBUG):
-        site.let_in(site.nobody(), site.stranger("x.test"), site.client("y.test"))
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+        site.let_in(site.without_certificate(), site.stranger("x.test"), site.client("y.test"))
+    reported = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
     begin = "a connection of 127.0.0.1 did not come about: "
-    assert told == [
+    assert reported == [
         begin + "SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE",
         begin + "SSLCertVerificationError: unable to get local issuer certificate",
         begin + "SSLCertVerificationError: the client's certificate bears none of the allowed names",
@@ -209,7 +214,7 @@ def test_an_intermediate_authority_in_the_file_is_trusted(site: Site) -> None:
 )
 def test_versions(site: Site, lines: tuple[str, ...], oldest: bool, latest: bool) -> None:
     site.write(*lines)
-    only_12, only_13, only_11 = site.nobody(), site.nobody(), site.nobody()
+    only_12, only_13, only_11 = site.without_certificate(), site.without_certificate(), site.without_certificate()
     only_12.maximum_version = ssl.TLSVersion.TLSv1_2
     only_13.minimum_version = ssl.TLSVersion.TLSv1_3
     only_11.set_ciphers("ALL:@SECLEVEL=0")
@@ -227,7 +232,7 @@ def test_every_suite_by_its_name(site: Site, name: str) -> None:
     agreed: list[str] = []
 
     async def visit(served: Served) -> None:
-        client = site.nobody()
+        client = site.without_certificate()
         client.set_ciphers("ALL:@SECLEVEL=0")
         _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
         agreed.append(writer.get_extra_info("cipher")[0])
@@ -251,7 +256,7 @@ def test_whose_preference_counts(site: Site) -> None:
         )
 
         async def visit(served: Served, own: bool = own) -> None:
-            client = site.nobody()
+            client = site.without_certificate()
             client.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384")
             _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
             preferred[own] = writer.get_extra_info("cipher")[0]
@@ -263,7 +268,7 @@ def test_whose_preference_counts(site: Site) -> None:
 
 def test_a_curve(site: Site) -> None:
     site.write("curve_preferences: [CurveP384]")
-    fitting, other = site.nobody(), site.nobody()
+    fitting, other = site.without_certificate(), site.without_certificate()
     fitting.set_ecdh_curve("secp384r1")
     other.set_ecdh_curve("X25519")
     assert site.let_in(fitting, other) == [True, False]
@@ -278,7 +283,7 @@ def test_texts_in_the_place_of_files(site: Site) -> None:
         f"  client_ca: {text('authority.pem')}\n  client_auth_type: RequireAndVerifyClientCert\n",
         encoding="utf-8",
     )
-    assert site.let_in(site.client("prometheus"), site.nobody()) == [True, False]
+    assert site.let_in(site.client("prometheus"), site.without_certificate()) == [True, False]
 
 
 def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
@@ -286,7 +291,7 @@ def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(50)]
-        assert (await served.get(tls=site.nobody())).body == "hi"
+        assert (await served.get(tls=site.without_certificate())).body == "hi"
         assert loop.time() - began < 1
         for reader, writer in silent:
             assert await reader.read() == b""
@@ -299,7 +304,7 @@ def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
 def test_a_client_that_does_not_say_goodbye_is_not_waited_for(site: Site) -> None:
     async def visit(served: Served) -> None:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = site.nobody().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        client = site.without_certificate().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
 
         async def agree() -> None:
@@ -329,7 +334,7 @@ def test_the_server_stops_amid_handshakes_and_open_connections(site: Site) -> No
     async def main() -> None:
         async with serving(site.path) as served:
             _, silent = await asyncio.open_connection("127.0.0.1", served.port)
-            _, idle = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.nobody())
+            _, idle = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.without_certificate())
             await asyncio.sleep(1)
             began = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - began < 3

@@ -28,7 +28,7 @@ HASH = (
     "as htpasswd -nBC 10 USER prints it after the colon"
 )
 FAULTS = Path(__file__).parent / "web_config_faults.txt"
-"""Files, each with its faults after arrows; UPDATE_GOLDEN=1 writes these anew."""
+"""Files, each with its faults after arrows; UPDATE_GOLDEN=1 rewrites these."""
 CASES = FAULTS.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
 
 
@@ -84,9 +84,9 @@ def _good(folder: Path, text: str) -> WebConfig:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.partition("\n")[0].removeprefix("# "))
 def test_the_faults_are_exactly_these(folder: Path, case: str) -> None:
     text = "".join(f"{line}\n" for line in case.splitlines() if not line.startswith("=> "))
-    told = _faults(folder, text.replace("ANNA", ANNA))
-    assert all(word not in "".join(told) for word in (ANNA, ANNA[-20:], "hunter2"))
-    _check_case(case, f"{text}{''.join(f'=> {fault}' + chr(10) for fault in told)}".rstrip("\n"))
+    reported = _faults(folder, text.replace("ANNA", ANNA))
+    assert all(word not in "".join(reported) for word in (ANNA, ANNA[-20:], "hunter2"))
+    _check_case(case, f"{text}{''.join(f'=> {fault}' + chr(10) for fault in reported)}".rstrip("\n"))
 
 
 @pytest.mark.parametrize("text", ["{}\n", "tls_server_config:\nbasic_auth_users:\nhttp_server_config: {headers: }\n"])
@@ -142,7 +142,7 @@ def _hangups_as_they_were() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_hangups_as_they_were")
-def test_the_command_tells_the_faults_of_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_the_faults_of_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _write(folder, "basic_auth_users: {anna: hunter2}\n")
     config = folder / "config.yaml"
     config.write_text("global: {poll_interval: 5x}\nproviders: [{}]\n", encoding="utf-8")

@@ -22,7 +22,7 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, Global, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import FAMILIES, KEYS, Family, described
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily, described
 from trainfleet_exporter.providers.history import History, Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt
@@ -134,7 +134,7 @@ class _Doing:
     """All that a backfill needs, at hand."""
 
     wish: Wish
-    families: Sequence[Family]
+    families: Sequence[MetricFamily]
     settings: Global
     provider: ProviderConfig
     history: History

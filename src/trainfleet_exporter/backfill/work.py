@@ -30,7 +30,7 @@ from trainfleet_exporter.errors import (
     OperatorError,
     StartError,
 )
-from trainfleet_exporter.families import Family
+from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.providers.history import History, Life, Range, Sink, Track, Unit
 
 _PATIENCE = 3600.0
@@ -73,7 +73,7 @@ class Order:
     retention: float
     """Seconds for which a job is shown after its end."""
     workers: int
-    families: Sequence[Family]
+    families: Sequence[MetricFamily]
     """The table of metrics, with the HELP texts that the files have."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainfleet_exporter.backfill.spool import Piece
-from trainfleet_exporter.families import Family
+from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import format_value
 from trainfleet_exporter.providers.history import seconds_after
@@ -18,7 +18,7 @@ from trainfleet_exporter.providers.history import seconds_after
 _BUFFER = 1024 * 1024
 
 
-def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[Family]) -> int:
+def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[MetricFamily]) -> int:
     """Write a file in place of what there is; how many samples it has. Raises OSError.
 
     The pieces come by family, series and time; `families` is the table that they point into. Of samples that share a
@@ -42,7 +42,7 @@ def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[Family]) -
     return samples
 
 
-def _lines(pieces: Iterable[Piece], families: Sequence[Family]) -> Iterator[tuple[bytes, int]]:
+def _lines(pieces: Iterable[Piece], families: Sequence[MetricFamily]) -> Iterator[tuple[bytes, int]]:
     place, series, last = -1, None, -1
     for piece in pieces:
         if piece.series.family != place:

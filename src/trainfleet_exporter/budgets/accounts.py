@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.budgets.budget import Budget
 from trainfleet_exporter.budgets.ledger import Ledger
-from trainfleet_exporter.config import AccountKey, ProviderConfig
-from trainfleet_exporter.config import Limits as ConfigLimits
-from trainfleet_exporter.transport import Account, Limits
+from trainfleet_exporter.config import AccountKey, Limits, ProviderConfig
+from trainfleet_exporter.transport import Account, CallLimits
 
 
 class BudgetedAccount(Account):
@@ -108,5 +107,5 @@ class Accounts:
                 self._ledger.forget(source)
 
 
-def _limits(given: ConfigLimits) -> Limits:
-    return Limits(requests_per_second=given.requests_per_second, concurrency=given.concurrency)
+def _limits(given: Limits) -> CallLimits:
+    return CallLimits(requests_per_second=given.requests_per_second, concurrency=given.concurrency)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 MONTH = r"[1-9][0-9]{3}-(0[1-9]|1[0-2])"
 """The form of a month's name."""
-_KEPT = 86400.0
+_MONTH_KEPT_SECONDS = 86400.0
 """Seconds for which a month stays on record after its end, in case the clock is set back by some hours."""
 
 
@@ -70,7 +70,7 @@ class BillingPeriod:
 
     def keeps(self, name: str, time: float) -> bool:
         """Whether a month is still on record at a Unix time: until a day after its end."""
-        return self.named(name).ends + _KEPT > time
+        return self.named(name).ends + _MONTH_KEPT_SECONDS > time
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,10 @@ class Look(NamedTuple):
 
 
 class BudgetClock:
-    """The wall clock, watched by a steady clock that nobody sets. Tests give their own; `steady` may have no time."""
+    """The wall clock, checked against a steady clock that cannot be set. Tests pass their own.
+
+    `steady` may return None.
+    """
 
     def __init__(
         self, *, wall: Callable[[], float] = time.time, steady: Callable[[], float | None] | None = None

@@ -22,7 +22,7 @@ _LONGEST_SILENCE = 86400.0
 """Seconds before a month's end in which a spent budget is not a failure."""
 _INTO_THE_MONTH = 1.0
 """Seconds after which a new month is sure to have begun, for clocks and timers that are a little early."""
-_ROUNDING = 1e-6
+_ROUNDING_ERROR = 1e-6
 
 
 class Rank(IntEnum):
@@ -104,7 +104,7 @@ class Throttle:
         part, before = self._part(api, budget.rate)
         # The remaining calls, less those that more important ranks need, pay for so many whole polls, which are spread
         # evenly. A poll that they cannot pay for is the new month's first.
-        polls = max(0, math.floor((remaining - before * left) / calls + _ROUNDING))
+        polls = max(0, math.floor((remaining - before * left) / calls + _ROUNDING_ERROR))
         interval = max(self.configured / part, until_end / (polls + 1))
         return interval if interval < until_end else until_new_month
 

@@ -179,7 +179,7 @@ def _undivided_workspaces(draft: Draft) -> Iterator[Problem]:
     for index, provider in draft.providers.items():
         loc: Loc = ("providers", index, "sharding", "split_workspaces_above")
         above = provider.sharding.split_workspaces_above
-        # Of a platform that nobody knows it is not known either.
+        # Whether an unknown platform splits workspaces is unknown, too.
         if above is None or provider.splits_workspaces or type(provider) is ProviderConfig:
             continue
         if not draft.sound(*loc) or not draft.sound("providers", index, "platform"):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 # Each unit at most once, the largest first. Nine digits hold 3650d in seconds.
-_FORM = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS))
+_DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS))
 MAX_DURATION = 3650 * 86400
 """The longest duration in seconds, ten years: beyond it lies a typing error, and in the end an overflow."""
 
 
 def parse_duration(text: str) -> float:
     """Seconds of a duration such as `1h30m`; ValueError if it is not one, or longer than `MAX_DURATION`."""
-    match = _FORM.fullmatch(text)
+    match = _DURATION.fullmatch(text)
     if not text or match is None:
         raise ValueError("not a duration")
-    seconds = sum(int(number) * size for number, size in zip(match.groups(), _UNITS.values(), strict=True) if number)
+    seconds = sum(
+        int(number) * size for number, size in zip(match.groups(), _UNIT_SECONDS.values(), strict=True) if number
+    )
     if seconds > MAX_DURATION:
         raise ValueError("too long a duration")
     return float(seconds)
@@ -28,7 +30,7 @@ def format_duration(seconds: float) -> str:
         raise ValueError("not whole seconds within the longest duration")
     rest = int(seconds)
     text = ""
-    for unit, size in _UNITS.items():
+    for unit, size in _UNIT_SECONDS.items():
         number, rest = divmod(rest, size)
         text += f"{number}{unit}" if number else ""
     return text or "0s"

@@ -36,7 +36,7 @@ from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
 from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 from trainfleet_exporter.errors import AccessDenied
 
-_REGION = "[a-z][a-z0-9-]{0,61}[a-z0-9]"
+_REGION_PATTERN = "[a-z][a-z0-9-]{0,61}[a-z0-9]"
 _ZONE = re.compile("(?:([a-z]+-.+)-|([a-z]+-.+-[0-9]+))[a-z]")
 """`cn-hangzhou-b` and `cn-north-4a`: a region and a single letter."""
 
@@ -115,7 +115,7 @@ def region(foreign: str, cloud: str, example: str) -> WrapValidator:
 def _lower_case(text: str) -> str:
     meant = text.lower().replace("_", "-")
     # Every region's name has a hyphen: one without it would be suggested in vain.
-    return meant if "-" in meant and re.fullmatch(_REGION, meant) else ""
+    return meant if "-" in meant and re.fullmatch(_REGION_PATTERN, meant) else ""
 
 
 def _project_id(text: str) -> str:
@@ -286,10 +286,10 @@ def _show_seconds(seconds: float) -> str:
     return format_duration(seconds) if math.isfinite(seconds) and seconds == int(seconds) else f"{seconds}s"
 
 
-# A Rule beside a validator tells the wording of a required key that is left out.
+# A Rule next to a validator has the wording for a required key that is missing.
 Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
 Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
-Region: TypeAlias = Annotated[str, _kind(_matching(_REGION), Rule.REGION, meant=_lower_case), Rule.REGION]
+Region: TypeAlias = Annotated[str, _kind(_matching(_REGION_PATTERN), Rule.REGION, meant=_lower_case), Rule.REGION]
 ProjectId: TypeAlias = Annotated[str, _kind(_project_id, Rule.PROJECT_ID), Rule.PROJECT_ID]
 Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool, quantity=True)]
 CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int, quantity=True)]

@@ -20,7 +20,7 @@ from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import ConfigError, Fault
 
-_KEYS = Config.allowed_keys()
+_ROOT_KEYS = Config.allowed_keys()
 _WITHOUT_WHICH = ("platform", "region", "name")
 
 
@@ -29,7 +29,7 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
 
     Raises `ConfigError` with every fault of the file, in file order.
     """
-    document = read_document(path, environ, keys=", ".join(_KEYS))
+    document = read_document(path, environ, keys=", ".join(_ROOT_KEYS))
     surroundings = Surroundings(path.parent, environ)
     problems = list(_unknown_keys(document.root))
     misspelt: list[Fault] = []
@@ -116,8 +116,8 @@ def _escaped(value: Any) -> Any:
 
 def _unknown_keys(root: Table) -> Iterator[Problem]:
     for key in root:
-        if key not in _KEYS and not key.startswith("x-"):
-            yield Problem((key,), unknown_key(key, _KEYS, has_value=root[key] is not None))
+        if key not in _ROOT_KEYS and not key.startswith("x-"):
+            yield Problem((key,), unknown_key(key, _ROOT_KEYS, has_value=root[key] is not None))
 
 
 def _keys_of(models: Iterable[type[ProviderConfig]]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Which texts a message may quote: words, numbers, names; nothing that could be a key or a password in a wrong place.
 
-A config holds secrets, and who writes one confuses lines: the secret ends where a number belongs, or in the place of a
-name. A fault says what was found, so it has to tell the one from the other. Keys mix letters and digits, or both cases,
-over a length that no word has.
+People who write a config confuse lines: a secret ends up where a number or a name belongs. An error quotes what was
+found, so it has to distinguish secrets from words. Keys mix letters and digits, or both cases, over a length that no
+word has.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 import re
 
 NOT_SHOWN = "a text that is not shown, for it may be a secret"
-_RUN = re.compile(r"[A-Za-z0-9]+")
+_ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 _WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|(?:[A-Z]?[a-z]{2,16}){1,4}|[0-9]{1,19}")
 _MIXED_AT_MOST = 10
 """Letters and digits of a text that are no words: enough for `v1`, `h20`, `10s` and the like."""
-_PIECE = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD_OF_NAME = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VOWEL = re.compile("[aeiouyAEIOUY]")
 _WORDS_AT_LEAST = 0.7
 _OF_PASSWORDS = re.compile(r"[!#%&;~`]")
-_QUANTITY = re.compile(
+_PLAIN_QUANTITY = re.compile(
     r"[-+]?[0-9.,_]{0,12} ?(?:[a-z]{0,10}|[A-Z]{0,6})(?:[0-9]{1,6}[a-z]{1,3}){0,4}|[0-9]{1,9}[eE][0-9]{1,2}"
 )
 
 
 def is_plain(text: str) -> bool:
     """Whether a text is made of words, numbers and punctuation alone."""
-    mixed = sum(len(run) for run in _RUN.findall(text) if not _WORD.fullmatch(run))
+    mixed = sum(len(run) for run in _ALPHANUMERIC.findall(text) if not _WORD.fullmatch(run))
     return text.isascii() and mixed <= _MIXED_AT_MOST and not _OF_PASSWORDS.search(text)
 
 
@@ -35,7 +35,7 @@ def is_like_name(text: str) -> bool:
     Most of it is words of three letters or more, with a vowel, and there is one number at most. Of random keys of 30
     letters and digits, one in 800 looks like that.
     """
-    pieces = _PIECE.findall(text)
+    pieces = _WORD_OF_NAME.findall(text)
     words = sum(len(piece) for piece in pieces if len(piece) >= 3 and _VOWEL.search(piece))
     numbers = [piece for piece in pieces if piece.isdigit()]
     return text.isascii() and words >= _WORDS_AT_LEAST * sum(map(len, pieces)) and len(numbers) <= 1
@@ -43,4 +43,4 @@ def is_like_name(text: str) -> bool:
 
 def is_like_quantity(text: str) -> bool:
     """Whether a text looks as numbers, durations and flags do, well or badly written."""
-    return _QUANTITY.fullmatch(text) is not None
+    return _PLAIN_QUANTITY.fullmatch(text) is not None

@@ -21,7 +21,7 @@ from trainfleet_exporter.config.wording import Rule, Wording
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _PART = 3  # letters of a word that may stand for all of it
-_FORM = re.compile("[0-9]+|north|south|east|west|central")
+_REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
 """What the names of new regions are made of: `cn-north-12` is none of `cn-north-1` misspelt."""
 _MISSPELT = 0.9  # of difflib: one letter or two of a region's name
 _SHOWN = 80  # characters of a found text
@@ -29,7 +29,7 @@ _SHOWN = 80  # characters of a found text
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What validation needs beside the tree: the folder that relative paths start from, and the environment."""
+    """What validation needs besides the tree: the folder that relative paths start from, and the environment."""
 
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
@@ -60,7 +60,7 @@ def near_word(value: object, words: Iterable[str]) -> str:
 def near_region(region: str, known: Iterable[str]) -> str:
     """The known region of which this one is a misspelling; empty for any other, which may be a new or private one."""
     known = tuple(known)
-    if _FORM.sub("*", region) in {_FORM.sub("*", word) for word in known}:
+    if _REGION_WORD.sub("*", region) in {_REGION_WORD.sub("*", word) for word in known}:
         return ""
     near = [word for word in known if word.partition("-")[2] == region]
     near = near or difflib.get_close_matches(region, known, n=1, cutoff=_MISSPELT)

@@ -96,7 +96,7 @@ class Global(Section):
     poll_interval: Duration = 60.0
     """How often a collector without an interval of its own polls."""
     poll_timeout: Duration = 50.0
-    """The time that one sweep of one collector has; it must be below the collector's interval."""
+    """The time that one poll of one collector has; it must be below the collector's interval."""
     max_data_age: Duration = 900.0
     """A dated reading that is older than this, or than two intervals of its collector if those are longer, is not
     shown."""

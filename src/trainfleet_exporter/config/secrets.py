@@ -14,7 +14,7 @@ from trainfleet_exporter.process.redaction import MASK, remember
 # From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
 _USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
-_MAX_BYTES = 65536  # a credential is short; what is longer is the wrong file
+_MAX_SECRET_BYTES = 65536  # a credential is short; what is longer is the wrong file
 
 
 def unusable(text: str) -> str:
@@ -82,11 +82,11 @@ class Secret:
                 stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
                 if stamp == self._stamp:
                     return
-                raw = file.read(_MAX_BYTES + 1)
+                raw = file.read(_MAX_SECRET_BYTES + 1)
         except OSError as error:
             self._deny(path, error.strerror or "it cannot be read")
-        if len(raw) > _MAX_BYTES:
-            self._deny(path, f"it is longer than {_MAX_BYTES} bytes")
+        if len(raw) > _MAX_SECRET_BYTES:
+            self._deny(path, f"it is longer than {_MAX_SECRET_BYTES} bytes")
         text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
         reason = "it is not UTF-8" if "\ufffd" in text else unusable(text)
         if reason:

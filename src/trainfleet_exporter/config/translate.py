@@ -20,7 +20,7 @@ from trainfleet_exporter.config.wording import Rule, Wording
 SectionT = TypeVar("SectionT", bound=Section)
 
 _HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
-_NONE: Mapping[str, str] = {}
+_NO_OTHER_NAMES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _salvage(model: type[SectionT], node: Node, spoilt: set[Loc], surroundings: 
 
 
 def unknown_key(
-    key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NONE, *, has_value: bool = True
+    key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NO_OTHER_NAMES, *, has_value: bool = True
 ) -> str:
     """The message for a key that is not among the allowed ones; `other_names` as in `meant_key`."""
     hint = meant_key(key, allowed, other_names)
@@ -86,7 +86,7 @@ def _advice(key: str, section: type[Section]) -> str:
     return ""
 
 
-def meant_key(key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NONE) -> str:
+def meant_key(key: str, allowed: Collection[str], other_names: Mapping[str, str] = _NO_OTHER_NAMES) -> str:
     """The allowed key that an unknown one probably means; empty if none is near.
 
     `other_names` are those that other clouds and tools give to allowed keys.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, MissingRight, Problem
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
 
 _WORRY = 0.5
 """A bulk collector that needs more than this part of its time fails as soon as the cloud is a little slower."""
@@ -17,7 +17,7 @@ def advise(
     origin: str,
     endpoints: Sequence[EndpointReport],
     missing: Sequence[MissingRight],
-    problems: Sequence[Problem],
+    problems: Sequence[Failure],
     collectors: Sequence[CollectorReport],
     calls: Sequence[CallsReport],
     rates: Mapping[str, float],
@@ -52,10 +52,10 @@ def _is_dead(row: EndpointReport) -> bool:
     return unreached > 0 and unreached == sum(row.outcomes.values())
 
 
-def _refusals(origin: str, problems: Sequence[Problem]) -> Iterator[str]:
+def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
     """Who asks is not believed: each of these texts says why, once."""
     said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
-    for message in dict.fromkeys(said):  # whichever operations were told so
+    for message in dict.fromkeys(said):  # once, however many operations were refused
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
@@ -64,7 +64,7 @@ def _refusals(origin: str, problems: Sequence[Problem]) -> Iterator[str]:
         yield f"raise limits.monthly_calls, or wait for the new month: {message}"
 
 
-def _rest(problems: Iterable[Problem], *, anything_said: bool) -> Iterator[str]:
+def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
     """What no other sentence explains; what only follows from something else is left out where that has been said."""
     said = anything_said
     for problem in problems:

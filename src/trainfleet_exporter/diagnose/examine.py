@@ -13,8 +13,8 @@ from trainfleet_exporter.diagnose.report import (
     CallsReport,
     CollectorReport,
     EndpointReport,
+    Failure,
     MissingRight,
-    Problem,
     ProviderReport,
 )
 from trainfleet_exporter.diagnose.trial import Trial
@@ -34,15 +34,15 @@ async def examine(
     config: Config,
     platforms: Mapping[str, Platform],
     *,
-    tell: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda text: None,
     shard: Shard = WHOLE,
 ) -> list[ProviderReport]:
-    """Poll once, as one `shard` of several, and report; `tell` hears how far it is.
+    """Poll once, as one `shard` of several, and report. `progress` receives lines for a person who waits.
 
     Raises StartError where a provider cannot be built.
     Cancelled (by Ctrl-C), it reports what it has seen until then.
     """
-    trial = Trial(config, platforms, tell, shard=shard)
+    trial = Trial(config, platforms, progress, shard=shard)
     try:
         await trial.run()
         seen = [
@@ -56,7 +56,7 @@ async def examine(
 
 
 def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen: Sequence[_Seen]) -> list[CallsReport]:
-    """One provider's calls beside those of the others that share its account's limits."""
+    """One provider's calls, with those of the others that share its account's limits."""
     family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.account_key == this.account_key]
     found = []
     for api, row in next(rows for each, rows in family if each is this).items():
@@ -168,7 +168,7 @@ class _Seen:
                 found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
         return list(found.values())
 
-    def _problems(self) -> list[Problem]:
+    def _problems(self) -> list[Failure]:
         """What went wrong, alike things once."""
         found: dict[tuple[str, str, str], tuple[dict[str, None], int]] = {}
         for runner in self._runners:
@@ -177,7 +177,7 @@ class _Seen:
                 operation = error.operation if isinstance(error, CloudError) else ""
                 collectors, count = found.get((reason, operation, _text(error)), ({}, 0))
                 found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
-        return [Problem(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
+        return [Failure(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
 
     def _rate(self, collector: str) -> float:
         """Requests a second that a collector may make of the API of which it may make the fewest."""
@@ -217,7 +217,7 @@ class _Seen:
 
 
 def _text(error: Exception) -> str:
-    """An error in words, without the request's id, which tells alike ones apart."""
+    """An error in words, without the request's id, which would make equal errors differ."""
     if not isinstance(error, TrainfleetError):
         return f"a fault of the exporter's own: {type(error).__name__}"
     text = str(error)

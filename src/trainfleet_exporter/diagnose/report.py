@@ -22,7 +22,7 @@ class CollectorReport:
     """One poll of one collector. Durations are seconds; `calls` are those of a poll by API.
 
     A per-object collector may have been tried on some of its objects only: `units` is how many it polls, `tried` how
-    many were; calls and series are told for all. `needs` is how long a poll takes at the configured limits and the
+    many were; calls and series are estimated for all. `needs` is how long a poll takes at the configured limits and the
     cloud's own speed; `has` how long it may take: poll_timeout for a bulk collector, its interval for another one.
     """
 
@@ -72,7 +72,7 @@ class MissingRight:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Failure:
     """Something that went wrong, `count` times alike, in these collectors. `reason` is the word of the metrics."""
 
     reason: str
@@ -94,7 +94,7 @@ class ProviderReport:
     """Unix seconds; None for those that do not, or that could not be had."""
     endpoints: tuple[EndpointReport, ...]
     missing_rights: tuple[MissingRight, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Failure, ...]
     collectors: tuple[CollectorReport, ...]
     calls: tuple[CallsReport, ...]
     series: Mapping[str, int]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, ProviderReport
-from trainfleet_exporter.quantities import iso_time, printable
+from trainfleet_exporter.transport.json_fields import iso_time, printable
 
 _WIDEST = 90
 

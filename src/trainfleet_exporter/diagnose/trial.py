@@ -6,33 +6,33 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Collector, Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
 
 _TRIED = 20
-"""So many jobs tell what a cycle over all of them will cost; asking about each would take a quarter of an hour."""
-_TELL_EVERY = 3.0
+"""Jobs that show what a cycle over all of them will cost; polling each would take a quarter of an hour."""
+_PROGRESS_SECONDS = 3.0
 
 
 class Trial:
-    """The exporter of a config, polled once. `tell` is told what goes on, for a person who waits."""
+    """The exporter of a config, polled once. `progress` receives lines for a person who waits."""
 
     def __init__(
         self,
         config: Config,
         platforms: Mapping[str, Platform],
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
         *,
         shard: Shard = WHOLE,
     ) -> None:
         self.attempts: list[tuple[str, Attempt]] = []
         self.units: dict[tuple[str, str], int] = {}
         """By provider and per-object collector, how many jobs a cycle polls."""
-        self._tell = tell
+        self._progress = progress
         self.exporter = Exporter(
             config,
             platforms,
@@ -43,16 +43,16 @@ class Trial:
 
     async def run(self) -> None:
         """Poll everything once; or until it is interrupted, which is no error here."""
-        telling = asyncio.create_task(self._tell_on())
+        reporting = asyncio.create_task(self._report_on())
         try:
             await self.exporter.poll_once()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            self._tell("interrupted: the report is of what was polled until now")
+            self._progress("interrupted: the report is of what was polled until now")
         finally:
-            telling.cancel()
+            reporting.cancel()
 
     def scale(self, provider: str, collector: str) -> float:
         """By how much what was tried of a collector is to be multiplied."""
@@ -81,11 +81,11 @@ class Trial:
             return collector
         return _Sample(collector, lambda count: self.units.update({(provider, collector.name): count}))
 
-    async def _tell_on(self) -> None:
+    async def _report_on(self) -> None:
         while True:
-            await asyncio.sleep(_TELL_EVERY)
+            await asyncio.sleep(_PROGRESS_SECONDS)
             waiting = ", ".join(self.exporter.waiting_for()) or "the last answers"
-            self._tell(f"{len(self.attempts)} calls made; waiting for {waiting}")
+            self._progress(f"{len(self.attempts)} calls made; waiting for {waiting}")
 
 
 class _Sample(PerObjectCollector):

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from trainfleet_exporter.families.family import KEYS, Family
+from trainfleet_exporter.families.family import KEYS, MetricFamily
 from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
 from trainfleet_exporter.families.history import HISTORY_FAMILIES
 from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
 from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 
-__all__ = ["FAMILIES", "KEYS", "Family", "described"]
+__all__ = ["FAMILIES", "KEYS", "MetricFamily", "described"]
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[MetricFamily, ...] = (
     *FLEET_FAMILIES,
     *JOB_FAMILIES,
     *POD_FAMILIES,
@@ -43,7 +43,7 @@ class HasSources(Protocol):
     def experimental(self) -> Mapping[str, str]: ...
 
 
-def described(platforms: Iterable[HasSources]) -> tuple[Family, ...]:
+def described(platforms: Iterable[HasSources]) -> tuple[MetricFamily, ...]:
     """The families with complete HELP texts: what is unproven and on which platforms, and every source.
 
     Sources are in the order of the platforms' names. A family without a source on any platform keeps its meaning alone.
@@ -52,7 +52,7 @@ def described(platforms: Iterable[HasSources]) -> tuple[Family, ...]:
     return tuple(replace(family, help=_help(family, ordered)) for family in FAMILIES)
 
 
-def _help(family: Family, platforms: Sequence[HasSources]) -> str:
+def _help(family: MetricFamily, platforms: Sequence[HasSources]) -> str:
     sources: dict[str, None] = {}  # a set in order: what several platforms share is named once
     names_of: dict[str, list[str]] = {}
     for platform in platforms:

@@ -44,7 +44,7 @@ Read = Callable[[Any], Samples]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """One row of the table of metrics."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.families.family import Family, info, number
+from trainfleet_exporter.families.family import MetricFamily, info, number
 from trainfleet_exporter.model import FinishedCount, JobCount, ProviderFacts, ProviderQuota, Workspace
 
 
@@ -15,7 +15,7 @@ def _finished(found: FinishedCount) -> tuple[tuple[tuple[str], int]]:
 
 
 FLEET_FAMILIES = (
-    Family(
+    MetricFamily(
         name="trainfleet_provider_info",
         help="A configured provider, always 1.",
         kind="gauge",
@@ -23,7 +23,7 @@ FLEET_FAMILIES = (
         labels=("platform", "region", "project_id"),
         read=info("platform", "region", "project_id"),
     ),
-    Family(
+    MetricFamily(
         name="trainfleet_workspace_info",
         help="A workspace, always 1.",
         kind="gauge",
@@ -31,7 +31,7 @@ FLEET_FAMILIES = (
         labels=("workspace_name",),
         read=info("name"),
     ),
-    Family(
+    MetricFamily(
         name="trainfleet_jobs",
         help="Jobs by status; finished ones if created within the configured job_window.",
         kind="gauge",
@@ -39,7 +39,7 @@ FLEET_FAMILIES = (
         labels=("status", "platform_status"),
         read=_jobs,
     ),
-    Family(
+    MetricFamily(
         name="trainfleet_jobs_finished_total",
         help="Jobs seen to finish since the exporter started.",
         kind="counter",
@@ -50,7 +50,7 @@ FLEET_FAMILIES = (
 )
 
 QUOTA_FAMILIES = (
-    Family(
+    MetricFamily(
         name="trainfleet_provider_job_quota",
         help="Training jobs that the project of the provider may have.",
         kind="gauge",
@@ -58,7 +58,7 @@ QUOTA_FAMILIES = (
         labels=(),
         read=number("limit"),
     ),
-    Family(
+    MetricFamily(
         name="trainfleet_provider_job_quota_used",
         help="Training jobs that count against the quota of the provider's project.",
         kind="gauge",

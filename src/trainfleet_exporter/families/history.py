@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainfleet_exporter.families.family import (
-    Family,
+    MetricFamily,
     Samples,
     WholeHistogram,
     amounts,
@@ -18,7 +18,7 @@ def _phases(found: JobTime) -> Samples:
 
 
 HISTORY_FAMILIES = (
-    Family(
+    MetricFamily(
         "trainfleet_job_phase_seconds",
         "Seconds that a job has spent on a phase so far; absent for phases that have not begun, and without a history.",
         "gauge",
@@ -26,7 +26,7 @@ HISTORY_FAMILIES = (
         ("phase",),
         _phases,
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_faults_total",
         "Faults of a job since the exporter started; absent until the first one, and without a history.",
         "counter",
@@ -34,7 +34,7 @@ HISTORY_FAMILIES = (
         ("cause", "platform_cause"),
         amounts("faults", "cause", "platform_cause"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_recoveries_total",
         "Ended recoveries of a job from faults since the exporter started; absent until the first one.",
         "counter",
@@ -42,7 +42,7 @@ HISTORY_FAMILIES = (
         ("strategy", "result"),
         amounts("recoveries", "strategy", "result"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_recovery_seconds_total",
         "Seconds that ended recoveries of a job took, of those that began since the exporter started.",
         "counter",
@@ -50,7 +50,7 @@ HISTORY_FAMILIES = (
         (),
         number("recovery_seconds"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_node_faults_total",
         "Faults of jobs that the platform ascribes to a node since the exporter started; absent until the first one.",
         "counter",
@@ -58,7 +58,7 @@ HISTORY_FAMILIES = (
         ("cause",),
         amounts("faults", "cause"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_queue_wait_seconds",
         "Seconds that jobs waited in queues before they first ran, of those seen to start since the exporter started.",
         "histogram",
@@ -66,7 +66,7 @@ HISTORY_FAMILIES = (
         (),
         WholeHistogram("queued"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_startup_seconds",
         "Seconds that jobs prepared before they first ran, of those seen to start since the exporter started.",
         "histogram",
@@ -74,7 +74,7 @@ HISTORY_FAMILIES = (
         (),
         WholeHistogram("prepared"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_job_pending_reason",
         "1 for the platform's code of why a queued job waits; absent where it gives none.",
         "gauge",
@@ -82,7 +82,7 @@ HISTORY_FAMILIES = (
         ("reason",),
         word("reason"),
     ),
-    Family(
+    MetricFamily(
         "trainfleet_pod_exit_code",
         "Exit code of a pod or task that has ended; absent where the platform gives none.",
         "gauge",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainfleet_exporter.families.family import (
     ACCELERATOR_LABELS,
-    Family,
+    MetricFamily,
     Read,
     Samples,
     accelerators,
@@ -33,12 +33,12 @@ def _job(
     *,
     kind: Literal["gauge", "counter"] = "gauge",
     of: type = Job,
-) -> Family:
-    return Family(f"trainfleet_job_{suffix}", meaning, kind, of, labels, read)
+) -> MetricFamily:
+    return MetricFamily(f"trainfleet_job_{suffix}", meaning, kind, of, labels, read)
 
 
-def _pod(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
-    return Family(f"trainfleet_pod_{suffix}", meaning, "gauge", Pod, labels, read)
+def _pod(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
+    return MetricFamily(f"trainfleet_pod_{suffix}", meaning, "gauge", Pod, labels, read)
 
 
 JOB_FAMILIES = (

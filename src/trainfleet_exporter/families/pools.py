@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainfleet_exporter.families.family import (
     ACCELERATOR_LABELS,
-    Family,
+    MetricFamily,
     Read,
     Samples,
     accelerators,
@@ -23,15 +23,15 @@ def _workloads(found: PoolWorkloads) -> Samples:
     return (((found.workload_type, found.status, found.platform_status), found.count),)
 
 
-def _pool(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = (), *, of: type = Pool) -> Family:
-    return Family(f"trainfleet_pool_{suffix}", meaning, "gauge", of, labels, read)
+def _pool(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = (), *, of: type = Pool) -> MetricFamily:
+    return MetricFamily(f"trainfleet_pool_{suffix}", meaning, "gauge", of, labels, read)
 
 
-def _node(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> Family:
-    return Family(f"trainfleet_node_{suffix}", meaning, "gauge", Node, labels, read)
+def _node(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
+    return MetricFamily(f"trainfleet_node_{suffix}", meaning, "gauge", Node, labels, read)
 
 
-def _pool_amounts(which: str, held: str = "") -> tuple[Family, ...]:
+def _pool_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
     """CPU, memory and accelerators of a pool; `which` is capacity or allocated."""
     return (
         _pool(f"{which}_cpu_cores", f"CPU cores of a pool{held}.", number(f"{which}_cpu_cores"), of=PoolAmounts),
@@ -46,7 +46,7 @@ def _pool_amounts(which: str, held: str = "") -> tuple[Family, ...]:
     )
 
 
-def _node_amounts(which: str, held: str = "") -> tuple[Family, ...]:
+def _node_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
     """The same of a node."""
     return (
         _node(f"{which}_cpu_cores", f"CPU cores of a node{held}.", number(f"{which}_cpu_cores")),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainfleet_exporter.families.family import Family, NumberByAccelerator, Read, number, word
+from trainfleet_exporter.families.family import MetricFamily, NumberByAccelerator, Read, number, word
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource
 
-_READINGS = (
+_USAGE_FIELDS = (
     ("cpu_utilization_ratio", "CPU use of a {} as a share of what the platform takes as 100 %", "cpu"),
     ("memory_utilization_ratio", "Memory use of a {} as a share of what the platform takes as 100 %", "memory"),
     ("accelerator_utilization_ratio", "Accelerator use of a {}, mean over its devices", "accelerator_utilization"),
@@ -35,23 +35,23 @@ _BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
 """Fields whose families have the kind of accelerator as a label."""
 
 
-def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[Family, ...]:
+def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily, ...]:
     """The families of one level. Pools have no rates."""
     made = " (over its pods where the source knows pods only)" if level == "job" else ""
     found = []
-    for suffix, meaning, field in _READINGS:
+    for suffix, meaning, field in _USAGE_FIELDS:
         if level == "pool" and suffix.endswith("_per_second"):
             continue
         name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning.format(level)}{made}.", f"values.{field}"
         if field in _BY_ACCELERATOR:
-            found.append(Family(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
+            found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
         else:
-            found.append(Family(name, text, "gauge", of, (), number(path)))
+            found.append(MetricFamily(name, text, "gauge", of, (), number(path)))
     return tuple(found)
 
 
-def _gauge(suffix: str, meaning: str, of: type, read: Read, labels: tuple[str, ...] = ()) -> Family:
-    return Family(f"trainfleet_{suffix}", meaning, "gauge", of, labels, read)
+def _gauge(suffix: str, meaning: str, of: type, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
+    return MetricFamily(f"trainfleet_{suffix}", meaning, "gauge", of, labels, read)
 
 
 USAGE_FAMILIES = (

@@ -1,6 +1,6 @@
 """From model objects to the bytes on /metrics: rendering, the page store, the formats."""
 
-from trainfleet_exporter.page.blocks import Block, Body, Page, chunks
+from trainfleet_exporter.page.blocks import Block, Body, MetricsPage, chunks
 from trainfleet_exporter.page.formats import Format
 from trainfleet_exporter.page.negotiation import accepts_gzip, choose
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
@@ -10,7 +10,7 @@ __all__ = [
     "Block",
     "Body",
     "Format",
-    "Page",
+    "MetricsPage",
     "PageStore",
     "RenderSettings",
     "Rendered",

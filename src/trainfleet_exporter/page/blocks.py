@@ -70,7 +70,7 @@ class Body(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Page:
+class MetricsPage:
     """One state of everything that is published."""
 
     number: int

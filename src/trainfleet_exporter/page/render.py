@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.families import FAMILIES, KEYS, Family
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.families.family import Number, NumberByAccelerator, WholeHistogram, Word
 from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
@@ -20,10 +20,10 @@ from trainfleet_exporter.page.text import cut, escape_label, format_value, forma
 
 _SLICE_SECONDS = 0.001
 """After so much work, others have their turn on the event loop."""
-_OBJECTS = 100
+_OBJECTS_PER_TEXT = 100
 """Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
 same objects make the same texts, so that the store sees that they have not changed."""
-_READINGS = 1000
+_READINGS_PER_TEXT = 1000
 _MOVING = "duration"
 """What of a job changes by itself."""
 
@@ -38,7 +38,7 @@ class RenderSettings:
     """Names of platform tags, exactly as the platform has them, that become labels of `trainfleet_job_labels`."""
 
 
-class Column(NamedTuple):
+class ColumnFamily(NamedTuple):
     """The family that shows `Readings` of some field."""
 
     name: str
@@ -94,15 +94,15 @@ class Renderer:
 
     def __init__(self, settings: RenderSettings) -> None:
         self._job_labels = frozenset(settings.job_labels)
-        self._families: dict[type, list[Family]] = {of: [] for of in KEYS}
-        self._columns: dict[tuple[type, str], Column] = {}
+        self._families: dict[type, list[MetricFamily]] = {of: [] for of in KEYS}
+        self._columns: dict[tuple[type, str], ColumnFamily] = {}
         for family in FAMILIES:
             if any(fnmatchcase(family.name, glob) for glob in settings.deny):
                 continue
             self._families[family.of].append(family)
             if isinstance(family.read, Number | NumberByAccelerator):
                 by_accelerator = isinstance(family.read, NumberByAccelerator)
-                self._columns[family.of, family.read.path] = Column(family.name, by_accelerator)
+                self._columns[family.of, family.read.path] = ColumnFamily(family.name, by_accelerator)
 
         self._moving = [
             family for family in self._families[Job] if isinstance(family.read, Number) and family.read.path == _MOVING
@@ -113,7 +113,7 @@ class Renderer:
         """The names of the families that the settings allow."""
         return frozenset([family.name for families in self._families.values() for family in families])
 
-    def column(self, readings: Readings) -> Column | None:
+    def column(self, readings: Readings) -> ColumnFamily | None:
         """The family that shows a column; None where that is denied."""
         return self._columns.get((readings.of, readings.field))
 
@@ -190,9 +190,9 @@ class Renderer:
         naming = _Naming(provider, KEYS[readings.of][0])
         head = f"{column.name}{{"
         tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
-        for start in range(0, len(readings.subjects), _READINGS):
-            subjects = readings.subjects[start : start + _READINGS]
-            numbers = format_values(list(readings.values[start : start + _READINGS]))
+        for start in range(0, len(readings.subjects), _READINGS_PER_TEXT):
+            subjects = readings.subjects[start : start + _READINGS_PER_TEXT]
+            numbers = format_values(list(readings.values[start : start + _READINGS_PER_TEXT]))
             labels = [subject.labels or naming.write(subject) for subject in subjects]
             lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
             batch.too_long += len(labels) - len(lines)
@@ -207,8 +207,8 @@ def _batches(objects: Sequence[object]) -> Iterator[tuple[tuple[type, int], Sequ
         by_class.setdefault(type(found), []).append(found)
     columns = by_class.pop(Readings, [])
     for of, group in by_class.items():
-        for number, start in enumerate(range(0, len(group), _OBJECTS)):
-            yield (of, number), group[start : start + _OBJECTS]
+        for number, start in enumerate(range(0, len(group), _OBJECTS_PER_TEXT)):
+            yield (of, number), group[start : start + _OBJECTS_PER_TEXT]
     for number, column in enumerate(columns):
         yield (Readings, number), [column]
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from trainfleet_exporter.families import FAMILIES, Family
+from trainfleet_exporter.families import FAMILIES, MetricFamily
 from trainfleet_exporter.model import Job, JobCount, JobUsage, ProviderFacts, Readings
 from trainfleet_exporter.page import deflate
-from trainfleet_exporter.page.blocks import Block, Page
+from trainfleet_exporter.page.blocks import Block, MetricsPage
 from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
@@ -24,7 +24,7 @@ _REST_SECONDS = 1.0
 _REST = 9
 """How many times the CPU time of a build the next one waits: builds take a tenth of the time at most."""
 
-_KEPT = frozenset({Job, JobCount, JobUsage, ProviderFacts, Readings})
+_COUNTED_CLASSES = frozenset({Job, JobCount, JobUsage, ProviderFacts, Readings})
 """Classes of the model that the figures of the status page are made of."""
 
 Texts = tuple[bytes, ...]
@@ -68,7 +68,9 @@ class PageStore:
     Of the objects that lines were made of, it keeps those that the status page needs (see `objects`).
     """
 
-    def __init__(self, families: Sequence[Family] = FAMILIES, standings: Callable[[], Any] = lambda: None) -> None:
+    def __init__(
+        self, families: Sequence[MetricFamily] = FAMILIES, standings: Callable[[], Any] = lambda: None
+    ) -> None:
         """`families` are in the order of the page. `standings` returns how the collectors stand now: a page carries
         what is as old as its samples."""
         self._lines = {family.name: _FamilyLines() for family in families}
@@ -81,7 +83,7 @@ class PageStore:
         """The number of the latest change of any family."""
         self._changed = asyncio.Event()
         heads = {fmt: {family.name: Block.of((head(family, fmt),)) for family in families} for fmt in Format}
-        self._page = Page(0, heads)
+        self._page = MetricsPage(0, heads)
         self._building = asyncio.Lock()
         self._is_kept_built = False
         self._fails = False
@@ -110,7 +112,7 @@ class PageStore:
             for family, texts in texts_by_family.items()
         ]
         self._families[part] = tuple(lines)
-        if kept := [found for found in objects if type(found) in _KEPT]:
+        if kept := [found for found in objects if type(found) in _COUNTED_CLASSES]:
             self._objects[part] = provider, kept
         else:
             self._objects.pop(part, None)
@@ -145,14 +147,14 @@ class PageStore:
         """
         return list(self._objects.values())
 
-    def page(self) -> Page:
+    def page(self) -> MetricsPage:
         """What a scrape sends: the page as it is now, if that can be built at once; else the newest finished one."""
         is_built_elsewhere = self._is_kept_built and not self._fails
         if is_built_elsewhere and sum([self._lines[family].size for family in self._stale()]) > deflate.QUICK_BYTES:
             return self._page
         return self.current()
 
-    def current(self) -> Page:
+    def current(self) -> MetricsPage:
         """The page as it is now. Builds what has changed, at once."""
         built = {family: Block.of(chain.from_iterable(self._lines[family].parts.values())) for family in self._stale()}
         self._show(self._changes, built, self._standings())

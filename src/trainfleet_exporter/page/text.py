@@ -11,7 +11,7 @@ import msgspec
 
 LABEL_BYTES = 4096
 """Of a label value in UTF-8, at most."""
-_SHORT = LABEL_BYTES // 4
+_SHORT_TEXT = LABEL_BYTES // 4
 """Characters that never take more bytes than that."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUGE = 10**308
@@ -41,7 +41,7 @@ def escape_label(value: str) -> str:
 def is_plain(value: str) -> bool:
     """Whether a label value, or each of several that are joined, stands on the page as it is: not escaped, not cut."""
     return (
-        len(value) <= _SHORT
+        len(value) <= _SHORT_TEXT
         and '"' not in value
         and "\\" not in value
         and "\n" not in value
@@ -51,7 +51,7 @@ def is_plain(value: str) -> bool:
 
 def is_too_long(value: str) -> bool:
     """Whether a label value takes more than LABEL_BYTES."""
-    return len(value) > _SHORT and len(_clean(value).encode()) > LABEL_BYTES
+    return len(value) > _SHORT_TEXT and len(_clean(value).encode()) > LABEL_BYTES
 
 
 def cut(value: str) -> str:

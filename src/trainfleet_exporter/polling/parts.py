@@ -4,7 +4,7 @@
                           ▲                   │
                           └─────publish───────┘
 
-A part may hold dated readings: at `stale_at` it is made anew from what it keeps, without those that became too old.
+A part may hold dated readings: at `stale_at` it is rebuilt from what it keeps, without those that became too old.
 Times are the loop's, but for `read_at` and `stale_at`, which are Unix seconds because clouds date their readings so.
 """
 
@@ -19,7 +19,7 @@ from typing import Protocol
 from trainfleet_exporter.page import Rendered
 from trainfleet_exporter.telemetry import CollectorState
 
-# Rebuilds a part's objects for a Unix time, and tells when that has to happen next.
+# Rebuilds a part's objects for a Unix time, and returns when that has to happen next.
 Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
 
 
@@ -107,7 +107,7 @@ class PartStore:
             rebuild=rebuild,
         )
         self._failed.discard(key)
-        self._tell()
+        self._note_figures()
         return rendered.too_long
 
     def miss(self, key: str) -> bool:
@@ -125,17 +125,17 @@ class PartStore:
         self._failed.add(key)
         shown = self._shown.get(key)
         if shown is not None:
-            shown.stale_at = 0.0  # what a dated part tells of may be gone by now
+            shown.stale_at = 0.0  # what a dated part describes may be gone by now
             if shown.failing_since is None:
                 shown.failing_since = _now()
                 if self._is_over(shown):
                     self._expire(key)
-        self._tell()
+        self._note_figures()
 
     def forgive(self, key: str) -> None:
         """Forget a failure that was not a shown part's (a collector as a whole)."""
         self._failed.discard(key)
-        self._tell()
+        self._note_figures()
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop every part that is no more (a workspace that was deleted, a job that ended)."""
@@ -147,7 +147,7 @@ class PartStore:
             self._drop(key)
         self._failed = {key for key in self._failed if alive(key)}
         self._missed = {key for key in self._missed if alive(key)}
-        self._tell()
+        self._note_figures()
 
     def close(self) -> None:
         """Drop every part, and show none any more: of a poll that ends later than it should, nothing is seen."""
@@ -155,11 +155,11 @@ class PartStore:
         self.keep_only(())
 
     async def expire(self) -> None:
-        """Drop what has been kept long enough, and make dated parts anew without what became too old."""
+        """Drop what has been kept long enough, and rebuild dated parts without what became too old."""
         wall = time.time()
         for key, shown in list(self._shown.items()):
             if self._shown.get(key) is not shown:
-                continue  # replaced or dropped while another was made anew
+                continue  # replaced or dropped while another was rebuilt
             if self._is_over(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
@@ -178,11 +178,11 @@ class PartStore:
                     )
                     self._series += rendered.series - shown.rendered.series
                     shown.rendered = rendered
-        self._tell()
+        self._note_figures()
         self.account()
 
     def account(self) -> None:
-        """Tell the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
+        """Note the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
 
     def _is_over(self, shown: _Shown) -> bool:
@@ -204,7 +204,7 @@ class PartStore:
     def _page_key(self, key: str) -> Hashable:
         return (self._state.provider, self._state.collector, key)
 
-    def _tell(self) -> None:
+    def _note_figures(self) -> None:
         state = self._state
         state.parts = len(self._shown)
         state.parts_failed = len(self._failed)

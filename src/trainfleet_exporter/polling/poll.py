@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
-from trainfleet_exporter.quantities import UNUSABLE
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +49,9 @@ class Part:
         self.dropped("too_long", too_long)
 
     async def not_found(self, error: CloudError) -> None:
-        """Show nothing any more: what the part tells of has gone since it was listed.
+        """Show nothing any more: what the part describes has gone since it was listed.
 
-        Once. What is listed on and not found again has not gone: then the error is raised, as a failure like any other.
+        Only once: if it is still listed and again not found, it has not gone, and the error is raised as a failure.
         """
         if not self._poll.store.miss(self.key):
             raise error
@@ -66,7 +66,7 @@ class Part:
         self._poll.still_lost(losses)
 
     def lacks(self, what: str, error: CloudError) -> None:
-        """Tell of something that could not be had and that the part does without: counted and logged, no failure."""
+        """Count and log something that could not be read and that the part does without. The part does not fail."""
         self._poll.lacks(what, error)
 
     def failed(self, what: str, error: CloudError) -> None:
@@ -87,13 +87,13 @@ class LastError:
 
 
 class Failures:
-    """Failures of one collector, told once in the log each time they begin, change their kind, or end."""
+    """Failures of one collector. The log has a line when they begin, change their kind, or end."""
 
     def __init__(self, state: CollectorState, telemetry: Telemetry) -> None:
         self._state = state
         self._telemetry = telemetry
         self._known: set[str] = set()
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         """The reasons of this poll."""
         self._lost: Counter[str] = Counter()
         """By reason, what this poll was given and could not use."""
@@ -104,8 +104,8 @@ class Failures:
         self._weight = 0
         """What an error has to weigh more than to be the last one from now on."""
         self.latest: list[Exception] = []
-        """The first few errors of the latest poll, for whoever asks what went wrong; without their traces, which would
-        keep all that was in use when they were raised."""
+        """The first few errors of the latest poll, without their tracebacks, which would keep all that was in use when
+        they were raised."""
 
     def begin(self) -> None:
         """A new poll begins."""
@@ -113,11 +113,11 @@ class Failures:
         self._weight = _weight(failed=True, rests=True) if self.count else _weight(rests=True) if self.latest else 0
         self.count = 0
         self.latest = []
-        self._told = set()
+        self._noted = set()
         self._lost.clear()
 
     def lose(self, reason: str, count: int) -> None:
-        """Readings were dropped: those that nobody could use are told of in the log, when that begins and ends."""
+        """Note dropped readings. The log says when unusable ones begin and end."""
         if count and reason in _UNUSABLE:
             self._lost[reason] += count
 
@@ -125,9 +125,9 @@ class Failures:
         """A part failed."""
         self.count += 1
         self._state.success = False
-        self.tell(part, error, failed=True)
+        self.note(part, error, failed=True)
 
-    def tell(self, part: str, error: Exception, *, failed: bool = False) -> None:
+    def note(self, part: str, error: Exception, *, failed: bool = False) -> None:
         """Count and log an error, whether or not a part failed by it."""
         reason = error.reason if isinstance(error, TrainfleetError) else "internal"
         weight = _weight(failed=failed, rests=isinstance(error, CircuitOpen))
@@ -137,8 +137,8 @@ class Failures:
         if len(self.latest) < _LATEST:
             self.latest.append(error)
         self._telemetry.failed(self._state, reason)
-        self._told.add(reason)
-        # That a circuit is open follows from what opened it, which has been told.
+        self._noted.add(reason)
+        # An open circuit follows from the error that opened it, which has been logged.
         if reason in self._known or (self._known and isinstance(error, CircuitOpen)):
             return
         self._known.add(reason)
@@ -150,14 +150,14 @@ class Failures:
         }
         if isinstance(error, TrainfleetError):
             log.warning("poll failed: %s", error, extra={"fields": fields})
-        else:  # a fault of ours: the trace is what its mender needs
+        else:  # a bug of ours: fixing it needs the traceback
             log.error("poll failed on a fault of the exporter's own", exc_info=error, extra={"fields": fields})
 
     def end(self) -> None:
-        """The poll ended: without any failure, what was told before and not in this one is over."""
+        """The poll ended. If nothing failed, earlier failures that it did not repeat are over."""
         for error in self.latest:
             _without_traces(error)
-        # A poll that failed, and was told less, does not show that all can be used again.
+        # A failed poll read less, so it does not prove that all readings can be used again.
         if bool(self._lost) is not self._loses and (self._lost or self.count == 0):
             self._loses = not self._loses
             fields = {"provider": self._state.provider, "collector": self._state.collector}
@@ -166,7 +166,7 @@ class Failures:
                 log.warning("some of what was told cannot be shown: %s", lost, extra={"fields": fields})
             else:
                 log.info("all of what is told can be shown again", extra={"fields": fields})
-        over = self._known - self._told if self.count == 0 else set()
+        over = self._known - self._noted if self.count == 0 else set()
         if over:
             self._known -= over
             fields = {"provider": self._state.provider, "collector": self._state.collector}
@@ -270,8 +270,8 @@ class Poll:
         self._failures.add(key, error)
 
     def lacks(self, what: str, error: CloudError) -> None:
-        """Tell of something that could not be had and that the poll does without."""
-        self._failures.tell(what, error)
+        """Count and log something that could not be read and that the poll does without."""
+        self._failures.note(what, error)
 
     def warn(self, message: str, *args: object) -> None:
         """Log what the owner of the config should know of, and what is no failure."""

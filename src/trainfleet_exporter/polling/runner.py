@@ -18,11 +18,11 @@ from trainfleet_exporter.transport import CALLER, Caller
 log = logging.getLogger(__name__)
 
 _CALLS_IN_A_POLL = 20
-"""How many calls of one object are expected to end within poll_timeout, beside those of others at the usual limits."""
+"""How many calls of one object are expected to end within poll_timeout, besides those of others at the usual limits."""
 _LONGEST_SLEEP = 60.0
-"""Seconds after which a cycle looks anew at how far it is to be spread: a new month may have begun."""
+"""Seconds after which a cycle computes again how far to spread: a new month may have begun."""
 
-WHOLE = ""
+WHOLE_COLLECTOR = ""
 """The part name under which a failure of a collector as a whole is noted."""
 
 
@@ -83,7 +83,7 @@ class Runner:
         return self.collector.interval if self._throttle is None else self._throttle.interval
 
     def look_ahead(self) -> None:
-        """Tell at once of an interval that has become longer; of a shorter one when it has been kept."""
+        """Publish a longer interval at once; a shorter one only when it has been kept."""
         self.state.interval = max(self.state.interval, self.interval)
 
     async def tick(self) -> None:
@@ -120,7 +120,7 @@ class Runner:
             await asyncio.wait([self._task])
 
     def vanish(self) -> None:
-        """Take all that it shows off the page, for good."""
+        """Remove all that it shows from the page, permanently."""
         self._store.close()
 
     async def expire(self) -> None:
@@ -173,11 +173,11 @@ class Runner:
                 await collector.poll(poll)
         except TimeoutError:
             if self._failures.count == before:  # else the parts that were cut off have said so themselves
-                poll.failed(WHOLE, DeadlineExceeded("the poll did not end within poll_timeout"))
+                poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE, error)
+            poll.failed(WHOLE_COLLECTOR, error)
         else:
-            self._store.forgive(WHOLE)
+            self._store.forgive(WHOLE_COLLECTOR)
 
     async def _poll_objects(self, collector: PerObjectCollector, poll: Poll, started: float) -> None:
         try:
@@ -185,12 +185,12 @@ class Runner:
                 await collector.begin(poll)
             objects = collector.objects()
         except TimeoutError:
-            poll.failed(WHOLE, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
+            poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
             return
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE, error)
+            poll.failed(WHOLE_COLLECTOR, error)
             return
-        self._store.forgive(WHOLE)
+        self._store.forgive(WHOLE_COLLECTOR)
         await self._cycle(collector, poll, objects, started)
 
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
@@ -208,7 +208,7 @@ class Runner:
             for place, key in enumerate(known):
                 await self._rest(started, place / len(known))
                 await slots.acquire()
-                # A cycle that outlasts the longest so far tells so at once, not only when it ends.
+                # A cycle that outlasts the longest so far publishes that at once, not only when it ends.
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(collector, poll, key, slots))
         self._took = loop.time() - started

@@ -1,8 +1,9 @@
 """When collectors run: one APScheduler job for each, the first run at once, never two of one at a time.
 
-Known of APScheduler and mended here: it plans by the wall clock, so that a clock set back an hour would stop polling
-for an hour; a run that outlasts its interval is skipped rather than followed at once; and its intervals are fixed,
-while ours stretch, so that each run's end sets the time of the next.
+Known problems of APScheduler, fixed here:
+- It plans by the wall clock, so a clock that is set back an hour would stop polling for an hour.
+- It skips a run that outlasts its interval, instead of starting the next one at once.
+- Its intervals are fixed, while ours stretch: each run's end sets the time of the next.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from trainfleet_exporter.errors import NotReady
 
 T = TypeVar("T")
-_PATIENCE = 0.25
+_WAIT_SHARE = 0.25
 """The part of its time that a poll waits for a list it can do without; the rest is for its own calls."""
 _TOGETHER = 1.0
 """Seconds within which polls that are due together have begun; their order is not defined."""
@@ -76,7 +76,7 @@ class Topic(Generic[T]):
         if self.is_whole:
             return
         loop = asyncio.get_running_loop()
-        patience = 0.0 if deadline is None else _PATIENCE * (deadline - loop.time())
+        patience = 0.0 if deadline is None else _WAIT_SHARE * (deadline - loop.time())
         ended = self._ended
         if self.version:
             try:

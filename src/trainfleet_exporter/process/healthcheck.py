@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
-from trainfleet_exporter.arguments import Parser, found, split
+from trainfleet_exporter.process.arguments import Parser, found, split
 
 DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0

@@ -21,12 +21,12 @@ from typing import Any, TextIO
 from trainfleet_exporter.errors import TrainfleetError
 from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 
-LEVELS = ("debug", "info", "warn", "error")
-FORMATS = ("logfmt", "json")
+LOG_LEVELS = ("debug", "info", "warn", "error")
+LOG_FORMATS = ("logfmt", "json")
 LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler")
 """Their records below warnings are of no use to the exporter's user; formatting them would cost time."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
-_OURS = "trainfleet_exporter"
+_OUR_LOGGER = "trainfleet_exporter"
 _FRAMES = 30
 """The innermost frames of each exception, where all frames would be longer than `LONGEST_TRACE`."""
 
@@ -119,7 +119,7 @@ class _JsonFormatter(_Formatter):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    return record.name == _OURS or record.name.startswith(f"{_OURS}.")
+    return record.name == _OUR_LOGGER or record.name.startswith(f"{_OUR_LOGGER}.")
 
 
 def _message(record: logging.LogRecord) -> str:

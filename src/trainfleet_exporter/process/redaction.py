@@ -29,11 +29,11 @@ LONGEST_TRACE = 64 * 1024
 _MOST_CONFIGURED, _MOST_USED = 1024, 512
 """Secrets that the process remembers of each kind; the one that was used longest ago is forgotten first.
 What finds a token of 1 KB in a text takes 77 KiB, once a text was searched."""
-_PIECE = 16
+_SECRET_PART = 16
 """Characters of any form of a secret that are redacted wherever they stand."""
 _BEGINNING_OF_WORD = 10
 """The same before white space, where a shorter beginning can be a word of the text."""
-_STEP = _PIECE // 2
+_GRAM = _SECRET_PART // 2
 """Characters of a gram. Each piece holds one whole gram of those that a form is divided into."""
 _CUT = re.compile(r"""(\s)|\.\.\.|[…"'`()\[\]{}<>]|\Z""")
 _ESCAPE = re.compile(
@@ -53,7 +53,7 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|\Z)",
 )
 """What is a secret by its shape, known or not."""
-_RUN = re.compile(b"\x01+")
+_MARKED = re.compile(b"\x01+")
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -127,12 +127,14 @@ class Forms:
 
     def __init__(self, secret: str) -> None:
         forms = {form.translate(_FOLD) for form in _forms(secret)}
-        self.short = _Texts(form for form in forms if len(form) < _PIECE)
-        self.long = _Texts(form for form in forms if len(form) >= _PIECE)
+        self.short = _Texts(form for form in forms if len(form) < _SECRET_PART)
+        self.long = _Texts(form for form in forms if len(form) >= _SECRET_PART)
         self.grams = _Texts(
-            form[at : at + _STEP] for form in self.long for at in range(0, len(form) - _STEP + 1, _STEP)
+            form[at : at + _GRAM] for form in self.long for at in range(0, len(form) - _GRAM + 1, _GRAM)
         )
-        self.beginnings = _Texts(form[:size] for form in forms for size in range(BEGINNING, min(_PIECE, len(form))))
+        self.beginnings = _Texts(
+            form[:size] for form in forms for size in range(BEGINNING, min(_SECRET_PART, len(form)))
+        )
 
 
 class Redactor:
@@ -156,11 +158,11 @@ class Redactor:
             _hide(hidden, *match.span())
         plain, starts, ends = _unescaped(folded)
         if plain != folded:
-            for run in _RUN.finditer(self._hidden(plain)):
+            for run in _MARKED.finditer(self._hidden(plain)):
                 _hide(hidden, starts[run.start()], ends[run.end() - 1])
         shown: list[str] = []
         end = 0
-        for run in _RUN.finditer(hidden):
+        for run in _MARKED.finditer(hidden):
             shown += [text[end : run.start()], MASK]
             end = run.end()
         return "".join((*shown, text[end:]))
@@ -177,23 +179,23 @@ class Redactor:
             while start >= 0:
                 _hide(hidden, start, start + len(form))
                 start = text.find(form, start + len(form))
-        grams = {text[at : at + _STEP] for at in range(len(text) - _STEP + 1)}
+        grams = {text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)}
         pieces: set[str] = set()
         for known in self._forms:
             if not known.grams.isdisjoint(grams):  # in this order, the smaller one is gone through
                 pieces |= _pieces(known, grams)
         if pieces:
-            for at in range(len(text) - _PIECE + 1):
-                if text[at : at + _PIECE] in pieces:
-                    _hide(hidden, at, at + _PIECE)
+            for at in range(len(text) - _SECRET_PART + 1):
+                if text[at : at + _SECRET_PART] in pieces:
+                    _hide(hidden, at, at + _SECRET_PART)
         if not grams.isdisjoint(self._beginnings):
             for at in range(len(text) - BEGINNING + 1):
-                if text[at : at + BEGINNING] in self._beginnings and 0 in hidden[at : at + _PIECE]:
+                if text[at : at + BEGINNING] in self._beginnings and 0 in hidden[at : at + _SECRET_PART]:
                     self._hide_beginnings(text, at, hidden)
         return hidden
 
     def _hide_beginnings(self, text: str, start: int, hidden: bytearray) -> None:
-        for end in range(start + BEGINNING, min(start + _PIECE, len(text) + 1)):
+        for end in range(start + BEGINNING, min(start + _SECRET_PART, len(text) + 1)):
             if text[start:end] not in self._beginnings:
                 return
             cut = _CUT.match(text, end)
@@ -209,9 +211,9 @@ def _pieces(known: Forms, grams: set[str]) -> set[str]:
     """The pieces of a secret's forms that hold one of the grams."""
     around: set[str] = set()
     for form in known.long:
-        places = [at for at in range(0, len(form) - _STEP + 1, _STEP) if form[at : at + _STEP] in grams]
-        around.update(form[max(0, at - _STEP) : at + _PIECE] for at in places)
-    return {part[at : at + _PIECE] for part in around for at in range(len(part) - _PIECE + 1)}
+        places = [at for at in range(0, len(form) - _GRAM + 1, _GRAM) if form[at : at + _GRAM] in grams]
+        around.update(form[max(0, at - _GRAM) : at + _SECRET_PART] for at in places)
+    return {part[at : at + _SECRET_PART] for part in around for at in range(len(part) - _SECRET_PART + 1)}
 
 
 def _unescaped(text: str) -> tuple[str, list[int], list[int]]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import BulkCollector, PartsCollector, Poll, Topic
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
-from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.providers.jobs.shared import Shared
 
 Row = TypeVar("Row")
 SharedT = TypeVar("SharedT", bound=Shared)

@@ -1,4 +1,4 @@
-"""Platforms: each cloud is one folder here (or one package of somebody else's) and one entry point.
+"""Platforms: each cloud is one folder here (or a package of another author) and one entry point.
 
 The entry-point group `trainfleet_exporter.providers` names objects of type `Platform`.
 """
@@ -62,7 +62,7 @@ class BuildContext:
     account: Account
     """Shared with the other providers of the same account."""
     observe: Callable[[Attempt], None]
-    """Told of each attempt to call an API."""
+    """Receives each attempt to call an API."""
     shard: ShardAssignment = ALL
     """What of the provider this exporter polls: all of it, unless several exporters share the work."""
 
@@ -89,7 +89,7 @@ class Platform:
     """Whether its providers poll no more than `BuildContext.shard` says. Of several exporters, one polls a provider of
     any other platform, as a whole."""
     history: Callable[[Any, BuildContext], History] | None = None
-    """Opens what the cloud tells of the past, of a provider's config; None where it tells nothing."""
+    """Opens the history of a provider by its config; None if the cloud keeps none."""
     billing: BillingPeriod = field(default_factory=BillingPeriod)
     """When the cloud's billing months begin, which are the months of `limits.monthly_calls`; left out, on the first day
     at midnight UTC."""

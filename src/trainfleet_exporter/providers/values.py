@@ -2,7 +2,7 @@
 
 Payloads (transport.payload) give a number as float, a text as str, and None for what is absent or does not fit. -1
 stands for "none" in these clouds. Every function here returns None for "not given or not usable", so that a caller can
-never mistake that for zero. What was given and cannot be used is counted: see quantities.UNUSABLE.
+never mistake that for zero. What was given and cannot be used is counted: see json_fields.UNUSABLE.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
-from trainfleet_exporter.quantities import parse_quantity, unusable
+from trainfleet_exporter.transport.json_fields import parse_quantity, unusable
 
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
-_NONE = -1.0
+_MEANS_NONE = -1.0
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
 
@@ -26,7 +26,7 @@ def amount(value: float | None) -> float | None:
     """A finite number of 0 or more."""
     if value is None or 0 <= value < math.inf:
         return value
-    if value != _NONE:
+    if value != _MEANS_NONE:
         unusable(value, "out_of_range")
     return None
 

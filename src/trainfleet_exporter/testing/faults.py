@@ -66,7 +66,7 @@ class FaultChecks(ProviderCase):
                     complaints = [*odd, *strangers(during), *untrue_numbers(during)]
                     complain(
                         [f"{operation}, {mishap}: {text}" for text in complaints],
-                        f"{mishap.meaning}: read fields by quantities.py, which answers None for what is unreadable",
+                        f"{mishap.meaning}: read fields by json_fields.py, which answers None for what is unreadable",
                     )
                     await self._recover(stage, before, operation, mishap)
                 await self._end(stage, mishap)
@@ -172,7 +172,7 @@ class FaultChecks(ProviderCase):
             if value
         ]
         complaints += [line[:600] for line in stage.logs.written.splitlines() if "exporter's own" in line]
-        complain([f"{mishap}: {text}" for text in complaints], "read answers by quantities.py; raise BadAnswer")
+        complain([f"{mishap}: {text}" for text in complaints], "read answers by json_fields.py; raise BadAnswer")
         found = stage.leaks(self.secrets)
         complain([f"{mishap}: {text}" for text in found], SILENCE)
         if not stage.gateway.spoilt:

@@ -118,7 +118,7 @@ class PartChecks(ProviderCase):
                         for key, value in now.shown.items()
                         if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
                     ],
-                    "read numbers by quantities.py, and leave None as it is: never `or 0`, never .get(key, 0)",
+                    "read numbers by json_fields.py, and leave None as it is: never `or 0`, never .get(key, 0)",
                 )
                 complain(untrue_numbers(now), "leave out what is not told")
 
@@ -147,7 +147,7 @@ class PartChecks(ProviderCase):
                     complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
                     complain(
                         [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
-                        "read times by utc_time and unix_time of quantities.py, which answer None for such ones",
+                        "read times by utc_time and unix_time of json_fields.py, which answer None for such ones",
                     )
 
         self.play(main)

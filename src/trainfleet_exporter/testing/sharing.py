@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.exporter import Exporter
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportioned
 from trainfleet_exporter.testing.case import ProviderCase, complain
 from trainfleet_exporter.testing.gateway import Signatures

@@ -22,8 +22,8 @@ from unittest import mock
 import httpx
 import yaml
 
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.daemon import Daemon, WebSettings
 from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.simulator.doors import Door

@@ -1,4 +1,4 @@
-"""Calls to cloud APIs: signed anew for every attempt, limited, retried, counted. The only room that knows HTTP clients.
+"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. The only room that knows HTTP clients.
 
 Cloud-neutral: what one cloud does differently is a `Dialect` that its provider hands in.
 """
@@ -18,10 +18,10 @@ from trainfleet_exporter.transport.calls import (
     Call,
     CallBudget,
     Caller,
+    CallLimits,
     Dialect,
     HttpAnswer,
     HttpSettings,
-    Limits,
     Priority,
     SignedRequest,
     TextForm,
@@ -41,11 +41,11 @@ __all__ = [
     "BodyLimits",
     "Call",
     "CallBudget",
+    "CallLimits",
     "Caller",
     "Dialect",
     "HttpAnswer",
     "HttpSettings",
-    "Limits",
     "Priority",
     "SignedRequest",
     "TextForm",

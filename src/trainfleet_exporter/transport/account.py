@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Self
 
-from trainfleet_exporter.transport.calls import CallBudget, Limits
+from trainfleet_exporter.transport.calls import CallBudget, CallLimits
 from trainfleet_exporter.transport.limiter import Limiter
 
 
@@ -20,13 +20,13 @@ class Account:
     def __init__(
         self,
         name: str,
-        limits: Limits,
+        limits: CallLimits,
         budgets: Mapping[str, CallBudget] | None = None,
-        apart: Mapping[str, Limits] | None = None,
+        apart: Mapping[str, CallLimits] | None = None,
     ) -> None:
         self.name = name
         self.limits = limits
-        self.apart: Mapping[str, Limits] = apart or {}
+        self.apart: Mapping[str, CallLimits] = apart or {}
         self.budgets: Mapping[str, CallBudget] = budgets or {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
 

@@ -23,7 +23,7 @@ class KeptConnectionError(httpx.ReadError):
     """A kept connection ended before any byte of an answer."""
 
 
-_WORDS = {
+_ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
     errno.ECONNABORTED: "connection aborted",
@@ -86,7 +86,7 @@ def _error_on_connection(error: Exception, when: str) -> httpx.TransportError:
         case aiohttp.ClientResponseError() | HttpProcessingError():
             return httpx.RemoteProtocolError("the answer is not valid HTTP")
         case aiohttp.ClientPayloadError() if ConnectionResetError.__name__ in str(error):
-            return httpx.ReadError(f"connection reset {when}")  # aiohttp tells it by the text alone
+            return httpx.ReadError(f"connection reset {when}")  # aiohttp says so only in the text
         case aiohttp.ClientPayloadError():
             return httpx.RemoteProtocolError(f"the answer was cut off or is not valid HTTP, {when}")
         case ssl.SSLError():
@@ -106,7 +106,7 @@ def _words(error: OSError) -> str:
         return f"TLS failed: {_tls_words(error)}"
     if error.errno is None:
         return "connection failed"
-    return _WORDS.get(error.errno) or os.strerror(error.errno).lower()
+    return _ERRNO_WORDS.get(error.errno) or os.strerror(error.errno).lower()
 
 
 def _certificate_words(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """An httpx transport over aiohttp: several times faster than httpx's own, and exact about what goes on the wire.
 
 What it takes from a request's `extensions` is what httpx documents: `timeout`, `target` (the bytes of the request
-target) and `trace` (told `http11.send_request_headers.complete`, the proof that there is a connection). A kept
+target) and `trace` (called with `http11.send_request_headers.complete`, the proof that there is a connection). A kept
 connection that ends before any byte of an answer is a KeptConnectionError.
 """
 
@@ -134,7 +134,7 @@ class _Sending:
 
     async def once(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send the request (a middleware of aiohttp's)."""
-        # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that nobody counts,
+        # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that is not counted,
         # with a nonce that the cloud has seen. An error that is not its own passes it by.
         try:
             return await send(request)

@@ -25,9 +25,9 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
-_PIECE = 256 * 1024
+_SLICE_BYTES = 256 * 1024
 """Bytes that are inflated or counted at a time: about a millisecond's work."""
-_SHORT = _MIB
+_SHORT_BODY_BYTES = _MIB
 """Bytes of a body, as they come, that every call may hold at the same time."""
 _LARGE_BODIES = 4
 """Of 32 MiB each at most; several, so that a slow one does not stop all the others."""
@@ -69,10 +69,10 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
     size = 0
     try:
         async for chunk in stream:
-            was_short = size <= _SHORT
+            was_short = size <= _SHORT_BODY_BYTES
             wire.append(chunk)
             size += len(chunk)
-            if was_short and size > _SHORT:
+            if was_short and size > _SHORT_BODY_BYTES:
                 await until_decoded.enter_async_context(_large_answers().bodies)
             if size > limits.wire:
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
@@ -113,7 +113,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
                 uncounted.clear()
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
-            if len(piece) == _PIECE:
+            if len(piece) == _SLICE_BYTES:
                 await asyncio.sleep(0)  # a bomb must not hold up the loop
         return b"".join(body) if inflates else wire
     finally:
@@ -129,8 +129,8 @@ def values_of(body: bytes | memoryview) -> int:
 def _cut(wire: bytes, limit: int) -> Iterator[memoryview]:
     if len(wire) > limit:
         raise BadAnswer(f"the answer is over the limit of {_size(limit)}")
-    for start in range(0, len(wire), _PIECE):
-        yield memoryview(wire)[start : start + _PIECE]
+    for start in range(0, len(wire), _SLICE_BYTES):
+        yield memoryview(wire)[start : start + _SLICE_BYTES]
 
 
 class Inflater:
@@ -144,7 +144,7 @@ class Inflater:
     def inflate(self, wire: bytes) -> Iterator[bytes]:
         """The inflated bytes piece by piece; BadAnswer if they go over the limit or are no whole gzip member."""
         while True:
-            size = min(_PIECE, self._left + 1)
+            size = min(_SLICE_BYTES, self._left + 1)
             try:
                 data = self._zlib.decompress(wire, size)
             except zlib.error:
@@ -166,7 +166,7 @@ class Inflater:
 def decode_json(body: bytes) -> Any:
     """The JSON value of a body, or NOT_JSON: bad UTF-8, nesting or digits beyond reason, anything else.
 
-    NaN and Infinity, which JSON does not have and some encoders write, are let through: whoever reads the one value
+    NaN and Infinity, which JSON does not have and some encoders write, are let through: the reader of that value
     drops it, and the rest of the answer is kept.
 
     Half a surrogate pair, which JSON allows and no encoder takes, becomes U+FFFD, so that one broken name cannot

@@ -36,7 +36,7 @@ class Permit:
             breaker._count(what, trial=decides)
 
     def abandon(self) -> None:
-        """The attempt was not made, or told nothing about the target: the next one is a trial again."""
+        """The attempt was not made, or showed nothing about the target: the next one is a trial again."""
         self._settle()
 
     def _settle(self) -> Breaker | None:
@@ -88,7 +88,7 @@ class Breaker:
         return self._trial is not None
 
     async def settled(self, deadline: float) -> None:
-        """Wait for the end of a trial that is under way, by loop time `deadline`: it tells what comes of an attempt.
+        """Wait for the end of a trial that is under way, by loop time `deadline`: it shows whether attempts succeed.
 
         One that fails has failed for all polls that waited for it: they do not make others, one after the other.
         """

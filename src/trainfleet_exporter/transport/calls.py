@@ -36,13 +36,13 @@ class Caller:
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
-"""Who is polling in this task: whom an attempt is accounted to. None where nobody polls."""
+"""Who is polling in this task, to count its attempts. None outside of polls."""
 
 
 class Priority(IntEnum):
     """Who goes first where the rate limit makes calls wait: the lower number."""
 
-    SWEEP = 0
+    BULK = 0
     DETAIL = 1
 
 
@@ -98,16 +98,16 @@ class Call(HoldsSecrets):
     """Decoded values."""
     body: bytes = field(default=b"", repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What of the query or body an answer may quote and nobody may see, such as a password."""
-    priority: Priority = Priority.SWEEP
+    """Parts of the query or body that must be redacted if an answer quotes them, such as a password."""
+    priority: Priority = Priority.BULK
     may_be_empty: bool = False
     """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
     text: TextForm | None = field(default=None, repr=False)
     """What a good answer is that is text rather than JSON; returned without spaces around it."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
-    """Told the headers of a good answer, where more than its body matters (a token comes in one)."""
+    """Receives the headers of a good answer, if they matter (a token comes in one)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
-    """Tells a well-formed answer that holds nothing: it is counted as `no_data`, and still returned."""
+    """Whether a well-formed answer holds nothing: it is counted as `no_data`, and still returned."""
     limits: BodyLimits = USUAL
     breaker: str = ""
     """Which calls of the operation share a circuit breaker, where one kind of them may fail and others not."""
@@ -161,19 +161,19 @@ class Dialect(Protocol):
         ...
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        """The call was denied: whether it is worth another go, prepared anew (a token ended before its time)."""
+        """The call was denied. Return whether to prepare and try it again (a token ended before its time)."""
         ...
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt; `host` holds `:port` where it is not the scheme's default.
 
-        Called anew for every attempt, because nonces and dates must differ. May raise CloudError (no credentials):
+        Called for each attempt, because nonces and dates must differ. May raise CloudError (no credentials):
         then nothing is sent and nothing counted.
         """
         ...
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """What is wrong with an answer, told by its status, code and headers; None for a good one.
+        """What is wrong with an answer, by its status, code and headers; None for a good one.
 
         Sees every complete answer, also those that are not JSON.
         """
@@ -195,7 +195,7 @@ class CallBudget(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CallLimits:
     """What one API host may be asked at most."""
 
     requests_per_second: float = 5

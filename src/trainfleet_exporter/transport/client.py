@@ -33,7 +33,7 @@ from trainfleet_exporter.transport.calls import (
 )
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
-from trainfleet_exporter.transport.masking import Told
+from trainfleet_exporter.transport.masking import SentSecrets
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, TooManyValues, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
@@ -63,7 +63,7 @@ class Transport:
         self.http = http
         self.observe = observe
         self.send = AiohttpTransport(http) if send is None else send
-        self.told = Told(proxy_passwords(http))
+        self.sent_secrets = SentSecrets(proxy_passwords(http))
         self.random = randomness.SystemRandom() if random is None else random
         self._account = account
         self._breaker_max_open = breaker_max_open
@@ -201,7 +201,7 @@ class ApiClient:
         loop = asyncio.get_running_loop()
         started = loop.time()
         outcome = BadAnswer.outcome
-        self._transport.told.note((*signed.secrets, *call.secrets))
+        self._transport.sent_secrets.note((*signed.secrets, *call.secrets))
         try:
             payload, outcome = await self._exchange.send(
                 call, signed, turn, deadline, accept=lambda answer: self._accept(answer, call, into, signed)
@@ -214,7 +214,8 @@ class ApiClient:
         except CloudError as error:
             outcome = error.outcome
             if not _is_lapse(error, number):
-                turn.failed(self._transport.told.mask(signed).error(error))  # no change where the exchange settled it
+                # No change where the exchange settled it.
+                turn.failed(self._transport.sent_secrets.mask(signed).error(error))
             raise
         else:
             return payload
@@ -233,7 +234,7 @@ class ApiClient:
         """
         if (error := self._dialect.judge(answer)) is not None:
             # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
-            redacted = self._dialect.judge(self._transport.told.mask(signed).answer(answer))
+            redacted = self._dialect.judge(self._transport.sent_secrets.mask(signed).answer(answer))
             # Of a long answer the second verdict may not see all that the first one was about.
             raise redacted if type(redacted) is type(error) else error
         if 300 <= answer.status < 400:

@@ -39,7 +39,7 @@ class HostGuard:
         BudgetSpent, CircuitOpen, Throttled or RequestTimedOut where there is none in time.
         """
         breakers = (self._connecting, self._breaker(operation))
-        # Before the queue, so that nobody waits in it for nothing.
+        # Before the queue, so that no call waits in it for nothing.
         if self.budget is not None:
             self.budget.check()
         while True:
@@ -49,7 +49,7 @@ class HostGuard:
             await self.limiter.acquire(priority, deadline)
             if not any(breaker.is_trying for breaker in breakers):
                 break
-            self.limiter.release(used=False)  # somebody who stood before us in the queue has begun a trial
+            self.limiter.release(used=False)  # a call that stood before us in the queue has begun a trial
         permits: list[Permit] = []
         try:
             for breaker in breakers:
@@ -124,7 +124,7 @@ class Turn:
         self._connecting.succeeded()
 
     def not_connected(self, error: CloudError) -> None:
-        """The host could not be connected to; of the operation that tells nothing."""
+        """The host could not be connected to. That says nothing about the operation."""
         self._connecting.failed(self._without_host(error))
         self._operation.abandon()
 

@@ -3,7 +3,7 @@
 The bucket's rate is the configured one until the service throttles:
 
     throttled ──► half, 5 % of the configured rate at least ──a minute without──► 5 % of the configured rate more
-    throttled, and told what is allowed ──► that pace, and for an hour no more than it
+    throttled, with an allowed rate ──► that pace, and for an hour no more than it
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import asyncio
 import math
 
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import Limits, Priority
+from trainfleet_exporter.transport.calls import CallLimits, Priority
 
 # Float arithmetic leaves a token or a pause short by a rounding error when its timer fires; the timer would then be set
-# for a time that the clock cannot tell from now.
-_ROUNDING = 1e-6
+# for a time that the clock cannot distinguish from now.
+_ROUNDING_ERROR = 1e-6
 
 
 _SMALLEST_SHARE = 0.05
@@ -31,11 +31,11 @@ _PACE_HOLDS = 3600.0
 class Limiter:
     """Grants turns: `requests_per_second` with bursts of a second's worth, `concurrency` at a time.
 
-    The rate is lower for a while after the service throttled. Whoever cannot have a turn before the deadline is told at
-    once. Times are those of the running loop.
+    The rate is lower for a while after the service throttled. A call that cannot have a turn before its deadline fails
+    at once. Times are those of the running loop.
     """
 
-    def __init__(self, host: str, limits: Limits) -> None:
+    def __init__(self, host: str, limits: CallLimits) -> None:
         self._host = host
         self._configured = limits.requests_per_second
         self._rate = self._configured
@@ -90,7 +90,7 @@ class Limiter:
         self._grant()
 
     def pause(self, seconds: float) -> None:
-        """Grant nothing for so long; who cannot wait for that is told now."""
+        """Grant nothing for so long; calls that cannot wait for that fail now."""
         now = asyncio.get_running_loop().time()
         self._refill(now)
         self._paused_until = max(self._paused_until, now + seconds)
@@ -139,7 +139,7 @@ class Limiter:
         self._wake_again(now)
 
     def _may_grant(self, now: float) -> bool:
-        return self._free > 0 and now >= self._paused_until - _ROUNDING and self._tokens >= 1 - _ROUNDING
+        return self._free > 0 and now >= self._paused_until - _ROUNDING_ERROR and self._tokens >= 1 - _ROUNDING_ERROR
 
     def _take(self) -> None:
         self._free -= 1

@@ -1,6 +1,6 @@
 """Redaction of what a service quotes of a request when it refuses it: keys' ids, tokens, signatures.
 
-A service knows no secrets but those that requests have sent to it. `Told` remembers those that one provider sent
+A service knows no secrets but those that requests have sent to it. `SentSecrets` remembers those that one provider sent
 lately, in requests of any kind: STS and the API behind it belong to the same cloud. Signatures are good for one
 attempt, so only the answer to that attempt is searched for them.
 """
@@ -21,7 +21,7 @@ from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.process.redaction import BEGINNING, LONGEST, SHORTEST, Forms, Redactor, remember
 from trainfleet_exporter.transport.calls import HttpAnswer, SignedRequest
 
-_KEPT = 24
+_SECRETS_KEPT = 24
 """Some hours of temporary keys: each set is an id and a token."""
 _ROOM = 64 * 1024
 """Characters of one answer's fields that are searched, all together: the search holds up the event loop."""
@@ -35,7 +35,7 @@ _SIGNATURE = re.compile(r"signature=([^&]+)", re.IGNORECASE)
 _IN_AUTHORIZATION = re.compile(r"""[\s,;:="]+""")
 
 
-class Told:
+class SentSecrets:
     """The secrets that one provider's requests sent lately; `always` are those of every request."""
 
     def __init__(self, always: Iterable[str] = ()) -> None:
@@ -51,7 +51,7 @@ class Told:
                 secret = Secret(text, source="request")
                 forms = self._secrets.pop(secret, None)  # to stand last again
                 self._secrets[secret] = forms or Forms(text)
-        while len(self._secrets) > _KEPT:
+        while len(self._secrets) > _SECRETS_KEPT:
             del self._secrets[next(iter(self._secrets))]
 
     def mask(self, signed: SignedRequest) -> Mask:

@@ -20,9 +20,9 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from trainfleet_exporter.quantities import unusable
 from trainfleet_exporter.transport.body import decode_json, values_of
 from trainfleet_exporter.transport.calls import NOT_JSON, USUAL
+from trainfleet_exporter.transport.json_fields import unusable
 
 T = TypeVar("T")
 SHORT_FIELD = 4096
@@ -57,8 +57,8 @@ class TooManyValues(ValueError):
 def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
 
-    Fields that were given and do not fit are counted (quantities.UNUSABLE), texts excepted; they have their default. An
-    item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
+    Fields that were given and do not fit are counted (json_fields.UNUSABLE), except texts; they have their default.
+    An item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
     NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
     """
     if into is not dict:
@@ -147,7 +147,7 @@ def _fit_any(given: Any, kind: inspect.UnionType) -> Any:
     if given is None:
         return None if kind.includes_none else _ABSENT
     kinds = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-    if len(kinds) > 1:  # a text or a number, an object or a text: the JSON type tells which
+    if len(kinds) > 1:  # a text or a number, an object or a text: the JSON type decides
         kinds = [each for each in kinds if _is_of(given, each)]
         if not kinds:
             unusable(given, "malformed")

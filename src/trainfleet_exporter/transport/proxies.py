@@ -36,9 +36,9 @@ def proxy_for(url: yarl.URL, http: HttpSettings) -> yarl.URL | None:
 
 
 def without_user(proxy: yarl.URL | None) -> tuple[yarl.URL | None, Mapping[str, str]]:
-    """The proxy without its user, and the headers that tell it who asks.
+    """The proxy without its user, and the headers that authenticate to it.
 
-    The client keeps the addresses of its proxies beside its connections, where they could be printed.
+    The client keeps the addresses of its proxies with its connections, where they could be printed.
     """
     if proxy is None or proxy.user is None:
         return proxy, {}

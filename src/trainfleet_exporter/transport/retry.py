@@ -47,7 +47,7 @@ def backoff(failures: int, random: Random) -> float:
 def wait_hint(retry_after: float | None) -> float | None:
     """A service's hint in seconds if it is one to obey, else None.
 
-    An hour is believed at most: one mistaken header must not silence a host for good.
+    An hour is believed at most: one mistaken header must not silence a host permanently.
     """
     if retry_after is None or not math.isfinite(retry_after) or retry_after <= 0:
         return None

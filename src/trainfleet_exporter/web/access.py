@@ -106,7 +106,7 @@ class Access:
         if self._checking is None and loop.time() >= self._next_check:
             try:
                 self._checking = loop.run_in_executor(DaemonThreadExecutor(), self._check, self._state)
-            except RuntimeError:  # no thread is to be had
+            except RuntimeError:  # no thread can be started
                 self._next_check = loop.time() + _CHECK_SECONDS
             else:
                 self._checking.add_done_callback(self._checked)

@@ -24,7 +24,7 @@ from trainfleet_exporter.web.status_page import FigureSources, StatusPage
 
 
 class ReloadResult(Protocol):
-    """How a reload went (reload.Outcome)."""
+    """How a reload went (app.reload.ReloadOutcome)."""
 
     @property
     def success(self) -> bool: ...

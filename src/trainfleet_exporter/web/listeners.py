@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from trainfleet_exporter.arguments import found
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.process.arguments import found
 from trainfleet_exporter.web.connection import PARTING_SECONDS
 from trainfleet_exporter.web.connection_limiter import ConnectionLimiter, Slot
 

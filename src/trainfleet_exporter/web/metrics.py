@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from trainfleet_exporter.page import Body, Format, Page, PageStore, accepts_gzip, choose, chunks
+from trainfleet_exporter.page import Body, Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.connection import abort_of
@@ -109,7 +109,7 @@ class SlowClientLimit:
 
     @contextmanager
     def answer(
-        self, page: Page, body: Body, abort: Callable[[], None], chunk_bytes: int = CHUNK_BYTES
+        self, page: MetricsPage, body: Body, abort: Callable[[], None], chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[Answer]:
         """An answer that lasts as long as the context; others may be aborted for it. `page` is the newest one, of which
         this is the body; `abort` closes its connection; `chunk_bytes` is how much that takes at a time."""
@@ -122,7 +122,7 @@ class SlowClientLimit:
         finally:
             del self._answers[answer]
 
-    def _enforce(self, newest: Page) -> None:
+    def _enforce(self, newest: MetricsPage) -> None:
         """Abort the answers of the oldest pages, so that the others keep no more than the limit."""
         old = [answer for answer in self._answers if answer.page < newest.number]
         if not old:

@@ -49,7 +49,7 @@ _CIPHERS_OF_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACH
 _NO_AUTH = ("NoClientCert", "RequestClientCert")
 _AUTH = (*_NO_AUTH, "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
 _UNVERIFIED = ("RequireAnyClientCert", "RequireClientCert")
-_MAX_BYTES = 1_000_000
+_MAX_PEM_BYTES = 1_000_000
 
 
 def _client_auth(value: object) -> str:
@@ -122,13 +122,13 @@ class TlsServer(Section):
             return text or b"", []
         try:
             with path.open("rb") as file:
-                content = file.read(_MAX_BYTES + 1)
+                content = file.read(_MAX_PEM_BYTES + 1)
         except OSError as error:
             reason = error.strerror or type(error).__name__
         else:
-            if len(content) <= _MAX_BYTES:
+            if len(content) <= _MAX_PEM_BYTES:
                 return content, []
-            reason = f"it is longer than {_MAX_BYTES} bytes"
+            reason = f"it is longer than {_MAX_PEM_BYTES} bytes"
         message = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
         return b"", [Problem((_AT, f"{name}_file"), message)]
 

@@ -28,7 +28,7 @@ from trainfleet_exporter.errors import Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.web.tls import TlsServer, tls_problems
 
-_HEADERS: Mapping[str, tuple[str, ...]] = {
+_SETTABLE_HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
     "Strict-Transport-Security": (),
     "X-Content-Type-Options": ("nosniff",),
@@ -190,10 +190,10 @@ def _config(path: Path, given: WebFile, tls: TlsServer | None) -> WebConfig:
 def _other_problems(given: WebFile) -> Iterator[Problem]:
     for name, value in given.http_server_config.headers.items():
         at = ("http_server_config", "headers", name)
-        if name not in _HEADERS:
-            yield Problem(at, f"found a header that cannot be set here; allowed: {', '.join(_HEADERS)}")
-        elif _HEADERS[name] and value and value not in _HEADERS[name]:
-            yield Problem(at, f"found {show(value)}; allowed: {' or '.join(_HEADERS[name])}")
+        if name not in _SETTABLE_HEADERS:
+            yield Problem(at, f"found a header that cannot be set here; allowed: {', '.join(_SETTABLE_HEADERS)}")
+        elif _SETTABLE_HEADERS[name] and value and value not in _SETTABLE_HEADERS[name]:
+            yield Problem(at, f"found {show(value)}; allowed: {' or '.join(_SETTABLE_HEADERS[name])}")
     for user in given.basic_auth_users:
         if ":" in user or unusable(user):
             message = "found a user that nobody can log in as; allowed: a name without : and without control characters"

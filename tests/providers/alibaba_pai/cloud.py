@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.support.clock import START
-from trainfleet_exporter.quantities import iso_time, utc_time
+from trainfleet_exporter.transport.json_fields import iso_time, utc_time
 
 CONFIG = """
 providers:
@@ -22,6 +22,10 @@ providers:
     collectors: {usage: {source: job_metrics}}
 """
 
+RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
+
+Run = Callable[..., None]
+"""Runs a test's steps on a fleet (see conftest.run)."""
 Answer = Callable[[str, dict[str, str]], httpx.Response | None]
 Row = dict[str, Any]
 
@@ -46,7 +50,7 @@ def job(job_id: str, status: str = "Running", **fields: Any) -> Row:
 
 
 def metric(name: str, unit: str, **fields: Any) -> Row:
-    """A row of CloudMonitor's catalogue, with the dimensions that the beginning of its name tells."""
+    """A row of CloudMonitor's catalogue, with the dimensions that follow from the beginning of its name."""
     level = name.partition("_")[0]
     further = {"JOB": "", "POD": ",pod", "CARD": ",pod,gpuId"}
     of_job = f"userId,regionId,workspaceId,jobId{further.get(level, '')}"

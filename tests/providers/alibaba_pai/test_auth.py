@@ -18,8 +18,8 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.auth import CLI_FILE, CREDENTIALS, SDK_FILE, profile_source
 from trainfleet_exporter.providers.alibaba_pai.signing import judge
 from trainfleet_exporter.providers.credentials import Issued, Keys, KeysUri, MachineRole, ProfileFile
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HttpAnswer
+from trainfleet_exporter.transport.json_fields import iso_time
 
 GOOD = {
     "Code": "Success",
@@ -54,7 +54,7 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "reported"),
     [
         ({"/latest/api/token": ""}, _NO_TOKEN),
         ({"/latest/api/token": "two words"}, _NO_TOKEN),
@@ -84,12 +84,12 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
         ),
     ],
 )
-def test_an_odd_answer_is_told_without_what_it_holds(answers: dict[str, Any], told: str | None) -> None:
-    if told is None:
+def test_odd_answer_is_reported_without_its_content(answers: dict[str, Any], reported: str | None) -> None:
+    if reported is None:
         answers = answers | {ROLES: "role", f"{ROLES}role": GOOD}
         assert isinstance(machine(answers), Issued)  # any word will do for a token: it is handed back as it is
         return
-    assert machine(answers) == told
+    assert machine(answers) == reported
 
 
 @given(content=st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("latin-1"))), is_json=st.booleans())
@@ -116,17 +116,17 @@ def test_odd_profiles_are_read_or_denied(
     path = tmp_path_factory.getbasetemp() / "config.json"
     rows = [{"name": "p", "mode": mode, **fields} for mode, fields in profiles]
     path.write_text(json.dumps({"current": "p", "profiles": rows}))
-    told = ""
+    reported = ""
     try:
         profile_source(ProfileFile(path, "shown", CLI_FILE))
     except AccessDenied as error:
-        told = str(error)
-    assert told == "" or told.startswith("shown: ")
+        reported = str(error)
+    assert reported == "" or reported.startswith("shown: ")
 
 
 @pytest.mark.parametrize("code", ["InvalidTimeStamp.Expired", "InvalidTimestamp", "IllegalTimestamp"])
 @pytest.mark.parametrize(
-    ("date", "told"),
+    ("date", "reported"),
     [
         (
             "Fri, 02 Jan 2026 03:20:05 GMT",
@@ -144,14 +144,14 @@ def test_odd_profiles_are_read_or_denied(
         (None, "is off: here it is 2026-01-02T03:04:05Z, there it is unknown"),
     ],
 )
-def test_a_wrong_clock_is_told_with_the_services_own_time(code: str, date: str | None, told: str) -> None:
+def test_wrong_clock_is_reported_with_the_services_time(code: str, date: str | None, reported: str) -> None:
     async def main() -> CloudError | None:
         headers = httpx.Headers({} if date is None else {"Date": date})
         return judge(HttpAnswer(400, headers, b"", {"Code": code, "Message": "hunter2", "RequestId": "r"}))
 
     error = run_stepped(main)
     assert isinstance(error, AccessDenied)
-    assert error.message == f"the clock of this machine {told}"
+    assert error.message == f"the clock of this machine {reported}"
 
 
 def test_a_metadata_service_that_is_asked_too_often_says_for_how_long_to_wait() -> None:

@@ -3,194 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
-from tests.support.clock import START, run_stepped
+from tests.providers.alibaba_pai.cloud import Cloud, Run, at, job, metric, point
+from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
+from tests.support.clock import START
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 
 GOLDEN = Path(__file__).parent / "golden"
-DAY = 86400.0
-QUIET = "job_counts: {enabled: false}, pods: {enabled: false}, pool_workloads: {enabled: false}, "
-MONITORED = CONFIG.replace("{usage: {source: job_metrics}}", f"{{{QUIET}usage: {{source: cloudmonitor}}}}")
-CPU = metric("JOB_CPU_UTIL", "%")
-
-Run = Callable[..., None]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
-    caplog.set_level(logging.INFO)
-
-    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = MONITORED) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
-
-        run_stepped(main)
-
-    return run_steps
-
-
-def _usage(**fields: str) -> str:
-    """The config with these further keys of `usage`, each as YAML."""
-    inner = ", ".join(f"{key}: {value}" for key, value in {"source": "cloudmonitor", **fields}.items())
-    return MONITORED.replace("usage: {source: cloudmonitor}", f"usage: {{{inner}}}")
-
-
-def _fresh(cloud: Cloud) -> None:
-    """From now on every point is one minute old whenever it is asked for."""
-
-    def dated(operation: str, query: dict[str, str]) -> None:
-        if operation in ("DescribeMetricLast", "GetMetrics"):
-            for points in cloud.points.values():
-                for one in points:
-                    one["timestamp"] = int((time.time() - 60) * 1000)
-
-    cloud.answer = dated
-
-
-def _monitored_world() -> Cloud:
-    """Two jobs, a pool, and every metric of the catalogue that feeds something."""
-    cloud = Cloud()
-    cloud.jobs = [job("a"), job("b")]
-    cloud.quotas = [{"QuotaId": "quota1", "QuotaName": "pool-a"}]
-    of_jobs = {
-        "JOB_CPU_UTIL": ("%", 40.0),
-        "JOB_MEMORY_UTIL": ("%", 55.5),
-        "JOB_GPU_ACCELERATOR_DUTTY_UTIL": ("%", 90.0),
-        "JOB_GPU_ACCELERATOR_MEMORY_UTIL": ("%", 75.0),
-        "JOB_NETWORK_RECEVICE_RATE": ("MB/s", 12.5),
-        "JOB_NETWORK_TRANSMIT_RATE": ("MiB/s", 2),
-        "JOB_DISK_READ_RATE": ("Bytes/s", 0),
-        "JOB_DISK_WRITE_RATE": ("Mbit/s", 8),
-    }
-    of_pods = {
-        "POD_CPU_UTIL": ("%", 40.0),
-        "POD_CPU_USED": ("Core", 3.5),
-        "POD_MEMORY_USED": ("MiB", 1024),
-        "POD_GPU_MEMORY_USED": ("MiB", 512),
-        "POD_GPU_MEMORY_TOTAL": ("GiB", 1),
-    }
-    of_cards = {
-        "CARD_GPU_DUTY_CYCLE": ("%", 91),
-        "CARD_GPU_MEMORY_UTIL": ("%", 60),
-        "CARD_GPU_POWER_USAGE": ("W", 312.5),
-        "CARD_GPU_SM_UTIL": ("%", 50),
-    }
-    of_quotas = {
-        "QUOTA_CPU_UTIL": ("%", 20),
-        "QUOTA_MEMORY_UTIL": ("%", 30),
-        "QUOTA_GPU_ACCELERATOR_DUTTY_UTIL": ("%", 80),
-        "QUOTA_GPU_ACCELERATOR_MEMORY_UTIL": ("%", 70),
-        "QUOTA_GPU_POWER_USAGE": ("W", 5000),
-        "QUOTA_CPU_REQUEST": ("Core", 12),
-    }
-    for name, (unit, value) in {**of_jobs, **of_pods, **of_cards, **of_quotas}.items():
-        cloud.catalogue.append(metric(name, unit))
-        if name in of_jobs:
-            cloud.points[name] = [point("a", value), point("b", value)]
-        elif name in of_pods:
-            cloud.points[name] = [point("a", value, pod="a-worker-0"), point("a", value, pod="a-worker-1", age=61)]
-        elif name in of_cards:
-            cards: list[dict[str, Any]] = [
-                {"pod": "a-worker-0", "gpuId": str(card), "Value": value + card} for card in (0, 1)
-            ]
-            cloud.points[name] = [point("a", None, **card) for card in cards]
-        else:
-            cloud.points[name] = [point("", value, quotaId="quota1", quotaName="pool-a")]
-    return cloud
+def config() -> str:
+    """The config of the fleet."""
+    return MONITORED
 
 
 def test_golden_exposition_of_everything_that_cloudmonitor_serves(run: Run) -> None:
-    cloud = _monitored_world()
+    cloud = monitored_world()
 
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
         suffixes = ("utilization", "usage", "bytes_per_second", "capacity", "power")
         shown = [line for line in await fleet.lines("") if any(suffix in line.split("{")[0] for suffix in suffixes)]
         check_golden_samples(GOLDEN / "cloudmonitor.txt", shown)
-        assert not [name for name in ("CARD_GPU_SM_UTIL", "QUOTA_CPU_REQUEST") if _asked(cloud)[name]]
-
-    run(cloud, steps)
-
-
-def _asked(cloud: Cloud) -> Counter[str]:
-    """How often each metric was asked for at CloudMonitor."""
-    return Counter(query["MetricName"] for query in cloud.called("DescribeMetricLast"))
-
-
-@pytest.mark.parametrize(("jobs", "calls"), [(10, 1), (1440, 1), (1441, 2), (3000, 3)])
-def test_calls_grow_by_pages_of_points_and_nothing_else(run: Run, jobs: int, calls: int) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{n}") for n in range(jobs)]
-    cloud.catalogue = [CPU]
-    cloud.points["JOB_CPU_UTIL"] = [point(f"j{n}", 50) for n in range(jobs)]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": calls}
-        assert len(await fleet.lines("job_cpu_utilization_ratio")) == jobs
-        assert len(await fleet.lines("job_usage_info")) == jobs
-        (first, *_) = cloud.called("DescribeMetricLast")
-        assert (first["path"], first["Length"], first["Period"]) == ("/", "1440", "60")
-        assert float(first["StartTime"]) == pytest.approx((time.time() - 900) * 1000)  # else it looks back two hours
-        assert "Dimensions" not in first
-        assert first["host"] == "metrics.cn-hangzhou.aliyuncs.com"
-
-    run(cloud, steps)
-
-
-def test_nothing_is_asked_for_while_no_job_is_there_to_be_measured(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("wait", "Queuing")]
-    cloud.catalogue = [CPU]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert _asked(cloud) == {}
-
-    run(cloud, steps)
-
-
-def test_the_catalogue_is_read_once_a_day(run: Run) -> None:
-    cloud = _monitored_world()
-    _fresh(cloud)
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        for _ in range(2):
-            await asyncio.sleep(DAY / 2 - 60)
-            await fleet.runner("usage").tick()
-        namespaces = [query["Namespace"] for query in cloud.called("DescribeMetricMetaList")]
-        assert sorted(namespaces) == ["acs_pai_dlc", "acs_pai_quota"]
-        await asyncio.sleep(120)
-        await fleet.runner("usage").tick()
-        assert len(cloud.called("DescribeMetricMetaList")) == 4
+        assert not [name for name in ("CARD_GPU_SM_UTIL", "QUOTA_CPU_REQUEST") if asked(cloud)[name]]
 
     run(cloud, steps)
 
 
 def test_without_a_catalogue_no_units_are_made_up(run: Run) -> None:
-    cloud = _monitored_world()
+    cloud = monitored_world()
     denied = httpx.Response(403, json={"Code": "NoPermission", "Message": "cms:DescribeMetricMetaList"})
     cloud.answer = lambda name, _: denied if name == "DescribeMetricMetaList" else None
 
     async def steps(fleet: Fleet) -> None:
         assert not await fleet.exporter.poll_once()
         assert await fleet.lines("job_cpu", "job_usage", "pool_cpu") == []
-        assert _asked(cloud) == {}
+        assert asked(cloud) == {}
         assert fleet.own("collector_success", collector="usage") == 0
         assert fleet.own("collector_parts_failed", collector="usage") == 2
         assert fleet.own("collector_errors_total", collector="usage", reason="auth") == 2
@@ -202,9 +59,9 @@ def test_without_a_catalogue_no_units_are_made_up(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_an_old_catalogue_serves_on_while_no_newer_one_is_to_be_had(run: Run) -> None:
-    cloud = _monitored_world()
-    _fresh(cloud)
+def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
+    cloud = monitored_world()
+    refresh(cloud)
     fresh = cloud.answer
 
     def refuse(operation: str, query: dict[str, str]) -> httpx.Response | None:
@@ -258,7 +115,7 @@ def test_slow_polls_let_readings_grow_older(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
 
-    run(cloud, steps, _usage(interval="15m"))
+    run(cloud, steps, usage(interval="15m"))
 
 
 def test_jobs_that_are_not_listed_or_that_others_serve_are_not_shown(run: Run) -> None:
@@ -273,7 +130,7 @@ def test_jobs_that_are_not_listed_or_that_others_serve_are_not_shown(run: Run) -
         assert await fleet.value('job_cpu_utilization_ratio{job_id="quota"}') == 0.5
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
 
-    run(cloud, steps, _usage(source="auto"))
+    run(cloud, steps, usage(source="auto"))
 
 
 def test_a_job_that_the_config_leaves_out_is_listed_all_the_same(run: Run) -> None:
@@ -356,21 +213,6 @@ def test_a_metric_is_replaced_whole_or_not_at_all(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_a_token_that_leads_in_a_circle_ends_the_metric(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [CPU]
-    page = {"Code": "200", "Success": True, "NextToken": "again", "Datapoints": json.dumps([point("a", 50)])}
-    cloud.answer = lambda name, _: httpx.Response(200, json=page) if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 2}
-        assert fleet.own("collector_errors_total", collector="usage", reason="bad_answer") == 1
-
-    run(cloud, steps)
-
-
 def test_a_metric_of_pods_feeds_the_job_where_there_is_none_of_jobs(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b"), job("c")]
@@ -391,7 +233,7 @@ def test_a_metric_of_pods_feeds_the_job_where_there_is_none_of_jobs(run: Run) ->
 
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
-        assert _asked(cloud) == {"POD_CPU_UTIL": 1, "POD_DISK_READ_RATE": 1}
+        assert asked(cloud) == {"POD_CPU_UTIL": 1, "POD_DISK_READ_RATE": 1}
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.6
         assert await fleet.value('job_cpu_utilization_ratio{job_id="b"}') == 0.4
         assert await fleet.value('pod_cpu_utilization_ratio{job_id="b",pod_id="b-1"}') == 0
@@ -404,7 +246,7 @@ def test_a_metric_of_pods_feeds_the_job_where_there_is_none_of_jobs(run: Run) ->
 
 
 @pytest.mark.parametrize("key", ["gpuId", "gpu", "card", "deviceIndex", "npu_id"])
-def test_cards_are_told_apart_by_whatever_the_catalogue_calls_them(run: Run, key: str) -> None:
+def test_cards_are_identified_by_the_catalogues_names(run: Run, key: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     dimensions = f"userId,regionId,workspaceId,jobId,pod,nodeName,nodeGpuType,{key}"
@@ -425,8 +267,8 @@ def test_cards_are_told_apart_by_whatever_the_catalogue_calls_them(run: Run, key
     run(cloud, steps)
 
 
-def test_an_unknown_unit_is_not_guessed_and_told_once(run: Run) -> None:
-    cloud = _monitored_world()
+def test_unknown_unit_is_not_guessed_and_logged_once(run: Run) -> None:
+    cloud = monitored_world()
     for row in cloud.catalogue:
         if row["MetricName"] == "JOB_NETWORK_RECEVICE_RATE":
             row["Unit"] = "Count"
@@ -434,12 +276,12 @@ def test_an_unknown_unit_is_not_guessed_and_told_once(run: Run) -> None:
     async def steps(fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
-        await asyncio.sleep(DAY)  # the catalogue is read anew
+        await asyncio.sleep(DAY)  # the catalogue is read again
         await fleet.runner("usage").tick()
         assert await fleet.lines("job_network_receive") == []
-        assert _asked(cloud)["JOB_NETWORK_RECEVICE_RATE"] == 0
-        told = [line for line in fleet.log if "JOB_NETWORK_RECEVICE_RATE" in line]
-        (line,) = told
+        assert asked(cloud)["JOB_NETWORK_RECEVICE_RATE"] == 0
+        reported = [line for line in fleet.log if "JOB_NETWORK_RECEVICE_RATE" in line]
+        (line,) = reported
         assert line.startswith("job_network_receive_bytes_per_second is not shown by CloudMonitor's JOB_NETWORK_RE")
         assert line.endswith("its unit 'Count' is none that is known for it")
 
@@ -465,13 +307,13 @@ def test_the_config_names_metrics_units_and_statistics(run: Run) -> None:
         assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 3072
         assert await fleet.value('job_accelerator_power_watts{job_id="a"}') == 2400
         assert len(await fleet.lines("device_power_watts")) == 8
-        assert _asked(cloud) == dict.fromkeys(cloud.points, 1)
+        assert asked(cloud) == dict.fromkeys(cloud.points, 1)
         absent, too_coarse = [line for line in fleet.log if "is not shown" in line]
         assert absent == "pod_cpu_usage_cores is not shown by CloudMonitor's POD_CORES: the catalogue does not have it"
         assert too_coarse.startswith("pod_accelerator_power_watts is not shown by CloudMonitor's JOB_CPU_UTIL: ")
         assert too_coarse.endswith("its dimensions do not tell what the family is of")
 
-    run(cloud, steps, _usage(metrics=metrics))
+    run(cloud, steps, usage(metrics=metrics))
 
 
 def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
@@ -479,7 +321,7 @@ def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
     cloud.jobs = [job("a")]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%")]
     cloud.points = {"POD_CPU_UTIL": [point("a", 40, pod="a-0")], "JOB_CPU_UTIL": [point("a", 45)]}
-    _fresh(cloud)
+    refresh(cloud)
     fresh = cloud.answer
 
     def pods_fail(operation: str, query: dict[str, str]) -> httpx.Response | None:
@@ -497,111 +339,6 @@ def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
         cloud.answer = pods_fail
         await fleet.runner("usage").tick()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.45
-
-    run(cloud, steps)
-
-
-def _refuse_without_dimensions(operation: str, query: dict[str, str]) -> httpx.Response | None:
-    if operation != "DescribeMetricLast" or "Dimensions" in query:
-        return None
-    return httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "Dimensions", "RequestId": "r"})
-
-
-def test_where_dimensions_are_required_jobs_are_asked_for_in_fifties(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{n:03}") for n in range(120)]
-    cloud.catalogue = [CPU]
-    cloud.points["JOB_CPU_UTIL"] = [point(row["JobId"], 50) for row in cloud.jobs]
-    _fresh(cloud)
-    fresh = cloud.answer
-
-    def answer(operation: str, query: dict[str, str]) -> httpx.Response | None:
-        fresh(operation, query)
-        return _refuse_without_dimensions(operation, query)
-
-    cloud.answer = answer
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert len(await fleet.lines("job_cpu_utilization_ratio")) == 120
-        sizes = [len(json.loads(q["Dimensions"])) for q in cloud.called("DescribeMetricLast") if "Dimensions" in q]
-        assert sizes == [50, 50, 20]
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 4}
-        await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 7}  # what was learnt is remembered
-        await asyncio.sleep(DAY)
-        await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 11}  # and tried anew
-        (line,) = [line for line in fleet.log if "Dimensions" in line]
-        assert line.startswith("CloudMonitor is asked for acs_pai_dlc with Dimensions, 50 at a time")
-
-    run(cloud, steps)
-
-
-def test_a_metric_that_is_refused_either_way_is_a_failure(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [CPU]
-    refusal = httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "the metric is gone"})
-    cloud.answer = lambda name, _: refusal if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert not await fleet.exporter.poll_once()
-        assert fleet.own("collector_errors_total", collector="usage", reason="client") == 1
-        assert not [line for line in fleet.log if "Dimensions" in line]
-
-    run(cloud, steps)
-
-
-@pytest.mark.parametrize("helps", [True, False])
-def test_nothing_while_jobs_have_run_for_long_is_asked_again_by_name(run: Run, helps: bool) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", GmtCreateTime=at(-660), GmtRunningTime=at(-590))]
-    cloud.catalogue = [CPU]
-
-    def empty(operation: str, query: dict[str, str]) -> httpx.Response | None:
-        points = [point("a", 50, age=START - time.time() + 60)] if "Dimensions" in query and helps else []
-        page = {"Code": "200", "Success": True, "Datapoints": json.dumps(points)}
-        return httpx.Response(200, json=page) if operation == "DescribeMetricLast" else None
-
-    cloud.answer = empty
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have nothing to tell yet
-        assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1
-        assert (
-            fleet.own("api_requests_total", api="cloudmonitor", operation="DescribeMetricLast", outcome="no_data") == 1
-        )
-        await asyncio.sleep(60)
-        await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 3}
-        assert len(await fleet.lines("job_cpu_utilization_ratio")) == helps
-        await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 4}  # by name if that helped, else without, and never both
-        assert ("Dimensions" in cloud.called("DescribeMetricLast")[-1]) is helps
-        await asyncio.sleep(DAY)
-        await fleet.runner("usage").tick()
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 6}
-        assert len([line for line in fleet.log if "it answers nothing without them" in line]) == helps
-
-    run(cloud, steps)
-
-
-def test_spent_calls_leave_the_service_alone_for_an_hour(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [CPU]
-    spent = httpx.Response(400, json={"Code": "Throttling.User", "Message": "Request denied: user api quota limit"})
-    cloud.answer = lambda name, _: spent if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(3500)
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 1}
-        assert fleet.own("collector_success", collector="usage") == 0
-        await asyncio.sleep(240)
-        assert _asked(cloud) == {"JOB_CPU_UTIL": 2}
 
     run(cloud, steps)
 
@@ -628,7 +365,7 @@ def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
 
 
 def test_quotas_that_cannot_be_listed_fail_their_metrics_only(run: Run) -> None:
-    cloud = _monitored_world()
+    cloud = monitored_world()
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None
 
     async def steps(fleet: Fleet) -> None:
@@ -646,7 +383,7 @@ def test_quotas_that_cannot_be_listed_fail_their_metrics_only(run: Run) -> None:
 
 
 def test_jobs_that_cannot_be_listed_fail_theirs_and_pools_go_on(run: Run) -> None:
-    cloud = _monitored_world()
+    cloud = monitored_world()
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListJobs" else None
 
     async def steps(fleet: Fleet) -> None:
@@ -656,22 +393,6 @@ def test_jobs_that_cannot_be_listed_fail_theirs_and_pools_go_on(run: Run) -> Non
         assert fleet.own("collector_errors_total", collector="usage", reason="not_ready") == 1
 
     run(cloud, steps)
-
-
-@pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
-def test_what_is_not_exposed_is_not_paid_for(run: Run, source: str) -> None:
-    cloud = _monitored_world()
-    deny = 'global: {metrics: {deny: ["trainfleet_device_*", trainfleet_pod_cpu_usage_cores, "trainfleet_*_memory_*"]}}'
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        asked = {query["MetricName"] for _, query in cloud.calls if "MetricName" in query}
-        assert not [name for name in asked if "CARD" in name or "MEMORY" in name]
-        assert {"JOB_CPU_UTIL", "POD_CPU_UTIL", "POD_CPU_USED"} <= asked  # the last for the job alone
-        assert await fleet.lines("pod_cpu_usage_cores") == []
-        assert len(await fleet.lines("job_cpu_usage_cores")) == 1
-
-    run(cloud, steps, _usage(source=source).replace("providers:", f"{deny}\nproviders:"))
 
 
 def test_in_a_mixed_world_each_job_is_served_once_by_its_own_source(run: Run) -> None:
@@ -702,11 +423,11 @@ def test_in_a_mixed_world_each_job_is_served_once_by_its_own_source(run: Run) ->
             for row in cloud.jobs:
                 source = "job_metrics" if row["JobId"] in post_paid else "cloudmonitor"
                 assert await fleet.value(f'job_usage_info{{job_id="{row["JobId"]}",source="{source}"}}') == 1
-            for row in cloud.jobs[5:]:  # a row that tells another story later on moves nothing
+            for row in cloud.jobs[5:]:  # a row that differs later on moves nothing
                 row["ResourceId"] = "quota1"
         assert {query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")} == post_paid
 
-    run(cloud, steps, _usage(source="auto"))
+    run(cloud, steps, usage(source="auto"))
 
 
 def test_usage_goes_with_its_job(run: Run) -> None:
@@ -760,25 +481,9 @@ def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
     run(slow, steps)
 
 
-def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
-    cloud = _monitored_world()
-    _fresh(cloud)
-
-    async def steps(fleet: Fleet) -> None:
-        for collector in ("workspaces", "pools", "jobs", "usage"):
-            await fleet.runner(collector).tick()
-        assert fleet.own("collector_success", collector="usage") == 0
-        assert 10 < len(_asked(cloud)) < 21
-        await asyncio.sleep(60)
-        await fleet.runner("usage").tick()
-        assert len(_asked(cloud)) == 21
-
-    run(cloud, steps, MONITORED.replace("requests_per_second: 1000", "requests_per_second: 0.3"))
-
-
 def test_a_service_that_fails_keeps_its_last_good_answer_for_a_while(run: Run) -> None:
-    cloud = _monitored_world()
-    _fresh(cloud)
+    cloud = monitored_world()
+    refresh(cloud)
 
     async def steps(fleet: Fleet) -> None:
         fleet.schedule.start()
@@ -788,89 +493,8 @@ def test_a_service_that_fails_keeps_its_last_good_answer_for_a_while(run: Run) -
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 4
         await asyncio.sleep(400)
         assert await fleet.lines("job_cpu_utilization_ratio", "job_usage_info", "pool_cpu_util", "device_") == []
-        _fresh(cloud)
+        refresh(cloud)
         await asyncio.sleep(180)
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 4
 
     run(cloud, steps)
-
-
-DLC_METRICS = _usage(source="dlc_metrics")
-
-
-def test_dlc_metrics_asks_job_by_job_and_takes_the_newest_of_each_series(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", RequestGPU="8"), job("cpu", RequestGPU="0"), job("wait", "Queuing")]
-    cloud.catalogue = [CPU, metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%"), metric("JOB_DISK_READ_RATE", "KB/s")]
-    cloud.points["JOB_CPU_UTIL"] = [point("a", 10 * n, age=600 - 60 * n) for n in range(10)] + [point("cpu", 50)]
-    cloud.points["POD_GPU_ACCELERATOR_DUTTY_UTIL"] = [point("a", 80, pod="a-0"), point("a", 40, pod="a-1")]
-    cloud.points["JOB_DISK_READ_RATE"] = [point("a", 7)]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.9
-        assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.6
-        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 7000
-        assert await fleet.value('job_usage_info{job_id="a",source="dlc_metrics"}') == 1
-        assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
-        assert Counter(query["JobId"] for query in cloud.called("GetMetrics")) == {"a": 3, "cpu": 2}
-        assert cloud.called("DescribeMetricLast") == []
-        query = cloud.called("GetMetrics")[0]
-        assert query["path"] == "/api/v1/cms/metrics"
-        assert (query["Namespace"], query["Period"]) == ("acs_pai_dlc", "60")
-        assert json.loads(query["Dimensions"]) == [{"jobId": query["JobId"]}]
-        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="duplicate") == 0
-        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="no_data") == 1
-
-    run(cloud, steps, DLC_METRICS)
-
-
-def test_dlc_metrics_without_the_right_to_the_catalogue_reads_percents_and_what_the_config_tells(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    for name in ("JOB_CPU_UTIL", "JOB_DISK_READ_RATE", "JOB_DISK_WRITE_RATE"):
-        cloud.points[name] = [point("a", 50)]
-    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "MetaList" in name else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
-        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 50e6
-        assert await fleet.lines("job_disk_write") == []
-        assert "JOB_DISK_WRITE_RATE" not in {query["MetricName"] for query in cloud.called("GetMetrics")}
-        assert fleet.own("collector_errors_total", collector="dlc_metrics", reason="auth") == 1
-        await fleet.exporter.poll_once()
-        assert len(cloud.called("DescribeMetricMetaList")) == 1
-
-    run(cloud, steps, _usage(source="dlc_metrics", metrics="{job_disk_read_bytes_per_second: {unit: MB/s}}"))
-
-
-@pytest.mark.parametrize("source", ["dlc_metrics", "job_metrics"])
-def test_what_is_asked_for_job_by_job_stops_at_max_jobs_the_newest_first(run: Run, source: str) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]
-    cloud.catalogue = [CPU]
-    operation = "GetMetrics" if source == "dlc_metrics" else "GetJobMetrics"
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        await fleet.exporter.poll_once()
-        asked = [query.get("JobId") or query["path"].split("/")[-2] for query in cloud.called(operation)]
-        assert asked == ["j0", "j1", "j0", "j1"]
-        assert len([line for line in fleet.log if "of 3 jobs are not polled" in line]) == 1
-
-    run(cloud, steps, _usage(source=source, max_jobs="2"))
-
-
-def test_cloudmonitor_is_neither_asked_nor_told_of_where_it_is_not_used(run: Run) -> None:
-    async def without(fleet: Fleet) -> None:
-        (provider,) = fleet.exporter.providers
-        assert set(provider.endpoints) == {"dlc", "paistudio", "aiworkspace"}
-
-    async def used(fleet: Fleet) -> None:
-        (provider,) = fleet.exporter.providers
-        assert provider.endpoints["cloudmonitor"] == "https://metrics.cn-hangzhou.aliyuncs.com"
-
-    run(Cloud(), without, CONFIG)
-    run(Cloud(), without, _usage(enabled="false"))
-    run(Cloud(), used, _usage(source="auto"))

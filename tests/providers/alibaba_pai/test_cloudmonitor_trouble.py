@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, at, job, metric, point
-from tests.support.clock import START, run_stepped
+from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, Run, at, job, metric, point
+from tests.support.clock import START
 from tests.support.fleet import Fleet
 from trainfleet_exporter.providers.usage.entities import EntityIndex
 
@@ -25,8 +23,6 @@ QUIET = "job_counts: {enabled: false}, pods: {enabled: false}, pool_workloads: {
 CPU, MEMORY = metric("JOB_CPU_UTIL", "%"), metric("JOB_MEMORY_UTIL", "%")
 DOWN = httpx.Response(503, json={"Code": "ServiceUnavailable"})
 
-Run = Callable[..., None]
-
 
 def usage_by(source: str) -> str:
     """The config with this source of usage."""
@@ -34,20 +30,9 @@ def usage_by(source: str) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
-    caplog.set_level(logging.INFO)
-
-    def run_steps(
-        cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = usage_by("cloudmonitor")
-    ) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
-
-        run_stepped(main)
-
-    return run_steps
+def config() -> str:
+    """The config of the fleet."""
+    return usage_by("cloudmonitor")
 
 
 def points_page(points: list[object], **further: object) -> httpx.Response:
@@ -111,7 +96,7 @@ def test_jobs_asked_for_in_fifties_are_shown_metric_by_metric_where_a_poll_is_to
             if json.loads(query.get("Dimensions", "[]"))[-1:] == [{"jobId": "j3999"}]:
                 read_at[query["MetricName"]] = float(query["StartTime"]) / 1000 + 900
         assert min(read_at.values()) > time.time() - 4 * CYCLE  # each in turn, not the same ones again and again
-        assert fleet.own("collector_success", collector="usage") == 0  # and it is told that not all fit
+        assert fleet.own("collector_success", collector="usage") == 0  # and it is logged that not all fit
 
     config = usage_by("cloudmonitor").replace("{requests_per_second: 1000, concurrency: 8}", "{}")
     run(cloud, steps, config)

@@ -48,8 +48,8 @@ def source_of(folder: Path, given: str = "", environ: dict[str, str] | None = No
 
 def fault_of(folder: Path, given: str = "", environ: dict[str, str] | None = None) -> str:
     """The one fault of such a provider."""
-    (told,) = faults(folder, BARE + (f"    credentials: {given}\n" if given else ""), environ)
-    return told
+    (reported,) = faults(folder, BARE + (f"    credentials: {given}\n" if given else ""), environ)
+    return reported
 
 
 def home(folder: Path, *profiles: dict[str, Any], current: str = "", ini: str = "") -> dict[str, str]:
@@ -115,12 +115,12 @@ def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_
 def test_an_unusable_environment_is_a_fault_without_its_values(
     tmp_path: Path, environ: dict[str, str], reason: str
 ) -> None:
-    told = fault_of(tmp_path, environ=environ)
-    assert reason in told
-    assert "hunter2" not in told
+    reported = fault_of(tmp_path, environ=environ)
+    assert reason in reported
+    assert "hunter2" not in reported
 
 
-def test_a_role_is_assumed_with_the_key_beside_it_or_with_the_default_chain(tmp_path: Path) -> None:
+def test_role_is_assumed_with_its_key_or_the_default_chain(tmp_path: Path) -> None:
     keys = GivenKeys(Secret("id"), Secret("hunter2"))
     given = f"{{access_key_id: id, access_key_secret: hunter2, role_arn: {ROLE}, external_id: hunter3}}"
     assert source_of(tmp_path, given, KEYS) == AssumedRole(ROLE, keys, Secret("hunter3"))
@@ -128,9 +128,9 @@ def test_a_role_is_assumed_with_the_key_beside_it_or_with_the_default_chain(tmp_
     assert alone == AssumedRole(ROLE, GivenKeys(Secret("env-id"), Secret("env-secret")))
 
 
-def test_half_a_key_beside_a_role_is_not_filled_from_elsewhere(tmp_path: Path) -> None:
-    told = fault_of(tmp_path, f"{{role_arn: {ROLE}, access_key_id: id}}", KEYS)
-    assert told.startswith("5: providers[0].credentials.access_key_secret: required, but missing; ")
+def test_half_a_key_of_a_role_is_not_completed(tmp_path: Path) -> None:
+    reported = fault_of(tmp_path, f"{{role_arn: {ROLE}, access_key_id: id}}", KEYS)
+    assert reported.startswith("5: providers[0].credentials.access_key_secret: required, but missing; ")
 
 
 def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_oidc_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
     assert source_of(tmp_path, environ=environ) == role
     named = source_of(tmp_path, environ=environ | {"ALIBABA_CLOUD_ROLE_SESSION_NAME": "me"})
     assert named == OidcRole(ROLE, Secret.from_file(token), PROVIDER, Session(name="me"))
-    # Two of the three are somebody else's, and the chain goes on.
+    # Two of the three belong to other tools, and the chain goes on.
     del environ["ALIBABA_CLOUD_OIDC_PROVIDER_ARN"]
     assert isinstance(source_of(tmp_path, environ=environ), FirstOf)
 
@@ -183,7 +183,7 @@ def test_profiles_of_the_cli(tmp_path: Path) -> None:
         AK | {"name": "sts", "mode": "StsToken", "sts_token": "hunter3"},
         AK | role | {"name": "role", "external_id": "hunter4", "policy": "{}"},
         {"name": "machine", "mode": "EcsRamRole", "ram_role_name": "node"},
-        chained | {"expired_seconds": 0},  # as the CLI writes where nobody chose
+        chained | {"expired_seconds": 0},  # as the CLI writes by default
         oidc | {"name": "oidc"},
     ]
     file = tmp_path / ".aliyun" / "config.json"
@@ -256,8 +256,8 @@ def test_profiles_of_the_sdks(tmp_path: Path, name: str) -> None:
     assert source_of(tmp_path, "{profile: role}", environ) == AssumedRole(
         ROLE, keys("role", "RamRoleArn"), session=Session("me", 1800)
     )
-    told = fault_of(tmp_path, "{profile: key}", environ)
-    assert f'({shown}: profile "key" is of mode "rsa_key_pair", which is not served; served are AK, ' in told
+    reported = fault_of(tmp_path, "{profile: key}", environ)
+    assert f'({shown}: profile "key" is of mode "rsa_key_pair", which is not served; served are AK, ' in reported
 
 
 @pytest.mark.parametrize("seconds", ["1", "899", "43201", "1h", "900.5", "-900", "0.0"])
@@ -265,13 +265,13 @@ def test_what_sts_would_refuse_of_a_profile_is_a_fault_in_either_file(tmp_path: 
     role = AK | {"mode": "RamRoleArn", "ram_role_arn": ROLE, "expired_seconds": seconds}
     environ = home(tmp_path, role, current="prod", ini=INI.replace("1800", seconds))
     allowed = "allowed: a whole number of seconds from 900 to 43200"
-    told = fault_of(tmp_path, "{profile: prod}", environ)
-    assert f'(~/.aliyun/config.json: STS would refuse expired_seconds of profile "prod"; {allowed})' in told
-    told = fault_of(tmp_path, "{profile: role}", environ)
-    assert f'(~/.alibabacloud/credentials: STS would refuse duration_seconds of profile "role"; {allowed})' in told
-    # The chain does not go on to be somebody else.
-    told = fault_of(tmp_path, environ=environ)
-    assert f'(~/.aliyun/config.json: STS would refuse expired_seconds of profile "prod"; {allowed})' in told
+    reported = fault_of(tmp_path, "{profile: prod}", environ)
+    assert f'(~/.aliyun/config.json: STS would refuse expired_seconds of profile "prod"; {allowed})' in reported
+    reported = fault_of(tmp_path, "{profile: role}", environ)
+    assert f'(~/.alibabacloud/credentials: STS would refuse duration_seconds of profile "role"; {allowed})' in reported
+    # The chain does not go on to another identity.
+    reported = fault_of(tmp_path, environ=environ)
+    assert f'(~/.aliyun/config.json: STS would refuse expired_seconds of profile "prod"; {allowed})' in reported
 
 
 @pytest.mark.parametrize("seconds", [900, "43200"])
@@ -285,13 +285,13 @@ def test_and_what_it_takes_is_asked_for(tmp_path: Path, seconds: object) -> None
 @pytest.mark.parametrize(
     "content", ["", "[", '{"profiles": {}}', "[hunter2]", "{" * 100_000, '{"profiles": ["hunter2", {"name": 5}]}']
 )
-def test_a_file_of_profiles_that_is_none_is_told_without_its_words(tmp_path: Path, content: str) -> None:
+def test_invalid_profile_file_is_reported_without_its_text(tmp_path: Path, content: str) -> None:
     environ = home(tmp_path, AK, ini="hunter2\nhunter2")
     (tmp_path / ".aliyun" / "config.json").write_text(content)
-    told = fault_of(tmp_path, "{profile: prod}", environ)
-    assert "(~/.aliyun/config.json: " in told
-    assert "~/.alibabacloud/credentials: it is no INI file)" in told
-    assert "hunter2" not in told
+    reported = fault_of(tmp_path, "{profile: prod}", environ)
+    assert "(~/.aliyun/config.json: " in reported
+    assert "~/.alibabacloud/credentials: it is no INI file)" in reported
+    assert "hunter2" not in reported
 
 
 def test_a_profile_of_the_cli_goes_before_one_of_the_sdks(tmp_path: Path) -> None:
@@ -322,12 +322,12 @@ def test_what_is_shown_of_them_reads_back_as_the_same(tmp_path: Path, given: str
     environ = home(tmp_path, AK, current="prod")
     text = BARE + (f"    credentials: {given}\n" if given else "")
     config = load(tmp_path, text, environ)
-    told = redacted(config)
+    reported = redacted(config)
     assert config.model_dump(mode="json")["providers"][0]["credentials"] == shown
-    assert "hunter2" not in told + repr(config)
-    again = load(tmp_path, told.replace("<secret>", "hunter2"), environ)
+    assert "hunter2" not in reported + repr(config)
+    again = load(tmp_path, reported.replace("<secret>", "hunter2"), environ)
     assert _credentials(again) == _credentials(config)
-    assert redacted(again) == told
+    assert redacted(again) == reported
 
 
 def _credentials(config: Config) -> Credentials:
@@ -350,11 +350,11 @@ def test_the_metadata_service_is_plain_http_by_nature_and_sts_is_not(tmp_path: P
         assert isinstance(provider, AlibabaPaiConfig)
         assert provider.endpoint("metadata") == near
         assert provider.endpoint("sts") == "https://sts.cn-hangzhou.aliyuncs.com"
-    (told,) = faults(tmp_path, text)  # what stands elsewhere would hand keys to whoever listens
-    assert told.startswith('6: providers[0].endpoints.metadata: found "http://metadata.example"; allowed: https://')
+    (reported,) = faults(tmp_path, text)  # another address would give keys to anyone who listens
+    assert reported.startswith('6: providers[0].endpoints.metadata: found "http://metadata.example"; allowed: https://')
     load(tmp_path, text + "    http: {allow_plain_http: true}\n")
-    (told,) = faults(tmp_path, text.replace("metadata:", "sts:"))
-    assert told.startswith('6: providers[0].endpoints.sts: found "http://metadata.example"; allowed: https://')
+    (reported,) = faults(tmp_path, text.replace("metadata:", "sts:"))
+    assert reported.startswith('6: providers[0].endpoints.sts: found "http://metadata.example"; allowed: https://')
 
 
 def test_the_metadata_service_is_where_every_machine_has_it(tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 
 Steps = Callable[[Cloud, Fleet], Awaitable[None]]
-RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
 SUCCEEDED = 'jobs_finished_total{workspace_id="1",status="succeeded"}'
 REFUSED = httpx.Response(400, json={"Code": "InvalidParameter", "Message": "TimeRangeField is not supported"})
 BROKEN = httpx.Response(500, json={"Code": "InternalError", "Message": "sorry"})
@@ -72,8 +71,8 @@ def test_a_refused_time_range_loses_no_job(run: Callable[[Steps], None]) -> None
         # The ends are found out another way, so that nothing fails; what the cloud refuses is counted.
         assert fleet.own("collector_success", collector="jobs") == 1
         assert fleet.own("collector_errors_total", collector="jobs", reason="client") == 6
-        told = [line for line in fleet.log if line.startswith("poll ")]
-        assert told == ["poll failed: ListJobs: HTTP 400 InvalidParameter TimeRangeField is not supported"]
+        reported = [line for line in fleet.log if line.startswith("poll ")]
+        assert reported == ["poll failed: ListJobs: HTTP 400 InvalidParameter TimeRangeField is not supported"]
         assert [query["path"].rpartition("/")[2] for query in cloud.called("GetJob")] == ["a"]
         cloud.answer = lambda operation, query: None
         await poll_jobs(fleet)
@@ -113,7 +112,7 @@ def test_a_failing_query_for_ends_fails_alone(run: Callable[[Steps], None], answ
         assert fleet.own("collector_parts_failed", collector="jobs") == 1
         cloud.answer = lambda operation, query: None
         await poll_jobs(fleet)
-        # The job that nobody saw live ended while the query failed: it is looked for from then on.
+        # A job that was never seen live ended while the query failed: it is looked for from then on.
         assert await shown(fleet, "short") == "succeeded"
         assert await fleet.value(SUCCEEDED) == 2
         assert fleet.own("collector_success", collector="jobs") == 1

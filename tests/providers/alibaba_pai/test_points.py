@@ -25,7 +25,7 @@ from trainfleet_exporter.providers.usage.columns import Column, columns
 from trainfleet_exporter.providers.usage.entities import Entities, Key
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
 from trainfleet_exporter.providers.usage.quantities import Quantity
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 NOW = 1_767_323_045.0
 MIB = 2.0**20
@@ -363,11 +363,11 @@ def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None
         ("", "SOMETHING", None),
     ],
 )
-def test_dimensions_tell_what_a_metric_is_of(dimensions: str, name: str, level: str | None) -> None:
+def test_dimensions_say_what_a_metric_is_of(dimensions: str, name: str, level: str | None) -> None:
     assert _metric({"MetricName": name, "Dimensions": dimensions}).level == level
 
 
-def test_what_tells_cards_apart() -> None:
+def test_dimension_that_identifies_cards() -> None:
     keys = ["gpuId", "gpu", "cardIndex", "device", "NPU", "nodeGpuType", "gpuModel", "gpuCount", "jobId", "nodeId", "x"]
     assert [key for key in keys if is_device_key(key)] == ["gpuId", "gpu", "cardIndex", "device", "NPU"]
 

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Row, job
-from tests.support.clock import run_stepped
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Row, Run, job
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 
 GOLDEN = Path(__file__).parent / "golden"
 POOLS = CONFIG.replace("{usage: {source: job_metrics}}", "{usage: {enabled: false}, nodes: {enabled: true}}")
 
-Run = Callable[..., None]
-
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
-    caplog.set_level(logging.INFO)
-
-    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = POOLS) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
-
-        run_stepped(main)
-
-    return run_steps
+def config() -> str:
+    """The config of the fleet."""
+    return POOLS
 
 
 def _waiting(workload_id: str, position: int, *, quota: str = "q1", **fields: object) -> Row:
@@ -133,7 +119,7 @@ def test_a_queue_that_does_not_say_what_it_wants_has_no_sum(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_places_are_told_of_listed_jobs_in_their_own_queue_only(run: Run) -> None:
+def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
     cloud = _world()
     cloud.queues["q1"] += [
         _waiting("gone", 5),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.pai.monitor_places import served
@@ -104,7 +104,7 @@ def test_each_job_is_shown_once_by_its_source_and_as_the_world_has_it(tmp_path: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("without_dimensions", ["refused", "empty"])
-def test_where_nobody_is_answered_for_without_a_name_the_same_is_shown(tmp_path: Path, without_dimensions: str) -> None:
+def test_page_is_the_same_if_lists_need_a_name(tmp_path: Path, without_dimensions: str) -> None:
     pages: list[Page] = []
     _poll(tmp_path, "cloudmonitor", lambda simulator, page: pages.append(page))
     _poll(tmp_path, "cloudmonitor", lambda simulator, page: pages.append(page), without_dimensions)

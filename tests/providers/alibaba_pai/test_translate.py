@@ -17,7 +17,7 @@ from trainfleet_exporter.model import Accelerators, Job, Pod, QueuePlace, RoleCo
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_pools
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, add
 from trainfleet_exporter.providers.usage.sheet import Sheet
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode
 
 CPU, NETWORK = METRIC_TYPES[0], METRIC_TYPES[4]
@@ -29,7 +29,7 @@ PLAIN = Job(
     platform_status="Running",
     holds_resources=True,
 )
-"""A job of which only its id and its status are told."""
+"""A job of which only its id and its status are known."""
 
 
 def _job(text: str) -> tuple[Job | None, Counter[str]]:

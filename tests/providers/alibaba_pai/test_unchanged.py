@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-import pytest
-
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, job, metric, point
-from tests.support.clock import run_stepped
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, job, metric, point
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.providers.usage.entities import Lineup
 
-Run = Callable[..., None]
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
 MONITORED = CONFIG.replace(
     "{usage: {source: job_metrics}}",
     "{job_counts: {enabled: false}, pods: {enabled: false}, usage: {source: cloudmonitor}}",
 )
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
-
-    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = CONFIG) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
-
-        run_stepped(main)
-
-    return run_steps
 
 
 def test_durations_go_on_and_changes_show(run: Run) -> None:
@@ -196,7 +176,7 @@ def test_nothing_is_kept_of_the_pods_of_jobs_that_ended(run: Run) -> None:
 
 
 def _subjects() -> list[Subject]:
-    """Every subject that somebody holds. The collector does not know subjects themselves, but who holds them."""
+    """Every subject that is referred to. The garbage collector does not know subjects, only what refers to them."""
     gc.collect()
     found: dict[int, Subject] = {}
     for holder in gc.get_objects():

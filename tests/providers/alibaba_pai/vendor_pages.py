@@ -1,7 +1,7 @@
 """The examples of the two vendor pages that the product was conceived from.
 
 The values below are those of the pages' example answers, cut to the fields that are read. Where the pages themselves
-are at hand (a folder named by TRAINFLEET_VENDOR_PAGES, or beside the checkout), their whole examples are used too.
+are at hand (a folder named by TRAINFLEET_VENDOR_PAGES, or next to the checkout), their whole examples are used too.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from trainfleet_exporter.providers.credentials import (
     open_credential,
 )
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Account, ApiClient, Attempt, Dialect, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, ApiClient, Attempt, CallLimits, Dialect, HttpSettings, Transport
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -30,7 +30,7 @@ class MockClients(CredentialClients):
     def __init__(self, answer: Answer) -> None:
         self.attempts: list[Attempt] = []
         transport = Transport(
-            account=Account("test", Limits(requests_per_second=1000)),
+            account=Account("test", CallLimits(requests_per_second=1000)),
             http=HttpSettings(trust_env=False),
             observe=self.attempts.append,
             send=httpx.MockTransport(answer),

@@ -32,8 +32,8 @@ from trainfleet_exporter.providers.credentials import (
     Source,
     open_credential,
 )
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import Call
+from trainfleet_exporter.transport.json_fields import iso_time
 
 GIVEN = GivenKeys(Secret("id"), Secret("secret"))
 URI = KeysUri("http://127.0.0.1:7", Secret("/keys?of=planted"), Secret("planted-authorization"))
@@ -161,14 +161,14 @@ def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "without", "told"),
+    ("name", "without", "reported"),
     [
         ("", "/roles/", "ListRoles: this machine has no role"),
         ("node", "/roles/node", "GetRole: this machine has no role node"),
     ],
 )
-def test_a_machine_without_the_role_is_refused(name: str, without: str, told: str) -> None:
-    assert ask(MachineRole(name), CREDENTIALS, Services(without)) == told
+def test_a_machine_without_the_role_is_refused(name: str, without: str, reported: str) -> None:
+    assert ask(MachineRole(name), CREDENTIALS, Services(without)) == reported
 
 
 def test_a_chain_stays_with_the_link_that_answered() -> None:

@@ -15,7 +15,7 @@ from tests.support.clock import START, run_stepped
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError
 from trainfleet_exporter.providers.credentials import Issued, Keys, OpenDialect, issued_keys
 from trainfleet_exporter.providers.credentials.refreshable import Refreshable
-from trainfleet_exporter.transport import Account, Call, HttpSettings, Limits, Transport
+from trainfleet_exporter.transport import Account, Call, CallLimits, HttpSettings, Transport
 
 PARTS = st.none() | st.text(max_size=5) | st.just("key")
 TIMES = st.sampled_from(["2026-01-02T04:04:05Z", "2026-01-02T04:04:05.000001Z", "2026-01-02T02:04:05Z", "soon", None])
@@ -68,7 +68,7 @@ def test_a_call_whose_keys_expire_while_it_waits_is_made_with_others() -> None:
 
     async def main() -> None:
         transport = Transport(
-            account=Account("test", Limits(requests_per_second=0.05, concurrency=1)),
+            account=Account("test", CallLimits(requests_per_second=0.05, concurrency=1)),
             http=HttpSettings(trust_env=False),
             observe=lambda attempt: None,
             send=httpx.MockTransport(answer),

@@ -14,7 +14,7 @@ from trainfleet_exporter.providers.credentials import Environment, FirstOf, Give
 
 
 def refusal(error: pytest.ExceptionInfo[PydanticCustomError]) -> str:
-    """What a config with that fault is told."""
+    """The error for a config with that fault."""
     assert error.value.context is not None
     return str(error.value.context["message"])
 
@@ -42,7 +42,7 @@ def test_keys_of_variables_may_have_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "told"),
+    ("uri", "reported"),
     [
         ("http://127.0.0.1:7/a?b=planted", ""),
         ("https://keys.test", ""),
@@ -52,16 +52,16 @@ def test_keys_of_variables_may_have_a_token() -> None:
         ("http://127.0.0.1:7/planted ä", "is no http or https address"),
     ],
 )
-def test_an_address_with_secrets_is_plain_http_only_where_that_is_safe(uri: str, told: str) -> None:
+def test_an_address_with_secrets_is_plain_http_only_where_that_is_safe(uri: str, reported: str) -> None:
     environ = Environment({"URI": uri})
 
     def near(base_url: str) -> bool:
         return base_url in {"http://127.0.0.1:7", "http://169.254.170.2"}
 
-    if told:
+    if reported:
         with pytest.raises(PydanticCustomError) as caught:
             environ.keys_uri("URI", plain_http=near)
-        assert f"URI {told}" in refusal(caught)
+        assert f"URI {reported}" in refusal(caught)
         assert "planted" not in refusal(caught)
     else:
         found = environ.keys_uri("URI", plain_http=near)
@@ -82,7 +82,7 @@ def test_a_chain_needs_a_link_to_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         (None, "~/profiles: No such file or directory"),
         (b"#" * 65537, "~/profiles: it is longer than 65536 bytes"),
@@ -90,13 +90,15 @@ def test_a_chain_needs_a_link_to_ask() -> None:
         (b"[a]\nb = \xff", "~/profiles: it is no INI file"),
     ],
 )
-def test_a_file_of_profiles_that_cannot_be_used_is_not_quoted(tmp_path: Path, content: bytes | None, told: str) -> None:
+def test_a_file_of_profiles_that_cannot_be_used_is_not_quoted(
+    tmp_path: Path, content: bytes | None, reported: str
+) -> None:
     path = tmp_path / "profiles"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(AccessDenied) as caught:
         ProfileFile(path, "~/profiles", FORMAT).read()
-    assert str(caught.value) == told
+    assert str(caught.value) == reported
 
 
 def test_a_file_of_profiles_has_sections_and_no_defaults(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_file_that_comes_back_unchanged_is_no_rotation(tmp_path: Path, clock: 
     assert folder.read() == ("id-1",)
     folder.wait(10 * LONGEST_ROTATION)
     folder.put("id", "")
-    assert folder.read() == ("id-1",)  # the minute begins anew
+    assert folder.read() == ("id-1",)  # the minute starts again
 
 
 def test_files_rewritten_with_equal_texts_are_one_edition(tmp_path: Path, clock: time_machine.Traveller) -> None:

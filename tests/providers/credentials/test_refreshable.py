@@ -161,7 +161,7 @@ def test_a_refused_one_is_replaced_at_any_age(age: float) -> None:
         assert credential.refused(first)  # another call that carried it
         assert credential.expires == ends  # of what is shown to people: the latest that is known
         second = await credential.prepare(soon())
-        assert credential.refused(first)  # somebody has had a new one meanwhile
+        assert credential.refused(first)  # another call has had a new one meanwhile
         assert not credential.refused(second)
         assert (issuer.asked, credential.current()) == (2, "key 2")
 
@@ -213,13 +213,13 @@ def test_a_failure_is_shared_until_its_pause_is_over(error: CloudError, pause: f
                 await credential.prepare(soon())
             return caught.value
 
-        told = await asyncio.gather(*(use() for _ in range(20)))
+        reported = await asyncio.gather(*(use() for _ in range(20)))
         await asyncio.sleep(pause - 0.5)
-        told.append(await use())
+        reported.append(await use())
         assert issuer.asked == 1
-        assert len(set(map(id, told))) == len(told)  # each its own: who gets one writes into it
-        assert {str(one) for one in told} == {str(error)}
-        assert [vars(one) for one in told] == [vars(error)] * len(told)
+        assert len(set(map(id, reported))) == len(reported)  # each its own: who gets one writes into it
+        assert {str(one) for one in reported} == {str(error)}
+        assert [vars(one) for one in reported] == [vars(error)] * len(reported)
         await asyncio.sleep(0.5)
         await use()
         assert issuer.asked == 2

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.clock import START
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 PROJECT = "0123456789abcdef0123456789abcdef"
 CONFIG = f"""
@@ -102,9 +102,9 @@ class Cloud:
             return httpx.Response(200, json={"projects": self.projects})
         token = f"token-{len(self.called('/v3/auth/tokens'))}"
         ends = START + 3600 * self.token_hours * len(self.called("/v3/auth/tokens"))
-        told = {"expires_at": iso_time(ends), "project": {"id": PROJECT}}
+        reported = {"expires_at": iso_time(ends), "project": {"id": PROJECT}}
         assert body["auth"]["identity"]["methods"] == ["password"]
-        return httpx.Response(201, json={"token": told}, headers={"X-Subject-Token": token})
+        return httpx.Response(201, json={"token": reported}, headers={"X-Subject-Token": token})
 
     def _payload(self, version: str, path: list[str], query: Row, body: Row) -> Any:
         match version, path:
@@ -138,7 +138,7 @@ class Cloud:
         return self._details(version, path, query)
 
     def _details(self, version: str, path: list[str], query: Row) -> Any:
-        """What single pools tell, quotas, and AOM."""
+        """Answers about single pools, quotas, and AOM."""
         match version, path:
             case "v2", ["pools", pool, "monitor"]:
                 return {"metrics": self.monitor.get(pool, [])}

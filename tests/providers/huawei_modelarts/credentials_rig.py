@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
+from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config, redacted
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.huawei_modelarts.config import Collectors
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_exporter.simulator.modelarts.catalog import (
+    ACCESS_KEY,
+    DOMAIN_NAME,
+    PASSWORD,
+    PROJECT_ID,
+    SECRET_KEY,
+    USER_NAME,
+)
 
 # No collector can be spared that lists workspaces: one call to ModelArts a poll.
 _CONFIG = """
@@ -105,3 +115,42 @@ async def rigged(
         finally:
             await rig.schedule.stop()
             await rig.exporter.aclose()
+
+
+HOUR = 3600.0
+KEYS = f"credentials: {{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}"
+USER = f"credentials: {{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}"
+OIDC = f'credentials: {{oidc: {{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token_file: id-token}}}}'
+MACHINE = "credentials: {ecs_agency: true}"
+PROFILE = "credentials: {profile: team}"
+SECURITY_TOKEN = "planted-security-token"
+
+Check = Callable[[Rig], Awaitable[None]]
+
+
+SIMULATORS: list[Simulator] = []
+"""Those that a test has made, whose secrets its log must not have."""
+
+
+def simulated(**settings: object) -> Simulator:
+    """A small ModelArts whose secrets are looked for in the log."""
+    simulator = Simulator(clouds=("modelarts",), population=1, **settings)  # type: ignore[arg-type]  # as given
+    SIMULATORS.append(simulator)
+    return simulator
+
+
+def stepped(
+    folder: Path,
+    credentials: str,
+    check: Check,
+    *,
+    environ: Mapping[str, str] | None = None,
+    simulator: Simulator | None = None,
+    more: str = f"project_id: {PROJECT_ID}",
+) -> None:
+    async def main() -> None:
+        made = simulator or simulated()
+        async with rigged(folder, credentials, environ=environ, simulator=made, more=more) as rig:
+            await check(rig)
+
+    run_stepped(main)

@@ -254,7 +254,10 @@ def test_whose_readings_are_shown() -> None:
     found = Collected(of, jobs, {"a", "twice", "stopping"})
     found.add(of.queries[0], decoded(rows))
     settled(found)
-    assert values(found, "cpu") == {"a": 0.07, "a/worker-1": 0.07}  # which of the two worker-0 is there is not told
+    assert values(found, "cpu") == {
+        "a": 0.07,
+        "a/worker-1": 0.07,
+    }  # which of the two worker-0 is, the answer does not say
     assert found.job_ids == {"a"}
     assert found.dropped == Counter(duplicate=5, unlisted=1, malformed=2)
 
@@ -275,7 +278,7 @@ def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
 
 
 def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
-    """A pod that was replaced under another name is told of for a while: a mean with it in it is of no moment."""
+    """A replaced pod is still reported under its old name for a while: a mean that includes it does not matter."""
     job = Job(job_id="a", status=Status.RUNNING, nodes=2)
     jobs = {"a": JobNames.of(job, ())}
     rows = [row(str(10 * n), service_id="a", pod_name=f"pod-{n}") for n in range(1, 4)]
@@ -316,7 +319,7 @@ def test_a_query_of_the_config_serves_its_level_and_those_above() -> None:
     assert values(collected(whole, own, known, jobs=jobs), "cpu_cores") == {"a": 1.5, "a/worker-0": 4}
 
 
-def test_devices_of_the_config_are_of_the_kind_that_a_label_or_the_job_tells() -> None:
+def test_configured_devices_have_the_kind_of_label_or_job() -> None:
     jobs = dict([running("a", "worker-0", cards=1, kind="npu"), running("b", "worker-0", cards=1)])
     of = plan("accelerator_power_watts", device_power_watts=Choice("power", "kW"))
     rows = [

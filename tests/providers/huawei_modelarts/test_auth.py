@@ -39,7 +39,7 @@ def test_a_refusal_from_another_time_is_about_the_clock(seconds: int, status: in
     )
 
 
-BEYOND = "Fri, 31 Dec 9999 23:59:59 -0100"  # the year 10000 here, which nothing can be told in
+BEYOND = "Fri, 31 Dec 9999 23:59:59 -0100"  # the year 10000 here, which no date can express
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_credentials_of_the_config_leave_the_chain_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "reported"),
     [
         ({"HUAWEICLOUD_SDK_SK": "planted"}, "it sets HUAWEICLOUD_SDK_SK without HUAWEICLOUD_SDK_AK"),
         (
@@ -171,8 +171,8 @@ def test_credentials_of_the_config_leave_the_chain_alone(tmp_path: Path) -> None
         ),
     ],
 )
-def test_half_a_link_is_a_fault(environ: dict[str, str], told: str, tmp_path: Path) -> None:
-    assert f"({told}); allowed:" in fault(tmp_path, environ)
+def test_half_a_link_is_a_fault(environ: dict[str, str], reported: str, tmp_path: Path) -> None:
+    assert f"({reported}); allowed:" in fault(tmp_path, environ)
 
 
 def test_a_profile_needs_to_know_where_its_file_is(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_profile_needs_to_know_where_its_file_is(tmp_path: Path) -> None:
         ("[team]\nak = \udcff", "it is not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_use_is_told_without_its_content(text: str, reason: str, tmp_path: Path) -> None:
+def test_unusable_file_is_reported_without_its_content(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "credentials"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(AccessDenied) as caught:
@@ -213,17 +213,17 @@ def test_a_file_that_is_no_use_is_told_without_its_content(text: str, reason: st
 
 
 @given(text=st.text(alphabet=st.sampled_from("[]team=:#;ak sk\n\t\\%\ufeff"), max_size=60))
-def test_whatever_a_file_holds_is_a_profile_or_told(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_file_is_a_profile_or_an_error(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("profiles") / "credentials"
     path.write_text(text, encoding="utf-8")
-    told = ""
+    reported = ""
     try:
         keys, _ = read_profile(ProfileKeys(ProfileFile(path, "file", FORMAT), "team"))
     except AccessDenied as error:
-        told = str(error)
-    if told:
-        assert told.startswith("the file file cannot be used: ")
-        assert told.isprintable()
+        reported = str(error)
+    if reported:
+        assert reported.startswith("the file file cannot be used: ")
+        assert reported.isprintable()
     else:
         assert keys.access_key_id
         assert keys.access_key_secret

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.huawei_modelarts.test_usage import Page
+from tests.providers.huawei_modelarts.usage_rig import Page
 from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.daemon import Exporter
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -91,7 +91,7 @@ def test_an_hour_of_a_mixed_world(tmp_path: Path) -> None:
     run_stepped(main)
 
 
-def test_both_sources_tell_the_same(tmp_path: Path) -> None:
+def test_both_sources_report_the_same(tmp_path: Path) -> None:
     async def main() -> None:
         simulator = Simulator(seed=7, clouds=("modelarts",))
         simulator.aom.lag = 0
@@ -104,14 +104,14 @@ def test_both_sources_tell_the_same(tmp_path: Path) -> None:
                 assert await found.poll_once()
                 by_tasks = await samples(found)
         assert set(by_job(by_aom, "job_usage_info", "source").values()) >= {"aom"}
-        told = [
+        reported = [
             abs(value - by_tasks[key]) < 1e-5
             for key, value in by_aom.items()
             if re.match("pod_.*_utilization_ratio", key[0]) and key in by_tasks
         ]
         # The newest minutes of some task metrics are not there yet; of most they are.
-        assert len(told) > 40
-        assert sum(told) > len(told) / 2
+        assert len(reported) > 40
+        assert sum(reported) > len(reported) / 2
 
     run_stepped(main)
 

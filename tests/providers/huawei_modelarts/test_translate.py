@@ -14,7 +14,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.model import Accelerators, JobPods, NodeCount, Pod, PoolAmounts, Status
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
-from trainfleet_exporter.quantities import GIB, counting_unusable
+from trainfleet_exporter.transport.json_fields import GIB, counting_unusable
 from trainfleet_exporter.transport.payload import decode
 
 _RETRIES = "fault-tolerance/job-retry-num"

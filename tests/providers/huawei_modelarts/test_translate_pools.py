@@ -1,4 +1,4 @@
-"""What single pools tell: their monitor, nodes and queue, and the project's quota; from polls to lines."""
+"""Answers about single pools: their monitor, nodes and queue, and the project's quota; from polls to lines."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
                 assert len(read) == 700
         assert cut_off == 6
         assert min(read.values()) >= 2
-        assert max(read.values()) <= 3  # nobody is read twice while another waits
+        assert max(read.values()) <= 3  # no pool is read twice while another waits
 
     run(check, config + only)
 

@@ -68,7 +68,11 @@ def test_recovery_that_lasts_holds_up_a_run_that_lasts() -> None:
 
 def test_phases_add_up_to_the_time_they_span() -> None:
     given = _intervals(
-        ("queued", 0, 37), ("preparing", 30, 61), ("running", 50, 400), ("recovering", 100, 150), ("recovering", 390, 420)
+        ("queued", 0, 37),
+        ("preparing", 30, 61),
+        ("running", 50, 400),
+        ("recovering", 100, 150),
+        ("recovering", 390, 420),
     )
     assert sum(found.seconds for found in elapsed(given).over) == 420
 

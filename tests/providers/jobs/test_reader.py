@@ -18,10 +18,10 @@ from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
-from trainfleet_exporter.quantities import unusable
-from trainfleet_exporter.transport import Account, Limits
+from trainfleet_exporter.transport import Account, CallLimits
+from trainfleet_exporter.transport.json_fields import unusable
 
 _Row = tuple[str, str, Status]
 """Id, workspace and status of a job."""
@@ -32,7 +32,7 @@ class _Cloud(Shared):
 
     def __init__(self) -> None:
         config = ProviderConfig(name="p", platform="x", region="any-1", workspaces=("w1", "w2"))
-        account = Account("p", Limits())
+        account = Account("p", CallLimits())
         super().__init__(config, BuildContext(settings=Global(), account=account, observe=lambda attempt: None))
         self.workspaces.publish(("w1", "w2"))
         self.rows: dict[str, _Row] = {}

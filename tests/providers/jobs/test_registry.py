@@ -113,7 +113,7 @@ def test_watchers_see_the_filtered_live_jobs() -> None:
     assert seen == [["b"]]
 
 
-def test_watchers_are_told_of_workspaces_that_go_and_not_of_those_that_stay() -> None:
+def test_watchers_receive_only_removed_workspaces() -> None:
     book = JobRegistry(lambda job: True)
     _settle(book.workspace("w"), RUNNING, now=2000)
     _settle(book.workspace("x"), replace(RUNNING, job_id="b"), now=2000)
@@ -151,7 +151,7 @@ def test_live_jobs_are_tallied_by_both_words(pairs: list[tuple[Status, str]], kn
         max_size=12,
     )
 )
-def test_whatever_polls_tell(polls: list[dict[str, tuple[Status, bool, bool]]]) -> None:
+def test_any_sequence_of_polls(polls: list[dict[str, tuple[Status, bool, bool]]]) -> None:
     page = WorkspaceJobs("w")
     last: dict[str, Status] = {}
     for number, rows in enumerate(polls):
@@ -164,7 +164,7 @@ def test_whatever_polls_tell(polls: list[dict[str, tuple[Status, bool, bool]]]) 
         _settle(page, *jobs, now=now)
         ids = [job.job_id for job in page.jobs()]
         assert len(ids) == len(set(ids))  # never two series for one job
-        assert {job.job_id for job in jobs} <= set(ids)  # nothing that was told is lost
+        assert {job.job_id for job in jobs} <= set(ids)  # nothing that was listed is lost
         newly = {job.job_id for job in jobs if job.status in FINISHED and last.get(job.job_id) not in FINISHED}
         assert sum(_counts(page).values()) - before <= len(newly)
         for job in jobs:

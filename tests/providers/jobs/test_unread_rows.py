@@ -12,7 +12,7 @@ from trainfleet_exporter.providers.jobs.listing import with_unread
     [
         ("ab", "abc", 0, "ab", "ab"),  # every row was read: what is missing is gone
         ("ab", "abc", 1, "ab", "abc"),  # the broken row may be that of c
-        ("ab", "abcd", 1, "ab", "ab"),  # one of c and d is surely gone, and it cannot be told which
+        ("ab", "abcd", 1, "ab", "ab"),  # one of c and d is surely gone, but not which
         ("ab", "abcd", 2, "ab", "abcd"),
         ("ab", "abc", 1, "abc", "ab"),  # c was read, and left out on purpose
         ("abe", "abc", 1, "abe", "abec"),

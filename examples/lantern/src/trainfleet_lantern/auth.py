@@ -15,8 +15,8 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
-from trainfleet_exporter.quantities import mapping, number, printable, text
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from trainfleet_exporter.polling import BulkCollector, Part, Poll
 from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 from trainfleet_lantern import payloads, translate
 from trainfleet_lantern.client import LanternClient
 

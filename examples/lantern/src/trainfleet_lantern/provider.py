@@ -11,7 +11,7 @@ from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.collectors import WorkspacesCollector
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.way_out import open_transport
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_lantern import translate
 from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient

@@ -58,8 +58,8 @@ from trainfleet_exporter.providers.credentials import (
     parse_ini,
     refuse_chain,
 )
-from trainfleet_exporter.quantities import iso_time, number, printable, text, whole
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer
+from trainfleet_exporter.transport.json_fields import iso_time, number, printable, text, whole
 from trainfleet_exporter.transport.payload import decode
 
 # Requests for temporary keys.

@@ -18,8 +18,8 @@ from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport.json_fields import iso_time
 
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
@@ -55,7 +55,7 @@ class PaiClient:
         self._aiworkspace = aiworkspace
 
     async def list_workspaces(self, deadline: float) -> Listing[payloads.Workspace]:
-        """AIWorkSpace ListWorkspaces: those that the identity is a member of, which is not told apart from all."""
+        """AIWorkSpace ListWorkspaces: those that the identity is a member of. Others are silently left out."""
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
 
@@ -165,7 +165,7 @@ class PaiClient:
         return await _total(self._paistudio, call, deadline)
 
     async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[payloads.Node]:
-        """PaiStudio ListNodes of one quota, verbose: only so does it tell what is requested of a node."""
+        """PaiStudio ListNodes of one quota, verbose: only this answer has what is requested of a node."""
         call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
         return await _whole_list(self._paistudio, call, payloads.NodesPage, attrgetter("node_name"), deadline)
 

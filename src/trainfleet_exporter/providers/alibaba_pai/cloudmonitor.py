@@ -24,7 +24,7 @@ POINTS = 1440
 """The most points of one page."""
 _MAX_PAGES = 1000
 _EMPTY_PAGES = 3
-"""So many pages in a row that hold nothing, and tell of a next one, lead nowhere."""
+"""Empty pages in a row, each naming a next one, after which reading gives up."""
 
 
 class CloudMonitor:

@@ -178,7 +178,7 @@ class Credentials(CredentialsSection):
     role_arn: RoleArn | None = None
     """A role to assume, with the access key or else with what the default chain finds."""
     external_id: SecretText | None = None
-    """What the role asks for beside, if it does."""
+    """The external id that the role requires, if it does."""
     oidc: Oidc | None = None
     """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
     ecs_ram_role: RamRole | None = None
@@ -268,7 +268,7 @@ class JobCounts(Collector):
 
 
 class Pods(Collector):
-    """What only a job's detail tells: one call a job and cycle."""
+    """What only a job's detail has: one call a job and cycle."""
 
     interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
@@ -357,7 +357,7 @@ class AlibabaPaiConfig(ProviderConfig):
     def given_endpoints(self) -> Mapping[str, str]:
         given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
         metadata = self.endpoints.metadata
-        # Plain http by nature, within the machine's own network; elsewhere it hands keys to whoever listens.
+        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
         if metadata is not None and metadata != _METADATA and not is_link_local(metadata):
             given["metadata"] = metadata
         return given

@@ -46,13 +46,13 @@ from trainfleet_exporter.providers.credentials import CredentialClients, open_cr
 from trainfleet_exporter.providers.history import DAY, History, Life, Lives, Range, Sink, Unit
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.past import Past
 from trainfleet_exporter.providers.usage.table import Family, exposed
-from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import HISTORY
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.units import base_units
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.table import LEVELS, Family, Level, families
-from trainfleet_exporter.quantities import printable
+from trainfleet_exporter.transport.json_fields import printable
 
 log = logging.getLogger(__name__)
 

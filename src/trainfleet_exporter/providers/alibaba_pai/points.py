@@ -26,7 +26,7 @@ from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.usage.entities import Key
 from trainfleet_exporter.providers.usage.newest import Batch
-from trainfleet_exporter.quantities import UNUSABLE
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
 Points: TypeAlias = Sequence[Point | None]

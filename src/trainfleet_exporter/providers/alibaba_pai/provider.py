@@ -37,9 +37,9 @@ from trainfleet_exporter.providers.credentials import CredentialClients, open_cr
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Decided
 from trainfleet_exporter.providers.usage.table import exposed
-from trainfleet_exporter.providers.way_out import open_transport
 
 # Where there are two, the vendor's own pages disagree on which of them counts: both are to be granted.
 _PERMISSIONS = {
@@ -74,7 +74,7 @@ class AlibabaPai:
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
         if chosen.by_cloudmonitor and not context.shard.is_primary:
-            asks_cloudmonitor = False  # it tells of all jobs of the account at once
+            asks_cloudmonitor = False  # it reports all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }

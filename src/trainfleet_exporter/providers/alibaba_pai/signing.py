@@ -29,8 +29,8 @@ from trainfleet_exporter.providers.credentials.canonical import (
     hmac_sha256,
     sha256,
 )
-from trainfleet_exporter.quantities import flag, iso_time, printable, text, whole
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport.json_fields import flag, iso_time, printable, text, whole
 
 ALGORITHM = "ACS3-HMAC-SHA256"
 
@@ -111,7 +111,7 @@ _ACCESS_CODES = (
 )
 _WRONG_ADDRESS_CODES = ("InvalidAction", "InvalidApi", "InvalidProduct", "InvalidVersion")
 _GOOD_CODES = frozenset({"", "200", "OK", "Success"})
-"""What CloudMonitor's answers, and DLC GetMetrics', carry as Code beside HTTP 200 when all is well."""
+"""What CloudMonitor's answers, and DLC GetMetrics', carry as Code next to HTTP 200 when all is well."""
 _SERVICE_CODES = ("Internal", "ServiceUnavailable")
 _SPENT = "user api quota limit"
 """How CloudMonitor says that the free calls of the month are spent: no pause of seconds helps against that."""
@@ -226,14 +226,14 @@ def _status_of(code: str) -> int:
 
 
 def _clock_message(headers: Mapping[str, str]) -> str:
-    """That the clock here is off: both times, and how far they are apart where the service tells its own."""
+    """Say that the clock here is off: both times, and the difference if the service gives its own."""
     here, date = time.time(), headers.get("date", "")
     try:
         there = parsedate_to_datetime(date).timestamp()
-        told = iso_time(there)
+        service = iso_time(there)
     except (ValueError, OverflowError):
         return f"the clock of this machine is off: here it is {iso_time(here)}, there it is unknown"
     minutes = round(abs(here - there) / 60)
     ahead = "ahead" if here > there else "behind"
     apart = f"off by {minutes} minutes ({ahead})" if minutes else "off"
-    return f"the clock of this machine is {apart}: here it is {iso_time(here)}, there it is {told}"
+    return f"the clock of this machine is {apart}: here it is {iso_time(here)}, there it is {service}"

@@ -27,7 +27,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
 from trainfleet_exporter.providers.values import amount, number, quantity, utc_time, whole
-from trainfleet_exporter.quantities import GIB, parse_quantity
+from trainfleet_exporter.transport.json_fields import GIB, parse_quantity
 
 JOB_STATUS = {
     "Created": Status.CREATING,
@@ -126,7 +126,7 @@ def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
 
 
 def needs_ecs_specs(row: payloads.Job) -> bool:
-    """Whether what a job asked for can only be told from its machine types."""
+    """Whether only its machine types say what a job asked for."""
     for spec in row.job_specs or ():
         if spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG):
             return True
@@ -253,7 +253,7 @@ def pods(row: payloads.JobPods) -> tuple[JobPods, list[Pod], Counter[str]]:
 
 
 def _payment_type(row: payloads.Job, pool_id: str) -> str:
-    """ListJobs filters by PaymentType and does not answer it; what tells it is the quota and the specs."""
+    """ListJobs filters by PaymentType but does not return it; it follows from the quota and the specs."""
     for spec in row.job_specs or ():
         if spec.use_spot_instance:
             return "Spot"

@@ -13,9 +13,10 @@ from typing import Final
 
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.jobs.history import code
 from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 from trainfleet_exporter.providers.values import number, quantity, whole
-from trainfleet_exporter.quantities import GIB, unusable
+from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"
 """The type under which training jobs stand in the queue of a quota."""
@@ -115,8 +116,10 @@ def queue(rows: Iterable[payloads.Workload], quota_id: str, *, unreadable: int =
         asked = _asked_gpus(row.resource or _NO_RESOURCE)
         accelerators = None if accelerators is None or asked is None else accelerators + asked
         position = whole(row.position)
-        if workload_type == JOBS and row.quota_id == quota_id and position is not None and row.workload_id:
-            places.append(QueuePlace(row.workload_id, position))
+        if workload_type == JOBS and row.quota_id == quota_id and row.workload_id:
+            reason = code(row.code)
+            if position is not None or reason:
+                places.append(QueuePlace(row.workload_id, position, reason))
     return Queue(by_type, accelerators, tuple(places))
 
 

@@ -36,9 +36,9 @@ from trainfleet_exporter.providers.credentials.sources import (
     Source,
 )
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.way_out import open_direct_transport
-from trainfleet_exporter.quantities import printable
+from trainfleet_exporter.providers.transport_factory import open_direct_transport
 from trainfleet_exporter.transport import ApiClient, Call, Dialect, Transport
+from trainfleet_exporter.transport.json_fields import printable
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)

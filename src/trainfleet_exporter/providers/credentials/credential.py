@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied, BadAnswer
 from trainfleet_exporter.process.redaction import HoldsSecrets, remember
-from trainfleet_exporter.quantities import iso_time, utc_time
+from trainfleet_exporter.transport.json_fields import iso_time, utc_time
 
 T_co = TypeVar("T_co", covariant=True)
 

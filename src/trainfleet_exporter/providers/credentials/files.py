@@ -60,7 +60,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading(HoldsSecrets, Generic[T]):
+class _FileReading(HoldsSecrets, Generic[T]):
     look: _Look
     parts: tuple[T, ...] = field(repr=False)
 
@@ -83,7 +83,7 @@ class RotatingFiles(Generic[T]):
     def __init__(self, paths: Sequence[Path], read: Callable[[Path], T]) -> None:
         self._paths = tuple(paths)
         self._read_one = read
-        self._held: _Reading[T] | None = None
+        self._held: _FileReading[T] | None = None
         self._change: _Change | None = None
         self.edition = 0
 
@@ -122,10 +122,10 @@ class RotatingFiles(Generic[T]):
             return False
         return self.edition != before
 
-    def _has_settled(self, held: _Reading[T], change: _Change, now: float) -> bool:
+    def _has_settled(self, held: _FileReading[T], change: _Change, now: float) -> bool:
         return held.look.is_all_changed(change.look) and _passed(now - change.seen, SETTLE)
 
-    def _take(self, reading: _Reading[T]) -> tuple[T, ...]:
+    def _take(self, reading: _FileReading[T]) -> tuple[T, ...]:
         if self._held is None or self._held.parts != reading.parts:
             self.edition += 1
         self._held, self._change = reading, None
@@ -135,11 +135,11 @@ class RotatingFiles(Generic[T]):
         paths = tuple(os.path.realpath(path) for path in self._paths)
         return _Look(paths, tuple(map(_stamp, paths)))
 
-    def _read(self) -> _Reading[T]:
+    def _read(self) -> _FileReading[T]:
         """All files, read without a change in between."""
         for _ in range(_TRIES):
             look = self._look()
-            reading = _Reading(look, tuple(map(self._read_one, self._paths)))
+            reading = _FileReading(look, tuple(map(self._read_one, self._paths)))
             if self._look() == look:
                 return reading
         raise AccessDenied(f"{' and '.join(map(str, self._paths))}: changed again and again while they were read")

@@ -33,7 +33,7 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Issued
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 from trainfleet_exporter.transport.retry import wait_hint
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from msgspec import UnsetType
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, ServerTrouble
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
-from trainfleet_exporter.quantities import printable, text
 from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer, Priority
+from trainfleet_exporter.transport.json_fields import printable, text
 from trainfleet_exporter.transport.payload import decode_value
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ _PASSING = ("timeout", "unavailable", "internal", "canceled")
 
 
 class AomDialect(HuaweiDialect):
-    """Signed like every API of the cloud; errors are told as Prometheus tells them (transport.Dialect)."""
+    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""

@@ -48,8 +48,8 @@ from trainfleet_exporter.providers.credentials import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.signing import Identity, Token, judge
-from trainfleet_exporter.quantities import utc_time
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer
+from trainfleet_exporter.transport.json_fields import utc_time
 
 # Requests for temporary credentials.
 

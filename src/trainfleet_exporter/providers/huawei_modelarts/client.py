@@ -18,8 +18,8 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate_v1 import id_text
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.quantities import iso_time
 from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport.json_fields import iso_time
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
@@ -226,7 +226,7 @@ class ModelArtsClient:
         deadline: float,
         *,
         query: Mapping[str, str] | None = None,
-        priority: Priority = Priority.SWEEP,
+        priority: Priority = Priority.BULK,
         may_be_empty: bool = False,
         limits: BodyLimits = USUAL,
     ) -> T:

@@ -256,7 +256,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
     def given_endpoints(self) -> Mapping[str, str]:
         given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
         metadata = self.endpoints.metadata
-        # Plain http by nature, within the machine's own network; elsewhere it hands keys to whoever listens.
+        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
         if metadata is not None and metadata != _FIXED["metadata"] and not is_link_local(metadata):
             given["metadata"] = metadata
         return given

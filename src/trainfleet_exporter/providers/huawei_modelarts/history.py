@@ -42,8 +42,8 @@ from trainfleet_exporter.providers.huawei_modelarts.past_tasks import SOURCE as 
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.way_out import open_transport
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 

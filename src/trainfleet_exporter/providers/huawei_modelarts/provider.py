@@ -31,8 +31,8 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Handover
-from trainfleet_exporter.providers.way_out import open_transport
 
 
 class HuaweiModelArts:
@@ -43,7 +43,7 @@ class HuaweiModelArts:
         self._place = (config.platform, config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        # AOM tells of all jobs of the project at once.
+        # AOM reports all jobs of the project at once.
         asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
         apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}

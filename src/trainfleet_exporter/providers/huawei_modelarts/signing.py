@@ -43,8 +43,8 @@ from trainfleet_exporter.providers.credentials.canonical import (
     sha256,
 )
 from trainfleet_exporter.providers.huawei_modelarts.payloads import ProjectsAnswer
-from trainfleet_exporter.quantities import iso_time, mapping, number, printable, text
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport.json_fields import iso_time, mapping, number, printable, text
 
 ALGORITHM = "SDK-HMAC-SHA256"
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"
@@ -268,17 +268,17 @@ def judge(answer: HttpAnswer) -> CloudError | None:
 
 
 def _wrong_clock(message: str, date: str) -> str:
-    """That the clock here is off, with both times, where a refusal is about that; else an empty text.
+    """Say that the clock here is off, with both times, if a refusal is about that; else return an empty text.
 
-    The gateway has several wordings for it; the time at which it answered tells in any case.
+    The gateway has several wordings for it; the time at which it answered decides in any case.
     """
     now = time.time()
     off = 0.0
     try:
         there = parsedate_to_datetime(date).timestamp()
-        told = iso_time(there)
+        service = iso_time(there)
     except (ValueError, OverflowError):  # no date, or one beyond the year 9999
-        told = "unknown"
+        service = "unknown"
     else:
         off = abs(there - now)
     if off > _MAX_SKEW:
@@ -287,7 +287,7 @@ def _wrong_clock(message: str, date: str) -> str:
         minutes = ""
     else:
         return ""
-    return f"{_WRONG_CLOCK}{minutes}: here it is {iso_time(now)}, there it is {told}"
+    return f"{_WRONG_CLOCK}{minutes}: here it is {iso_time(now)}, there it is {service}"
 
 
 def _pace(message: str) -> float | None:

@@ -31,7 +31,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 from trainfleet_exporter.providers.values import amount, number, quantity, unix_time, whole
-from trainfleet_exporter.quantities import GIB
+from trainfleet_exporter.transport.json_fields import GIB
 
 PHASE_STATUS = {
     "Creating": Status.CREATING,
@@ -111,7 +111,7 @@ def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
         started=unix_time(state.start_time, per_second=1000),
         finished=last_end(records) if gone else None,
         duration=duration(state),
-        # Runs after the first. start_type does not tell them: a run on another node has that of a first one.
+        # Runs after the first. start_type does not mark them: a run on another node has that of a first one.
         restarts=len(records) - 1 if records else None,
         cpu_cores=_total((role.nodes, role.cpu) for role in roles),
         memory_bytes=None if memory is None else memory * GIB,  # GiB by habit (unproven)
@@ -274,7 +274,7 @@ class _Role(msgspec.Struct, gc=False):
 
 
 def _roles(row: payloads.Job) -> Iterator[_Role]:
-    """The roles of a job. Heterogeneous jobs list theirs; how many nodes each has is told by the names of its tasks."""
+    """The roles of a job. Heterogeneous jobs list theirs; the names of its tasks say how many nodes each has."""
     if not row.tasks:
         resource = (row.spec and row.spec.resource) or _NO_RESOURCE
         container = resource.main_container_allocated_resources or _NOT_ALLOCATED
@@ -299,7 +299,7 @@ def _role(container: payloads.AllocatedResources, flavor: payloads.Flavor, nodes
 
 
 def _devices_of(container: payloads.AllocatedResources, flavor: payloads.Flavor) -> Accelerators | None:
-    """The accelerators of one node; None where nothing tells them."""
+    """The accelerators of one node; None if the answer does not say."""
     each = amount(container.accelerator_num)
     flavor_type = flavor.flavor_type or ""
     if each is not None:

@@ -15,7 +15,7 @@ from trainfleet_exporter.model import Cause
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code
 from trainfleet_exporter.providers.values import unix_time
-from trainfleet_exporter.quantities import unusable
+from trainfleet_exporter.transport.json_fields import unusable
 
 CAUSES: Mapping[str, Cause] = {
     "chip_fault": "accelerator",
@@ -113,7 +113,7 @@ def _attempts(given: Sequence[payloads.RunningRecord]) -> list[Attempt]:
         (attempt, start)
         for record in given
         for attempt in record.recover_records or ()
-        if attempt is not None and (start := unix_time(attempt.recover_start_at)) is not None
+        if (start := unix_time(attempt.recover_start_at)) is not None
     ]
     return sorted(dated, key=lambda found: found[1])
 
@@ -161,7 +161,7 @@ def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Ite
 def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
     seen: set[str] = set()
     for found in state.task_statuses or ():
-        if found is None or not found.task or found.exit_code is None or found.task in seen:
+        if not found.task or found.exit_code is None or found.task in seen:
             continue
         if not found.exit_code.is_integer():
             unusable(found.exit_code, "malformed")

@@ -109,7 +109,7 @@ def job(row: payloads.JobV1, version: payloads.VersionV1, *, workspace_id: str) 
 
 
 def pods(shown_id: str, answer: payloads.LogFileNames) -> tuple[list[Pod], Counter[str]]:
-    """The pods of a version: its log files have their names. Their states the API does not tell."""
+    """The pods of a version: its log files have their names. The API does not report their states."""
     dropped: Counter[str] = Counter()
     names = answer.log_file_list
     if names is None:

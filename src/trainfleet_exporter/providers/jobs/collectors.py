@@ -11,7 +11,7 @@ from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PerObjectCollector, Poll, Topic
 from trainfleet_exporter.providers.jobs.reader import JobReader
-from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.providers.jobs.shared import Shared
 
 ELSEWHERE_POLLS = 2
 """So many intervals pass between two polls of the jobs that other shards show."""
@@ -44,11 +44,11 @@ class JobsCollector(BulkCollector):
                 readers[reader.ends] = reader
 
         with registry.here.polling():
-            division, all_ids = shared.division, await shared.workspaces.get()
-            await division.measure(poll, all_ids)
-            workspace_ids, unsized = division.listed(all_ids), division.unsized(all_ids)
+            assignment, all_ids = shared.assignment, await shared.workspaces.get()
+            await assignment.measure(poll, all_ids)
+            workspace_ids, unsized = assignment.listed(all_ids), assignment.unsized(all_ids)
             poll.keep_only([*workspace_ids, *unsized, _HISTORIES])
-            registry.keep_only([*workspace_ids, *division.elsewhere(all_ids)])
+            registry.keep_only([*workspace_ids, *assignment.elsewhere(all_ids)])
             # The longest unread first: if a poll has no time for all, all of them have their turn.
             ordered = sorted(workspace_ids, key=lambda key: registry.workspace(key).read_at)
             read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
@@ -79,9 +79,9 @@ class JobsElsewhereCollector(BulkCollector):
     async def poll(self, poll: Poll) -> None:
         """List the live jobs of workspaces that other shards have."""
         with self._topic.polling():
-            division, all_ids = self._shared.division, await self._shared.workspaces.get()
-            await division.measure(poll, all_ids)
-            workspace_ids = division.elsewhere(all_ids)
+            assignment, all_ids = self._shared.assignment, await self._shared.workspaces.get()
+            await assignment.measure(poll, all_ids)
+            workspace_ids = assignment.elsewhere(all_ids)
             poll.keep_only(workspace_ids)
             read = await self._queue.read_each(
                 poll, workspace_ids, lambda part: self._reader(part).poll_elsewhere(), at_once=self._shared.at_once

@@ -12,7 +12,7 @@ import msgspec
 from trainfleet_exporter.errors import BadAnswer
 
 T = TypeVar("T")
-_OBJECTS: tuple[type, ...] = (msgspec.Struct, dict)
+_ROW_TYPES: tuple[type, ...] = (msgspec.Struct, dict)
 """What a row may be; dict where a platform reads plain JSON values."""
 _MAX_PAGES = 2_000
 """Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
@@ -51,7 +51,7 @@ async def read_whole_list(
     that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
     shows: a caller that must not lose a row that was there before asks for it by its id.
     """
-    reading = _Reading(read_page, id_of, operation, by_offset)
+    reading = _ListReading(read_page, id_of, operation, by_offset)
     missing = await reading.all_pages()
     if missing:
         missing = await reading.all_pages()
@@ -75,7 +75,7 @@ def with_unread(
     return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
 
 
-class _Reading(Generic[T]):
+class _ListReading(Generic[T]):
     """The rows of a list, from one or more readings of its pages."""
 
     def __init__(
@@ -110,7 +110,7 @@ class _Reading(Generic[T]):
             read += len(items)
             is_last = not items or read >= page.total
             for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
-                is_object = isinstance(row, _OBJECTS)
+                is_object = isinstance(row, _ROW_TYPES)
                 row_id = self._id_of(row) if row is not None and is_object else None
                 if row is not None and row_id:
                     self.rows[row_id] = row
@@ -122,7 +122,7 @@ class _Reading(Generic[T]):
         return max(0, (smallest or 0) - len(self.rows) - self.malformed)
 
     def _pages_to_come(self, total: int, rows: int) -> int:
-        """How many pages a list has, by its first one. BadAnswer if nobody would wait for them."""
+        """How many pages a list has, by its first one. BadAnswer if there are too many to wait for."""
         pages = -(-total // max(rows, 1))
         if pages > _MAX_PAGES and rows:
             raise BadAnswer(

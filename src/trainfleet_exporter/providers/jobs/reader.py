@@ -15,15 +15,17 @@ from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.shared import Shared
-from trainfleet_exporter.quantities import UNUSABLE
+from trainfleet_exporter.providers.jobs.shared import Shared
+from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 SharedT = TypeVar("SharedT", bound=Shared)
 Row = TypeVar("Row")
-_SLICE = 100
+_JOBS_PER_SLICE = 100
 """Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
 _FOR_ENDS = 0.8
 """The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
+_LAST_AT_ONCE = 20
+"""Ended jobs of a workspace whose last history is read in one poll; more of them wait for the next."""
 _OVERLAP = 600.0
 """Seconds that each list of finished jobs reaches back behind the last one: an ending may be listed late."""
 
@@ -75,8 +77,12 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The history in a row; None where it has none."""
         return None
 
+    def wants_last(self, job: Job) -> bool:
+        """Whether the history of a job that has just ended is to be read (`read_last`), because rows lack it."""
+        return False
+
     async def read_last(self, job_ids: Sequence[str], deadline: float) -> None:
-        """Read the histories of jobs that have just ended, where rows lack them."""
+        """Read the histories of jobs that have ended."""
 
     def look_up_size(self, count: int) -> int:
         """How many ids one call of `look_up` takes, if `count` are to be looked up in all."""
@@ -98,6 +104,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """What is published along with a live job."""
         return ()
 
+    def history_of(self, job_id: str) -> Records | None:
+        """The history in the row of a job of this poll; None if it has none."""
+        return self._records.get(job_id)
+
     def settled(self) -> None:
         """Note that the registry has taken over `found`."""
 
@@ -107,7 +117,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         if (context := self.context()) != self.jobs.context:
             self.jobs.context, self.jobs.translated = context, {}
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             job, records = self._known_job(job_id, row) or self._new_job(job_id, row)
             if job is None or (wanted is not None and not wanted(job)):
@@ -122,7 +132,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def poll_live(self) -> bool:
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
-        self._pending = self.shared.division.to_look_up(self.jobs, self.found)
+        self._pending = self.shared.assignment.to_look_up(self.jobs, self.found)
         await self._publish(time.time(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 
@@ -138,13 +148,14 @@ class JobReader(ABC, Generic[SharedT, Row]):
         live = dict(self.found)
         is_complete = self.lists_ended and await self._read_ended(now, deadline)
         await self._look_up([job_id for job_id in self._pending if job_id not in self.found], deadline)
-        await self.read_last([job.job_id for job in self.found.values() if self._has_just_ended(job)], deadline)
+        if last := self._take_ended():
+            await self.read_last(last, deadline)
         self._drop_taken()
         if is_complete:
             self.jobs.ends_known_until = now
         ended = self.jobs.ended
         changed = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
-        if self._pending or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
+        if self._pending or last or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
             await self._publish(now)
 
     async def poll_elsewhere(self) -> None:
@@ -171,7 +182,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         histories, since = shared.histories, self.jobs.first_read_at or now
         shown: list[object] = []
         for number, job in enumerate(list(self.jobs.jobs()), start=1):
-            if number % _SLICE == 0:
+            if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
@@ -213,6 +224,17 @@ class JobReader(ABC, Generic[SharedT, Row]):
         if job is not None and (lost is None or lost.total() == lost_before):  # else what is lost is counted each time
             self.jobs.translated[job_id] = row, job, records
         return job, records
+
+    def _take_ended(self) -> list[str]:
+        """The ended jobs whose last history is read in this poll: so many that others are not held up."""
+        waiting = self.jobs.to_read
+        waiting |= dict.fromkeys(
+            job.job_id for job in self.found.values() if self._has_just_ended(job) and self.wants_last(job)
+        )
+        taken = list(waiting)[:_LAST_AT_ONCE]
+        for job_id in taken:
+            del waiting[job_id]
+        return taken
 
     def _has_just_ended(self, job: Job) -> bool:
         """Whether a job ended since the last poll, and since the exporter's start."""

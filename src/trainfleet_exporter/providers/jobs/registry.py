@@ -1,6 +1,6 @@
 """The job registry: which jobs of a provider are live, which ended, and which endings were counted.
 
-A list of live jobs cannot tell how a job ended: the job is simply no longer in it. So each poll hands over the live
+A list of live jobs does not say how a job ended: the job is simply no longer in it. So each poll hands over the live
 jobs, and those that it knows to have ended since. The registry says which jobs are in neither (to be looked up by id),
 counts each ending once, and keeps ended jobs for their retention.
 """
@@ -46,11 +46,13 @@ class WorkspaceJobs:
     ends_known_until: float | None = None
     """Up to when every ending is known, where the cloud lists jobs by their end; None before the first such list."""
     unknown: dict[str, float] = field(default_factory=dict)
-    """Ids of jobs in a state that nobody knows, with the time since when."""
+    """Ids of jobs in an unknown state, with the time since when."""
     expired: bool = False
     """Whether the last good answer was kept long enough: its jobs are looked up again, and nothing else is done."""
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
+    to_read: dict[str, None] = field(default_factory=dict)
+    """Ids of ended jobs whose last history is still to be read."""
     elsewhere: bool = False
     """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
     translated: dict[str, tuple[object, Job, Records | None]] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class WorkspaceJobs:
         self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
         for job_id, job in found.items():
             if self.unknown and now - self.unknown.get(job_id, now) > retention:
-                continue  # a state that nobody knows may be an end: it is not asked about for ever
+                continue  # an unknown state may be an end: the job is not looked up forever
             is_over = _is_over(job.status)
             if is_over or self.counted:
                 self._count(job, began=began, now=now)
@@ -158,7 +160,7 @@ class WorkspaceJobs:
 
     def _count(self, job: Job, *, began: float, now: float) -> None:
         if not _is_over(job.status):
-            if job.status is not Status.UNKNOWN:  # a word that nobody knows does not say that it runs again
+            if job.status is not Status.UNKNOWN:  # an unknown word does not mean that it runs again
                 self.counted.pop(job.job_id, None)
             return
         if job.job_id in self.counted:
@@ -174,7 +176,7 @@ class WorkspaceJobs:
         return self.unresolved[job_id] if job_id in self.unresolved else (self.live[job_id], now)
 
     def _forget_counted(self, now: float) -> None:
-        # An ending is told again as long as the window of the next poll reaches back to it, and while it is shown.
+        # The cloud lists an ended job again while the next poll's window reaches back to it, and while it is shown.
         since = self.ends_unknown_since(now)
         horizon = (now if since is None else since) - 3600.0
         self.counted = {

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.jobs.collectors import PerJobCollector
-from trainfleet_exporter.providers.shared import Shared
+from trainfleet_exporter.providers.jobs.shared import Shared
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The status page at `/`: what somebody on call wants to know within five seconds.
+"""The status page at `/`: what a person on call wants to know within five seconds.
 
     page store ──objects──► Fleet ────────────┐
                                               ├── View ── page.html.jinja ──► the page, kept for a second
@@ -51,7 +51,7 @@ _FOLDER = Path(__file__).parent
 _STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
 _STYLE_HASH = f"sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}"
 
-_HEADERS = {
+_PAGE_HEADERS = {
     # Nothing but the page itself, and no script; the icon is in the page.
     "content-security-policy": f"default-src 'none'; style-src '{_STYLE_HASH}'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
@@ -123,7 +123,7 @@ class StatusPage:
             if loop.time() - self._rendered_at >= _KEPT_SECONDS:
                 self._body = await self._render()
                 self._rendered_at = loop.time()
-        return HTMLResponse(self._body, headers=_HEADERS)
+        return HTMLResponse(self._body, headers=_PAGE_HEADERS)
 
     async def _render(self) -> bytes:
         store, telemetry, denied = self._sources.page_store, self._sources.telemetry, tuple(self._sources.denied())

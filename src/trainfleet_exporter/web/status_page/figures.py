@@ -21,7 +21,7 @@ IDLE_RATIO = 0.05
 IDLE_ROWS = 15
 """How many idle jobs are named."""
 
-_SLICE = 500
+_OBJECTS_PER_SLICE = 500
 """Objects that are read, in a millisecond at most, before other tasks of the event loop run."""
 _STALE_INTERVALS = 3.0
 """A collector is stale if no poll has ended for so many of its intervals."""
@@ -34,14 +34,14 @@ _UTILIZATION = "values.accelerator_utilization"
 _LIVE = frozenset(Status) - FINISHED
 
 _JOBS = "trainfleet_jobs"
-_HOLDS = "trainfleet_job_holds_resources"
-_REQUESTED = "trainfleet_job_requested_accelerators"
-_USED = "trainfleet_job_accelerator_utilization_ratio"
-_INFO = "trainfleet_job_info"
-_STATUS = "trainfleet_job_status"
+_JOB_HOLDS = "trainfleet_job_holds_resources"
+_JOB_REQUESTED = "trainfleet_job_requested_accelerators"
+_JOB_USED = "trainfleet_job_accelerator_utilization_ratio"
+_JOB_INFO = "trainfleet_job_info"
+_JOB_STATUS = "trainfleet_job_status"
 _STARTED = "trainfleet_job_started_timestamp_seconds"
 _PROVIDER = "trainfleet_provider_info"
-_FAMILIES = (_JOBS, _HOLDS, _REQUESTED, _USED, _INFO, _STATUS, _STARTED, _PROVIDER)
+_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER)
 """Families that publish what the page shows. What `metrics.deny` hides there is not on the page either."""
 
 T = TypeVar("T")
@@ -125,12 +125,12 @@ class Fleet:
     @property
     def hides_held(self) -> bool:
         """Whether held accelerators are hidden."""
-        return _HOLDS in self.hidden or _REQUESTED in self.hidden
+        return _JOB_HOLDS in self.hidden or _JOB_REQUESTED in self.hidden
 
     @property
     def hides_idle(self) -> bool:
         """Whether idle accelerators are hidden."""
-        return self.hides_held or _USED in self.hidden
+        return self.hides_held or _JOB_USED in self.hidden
 
     @property
     def hides_jobs(self) -> bool:
@@ -203,7 +203,7 @@ def _by_kind(job: Job) -> dict[str, float]:
 
 def _idle_job(key: tuple[str, str, str], held: float, job: Job, utilization: float, hidden: Collection[str]) -> IdleJob:
     provider, job_id, kind = key
-    has_info = _INFO not in hidden
+    has_info = _JOB_INFO not in hidden
     models = [found.model for found in job.accelerators if found.kind == kind and found.count and found.model]
     return IdleJob(
         provider=provider,
@@ -215,15 +215,15 @@ def _idle_job(key: tuple[str, str, str], held: float, job: Job, utilization: flo
         name=job.name if has_info else "",
         user=job.user_name or job.user_id if has_info else "",
         pool_id=job.pool_id if has_info else "",
-        status="" if _STATUS in hidden else job.status,
+        status="" if _JOB_STATUS in hidden else job.status,
         started=None if _STARTED in hidden else job.started,
     )
 
 
 async def _slices(found: Sequence[T]) -> AsyncIterator[T]:
     """Give one after another, and let other tasks run now and then."""
-    for start in range(0, len(found), _SLICE):
-        for one in found[start : start + _SLICE]:
+    for start in range(0, len(found), _OBJECTS_PER_SLICE):
+        for one in found[start : start + _OBJECTS_PER_SLICE]:
             yield one
         await asyncio.sleep(0)
 

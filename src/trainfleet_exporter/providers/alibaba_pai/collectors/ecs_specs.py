@@ -15,12 +15,12 @@ from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
-_KEPT = 6 * 3600.0
-_AGAIN = 600.0
+_TABLE_KEPT_SECONDS = 6 * 3600.0
+_RETRY_SECONDS = 600.0
 """How long to wait after a failure: a missing permission is not asked about at every poll."""
-_PATIENCE = 10.0
+_MAX_WAIT_SECONDS = 10.0
 """How long the poll of jobs may be held up by this."""
 
 
@@ -32,19 +32,19 @@ class EcsSpecs:
         self._next_read = float("-inf")
         self._reading = asyncio.Lock()
         self._lost: Counter[str] = Counter()
-        """What the table told and nobody could use, by reason."""
+        """What the table holds and cannot be used, by reason."""
         self.known: Mapping[str, EcsSpec] = {}
 
     async def have(self, part: Part) -> None:
-        """Read the table if it is time to; what goes wrong is told, and is no failure of the part."""
+        """Read the table if it is due. An error is logged and does not fail the part."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now < self._next_read:
                 part.still_lost(self._lost)
                 return
-            self._next_read = now + _AGAIN
+            self._next_read = now + _RETRY_SECONDS
             try:
-                listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _PATIENCE))
+                listing = await self._api.list_ecs_specs(deadline=min(part.deadline, now + _MAX_WAIT_SECONDS))
             except CloudError as error:
                 part.lacks("machine types", error)
                 part.still_lost(self._lost)
@@ -55,4 +55,4 @@ class EcsSpecs:
             self._lost["malformed"] += listing.malformed
             # What could not be read this time is not waited for until the next table is due.
             is_whole = not listing.malformed and all(spec.cpu_cores is not None for spec in self.known.values())
-            self._next_read = now + (_KEPT if is_whole else _AGAIN)
+            self._next_read = now + (_TABLE_KEPT_SECONDS if is_whole else _RETRY_SECONDS)

@@ -9,7 +9,7 @@ from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 
 class JobCountsCollector(PerWorkspaceCollector[PaiShared]):

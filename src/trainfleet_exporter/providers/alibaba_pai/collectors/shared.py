@@ -9,8 +9,8 @@ from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.ecs_specs import EcsSpecs
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import Quota
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
@@ -25,6 +25,8 @@ class PaiShared(Shared):
         self.pools: Topic[Mapping[str, Quota]] = Topic("quotas", {})
         """Published by the collector of pools: the quotas by id."""
         self.ecs_specs = EcsSpecs(client)
+        self.reads_details = config.collectors.pods.enabled
+        """Whether GetJob is asked for the histories of jobs."""
 
     async def own_pools(self) -> Sequence[str]:
         """The ids of the quotas that this shard asks about one by one. Raises NotReady if none are known."""

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import training_quota
-from trainfleet_exporter.quantities import iso_time
+from trainfleet_exporter.transport.json_fields import iso_time
 
 _LONGEST_WINDOW = 30 * 86400.0
 """Seconds. A search by creation time spans 31 days at most."""

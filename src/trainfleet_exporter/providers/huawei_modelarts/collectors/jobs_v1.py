@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Mod
 from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
 from trainfleet_exporter.providers.usage.publishing import count
 from trainfleet_exporter.providers.usage.sheet import Sheet
-from trainfleet_exporter.quantities import counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200

@@ -9,8 +9,8 @@ from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.translate import JobTasks
+from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.shared import Shared
 
 DEFAULT_WORKSPACE = "0"
 

@@ -1,0 +1,347 @@
+"""Compares this checkout with an older one, for a change that must not be seen: pages, CPU of polls, files passed.
+
+`pages OLD NEW` compares two folders of pages (see benchmarks.hour) line by line. Lines about the process and Python are
+left out. The exporter's own times and durations may differ by a millisecond, as sums of floats are rounded in another
+order. The exit code is 1 if pages differ.
+
+`versions --old PATH` compares what a poll costs: paired, in one run, against the same cloud. Each checkout runs its own
+`benchmarks.driven`, which must know the commands `sweep` and `sweep jobs`. The exit code is 1 above a limit.
+
+`passed` lists the files of the exporter that one call, one jobs poll and one gzip scrape pass through
+(`sys.setprofile`): those of which a function is entered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import itertools
+import re
+import statistics
+import sys
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import trainfleet_exporter
+from benchmarks.cloud import Fleet, config, serve
+from benchmarks.polls import ALL, DURATIONS, JOBS, JOBS_DURATIONS, PODS, READINGS, REPEATED, ROUNDS, Kind
+from benchmarks.report import Table, markdown, milliseconds, notes, spread
+from benchmarks.rig import ROOT, DrivenExporter, become, exporters, load
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.config import Config
+from trainfleet_exporter.providers.registry import installed_platforms
+
+_UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")
+"""Lines that are left out: they depend on the machine and the moment."""
+_TIME = re.compile(r"(trainfleet_exporter_\w+_seconds(?:_sum|_created)?(?:\{.*\})?) (\S+)")
+_TOLERANCE = 0.001
+"""Seconds."""
+_NAME = re.compile(r"(?:# \w+ )?(\w+)")
+_LABEL = re.compile(r'provider="([^"]*)"')
+
+_SIZES = (1_000, 10_000)
+_LIMITS: Mapping[Kind, float] = {READINGS: 0.65, JOBS: 0.5, ALL: 0.65, DURATIONS: 1.0, JOBS_DURATIONS: 1.0}
+"""What a poll of the new checkout may cost at most, in polls of the old one."""
+
+_Pair = tuple[float, float]
+"""CPU seconds of a poll in one turn, old and new."""
+_Costs = Mapping[tuple[Kind, int], Sequence[_Pair]]
+"""By kind and number of jobs, turn by turn."""
+
+_PACKAGE = f"{Path(trainfleet_exporter.__file__).parent}/"
+_OPERATIONS = re.compile(r"providers/\w+/(api|client)\.py")
+"""Files whose functions are the operations of an API."""
+_EVERYTHING = re.compile("")
+_JOBS = 100
+_SCRAPES = 3
+_UNTIL_BUILT = 3.0
+"""Seconds after the first polls in which the page is built."""
+
+Passed = Mapping[str, set[str]]
+"""Names of the functions that were entered, by file."""
+
+
+@dataclass(slots=True)
+class Difference:
+    """What differs between two folders. Lines are counted on all pages."""
+
+    pages: int = 0
+    lines: int = 0
+    left_out: int = 0
+    times: int = 0
+    """Lines of which only the exporter's own time or duration differs, by less than a millisecond."""
+    unequal: list[str] = field(default_factory=list)
+    """Names of pages with other lines, except for HELP lines if those are ignored."""
+    missing: list[str] = field(default_factory=list)
+    """Names of pages that only one folder has."""
+    order_only: dict[str, str] = field(default_factory=dict)
+    """Pages that have the same lines in another order, each with the first line that moved."""
+    families: Counter[str] = field(default_factory=Counter)
+    """Differing lines by sign (- old, + new) and family."""
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The first page and line for each of `families`."""
+    help_lines: Counter[str] = field(default_factory=Counter)
+    """Families whose HELP differs, by the number of pages."""
+
+
+def compare_pages(old: Path, new: Path, *, ignore_help: bool) -> Difference:
+    """Compare the pages of two folders by name."""
+    names = [{path.name for path in folder.glob("*m*s.*")} for folder in (old, new)]
+    found = Difference(missing=sorted(names[0] ^ names[1]))
+    for name in sorted(names[0] & names[1]):
+        pages = [(folder / name).read_text(encoding="utf-8").split("\n") for folder in (old, new)]
+        found.pages += 1
+        found.lines += len(pages[0])
+        found.left_out += sum(1 for line in pages[0] if _UNEQUAL.match(line))
+        before, after = ([line for line in page if not _UNEQUAL.match(line)] for page in pages)
+        if ignore_help:
+            before, after = _without_help(before, after, found.help_lines)
+        before = _with_times_of(before, after, found)
+        if before != after:
+            _note(name, before, after, found)
+    return found
+
+
+def _without_help(before: list[str], after: list[str], changed: Counter[str]) -> tuple[list[str], list[str]]:
+    """The pages with the names of families instead of their HELP lines."""
+    texts = [{_family(line): line for line in page if line.startswith("# HELP ")} for page in (before, after)]
+    for family in texts[0].keys() & texts[1].keys():
+        changed[family] += texts[0][family] != texts[1][family]
+    return _cut(before), _cut(after)
+
+
+def _with_times_of(before: list[str], after: list[str], found: Difference) -> list[str]:
+    """The page before, but lines that differ in the rounding of a time are those of the page after."""
+    lines = list(before)
+    for place, (one, other) in enumerate(zip(before, after, strict=False)):
+        old, new = _TIME.fullmatch(one), _TIME.fullmatch(other)
+        if old and new and one != other and old[1] == new[1] and abs(float(old[2]) - float(new[2])) < _TOLERANCE:
+            lines[place] = other
+            found.times += 1
+    return lines
+
+
+def _cut(page: list[str]) -> list[str]:
+    return [f"# HELP {_family(line)}" if line.startswith("# HELP ") else line for line in page]
+
+
+def _note(name: str, before: list[str], after: list[str], found: Difference) -> None:
+    if sorted(before) == sorted(after):
+        found.order_only[name] = next(one for one, other in zip(before, after, strict=True) if one != other)
+        return
+    found.unequal.append(name)
+    counts = Counter(after)
+    counts.subtract(before)
+    for line, count in counts.items():
+        if count:
+            key = f"{'+' if count > 0 else '-'} {_family(line)} {_provider(line)}"
+            found.families[key] += abs(count)
+            found.examples.setdefault(key, (name, line))
+
+
+def _family(line: str) -> str:
+    name = _NAME.match(line)
+    return name[1] if name else line[:60]
+
+
+def _provider(line: str) -> str:
+    label = _LABEL.search(line)
+    return label[1] if label else ""
+
+
+def report(found: Difference) -> Iterator[str]:
+    """Lines for a reader."""
+    yield (
+        f"{found.pages} pages, {found.lines:,} lines ({found.left_out:,} left out: process_*, python_*;"
+        f" {found.times:,} equal but for rounded times)"
+    )
+    yield (
+        f"{len(found.unequal)} pages differ, {len(found.order_only)} more in the order of their lines only;"
+        f" {len(found.missing)} pages are in one folder only"
+    )
+    if differing := {family: count for family, count in found.help_lines.items() if count}:
+        yield f"HELP differs in {len(differing)} families: {', '.join(sorted(differing))}"
+    if found.unequal:
+        yield f"first pages that differ: {', '.join(found.unequal[:8])}"
+    for name, line in list(found.order_only.items())[:8]:
+        yield f"  moved on {name}: {line}"
+    for key, count in found.families.most_common(60):
+        yield f"  {count:6,} × {key}: {': '.join(found.examples[key])}"
+
+
+def compare_polls(old: Path, new: Path, sizes: Sequence[int], rounds: int) -> _Costs:
+    """CPU seconds of a poll by kind and number of jobs, turn by turn, after a round that is not counted."""
+    costs: defaultdict[tuple[Kind, int], list[_Pair]] = defaultdict(list)
+    with ExitStack() as stack:
+        pairs = {size: stack.enter_context(exporters(size, PODS, [old, new])) for size in sizes}
+        for kind, size in itertools.product(_LIMITS, sizes):
+            _poll_both(pairs[size], kind)
+        for turn, (kind, size) in itertools.product(range(rounds), itertools.product(_LIMITS, sizes)):
+            repeated = min(REPEATED, max(1, max(_SIZES) // size))
+            polls = [_poll_both(pairs[size], kind, new_first=bool((turn + number) % 2)) for number in range(repeated)]
+            olds, news = zip(*polls, strict=True)
+            costs[kind, size].append((statistics.fmean(olds), statistics.fmean(news)))
+    return costs
+
+
+def _poll_both(pair: Sequence[DrivenExporter], kind: Kind, *, new_first: bool = False) -> _Pair:
+    """Change the fleet once, then have both exporters poll it, one after the other."""
+    pair[0].change(jobs=kind.jobs, usage=kind.usage, still=True)
+    found = [0.0, 0.0]
+    for place in (1, 0) if new_first else (0, 1):
+        pair[place].await_second()
+        found[place] = pair[place].command(kind.command)
+    return found[0], found[1]
+
+
+def _polls_table(costs: _Costs, rounds: int) -> Table:
+    table = Table(
+        f"CPU milliseconds a poll, old and new, of jobs with {PODS} pods each and 12 families of every pod",
+        ("what is polled, and what has changed", "jobs", "old", "new", "new / old", "at most", ""),
+        notes=[
+            (
+                f"Medians of {rounds} turns (10th to 90th percentile). Both exporters poll the same fleet in turn, on"
+                f" one core; which is first alternates. A turn has up to {REPEATED} polls, of which the mean is taken."
+                " Ratios are those of one turn."
+            )
+        ],
+    )
+    for (kind, size), pairs in costs.items():
+        olds, news = zip(*pairs, strict=True)
+        shares = [new / old for old, new in pairs]
+        kept = "kept" if statistics.median(shares) <= _LIMITS[kind] else "**not kept**"
+        cells = milliseconds(olds), milliseconds(news), spread(shares)
+        table.rows.append((kind.title, f"{size:,}", *cells, str(_LIMITS[kind]), kept))
+    return table
+
+
+async def passed(work: Callable[[], Awaitable[object]], *, below: re.Pattern[str] = _EVERYTHING) -> Passed:
+    """What some work on the running loop passes through, in all threads; only `below` functions of certain files."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(_PACKAGE) and _is_below(frame, below):
+            found[name.removeprefix(_PACKAGE)].add(frame.f_code.co_qualname)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        await work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return found
+
+
+def _is_below(frame: FrameType | None, files: re.Pattern[str]) -> bool:
+    while frame is not None and not files.match(frame.f_code.co_filename.removeprefix(_PACKAGE)):
+        frame = frame.f_back
+    return frame is not None
+
+
+async def trace() -> Mapping[str, Passed]:
+    """The three, each as it is after others of its kind."""
+    fleet = Fleet(_JOBS, PODS)
+    async with await serve(fleet) as cloud:
+        url = f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}"
+        loaded = load(config(url).replace("poll_interval: 60s", "poll_interval: 3600s"))
+        exporter = Exporter(loaded, installed_platforms())
+        runners = {runner.state.collector: runner for runner in exporter.runners}
+        for _ in range(2):
+            await runners["workspaces"].tick()
+            await runners["jobs"].tick()
+        call = await passed(runners["workspaces"].tick, below=_OPERATIONS)
+        fleet.change(jobs=1.0)
+        jobs = await passed(runners["jobs"].tick)
+        await exporter.aclose()
+        scrape = await _trace_scrape(loaded)
+    return {"one call": call, "a jobs poll, every job new": jobs, "a gzip scrape": scrape}
+
+
+async def _trace_scrape(loaded: Config) -> Passed:
+    daemon = Daemon(loaded, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+    await daemon.start()
+    try:
+        host, port = daemon.server.addresses[0].rsplit(":", 1)
+        for runner in daemon.exporter.runners:
+            await runner.first_poll_done.wait()
+        await asyncio.sleep(_UNTIL_BUILT)
+        scrapes = [await passed(lambda: _scrape(host, int(port))) for _ in range(_SCRAPES)]
+    finally:
+        await daemon.stop()
+    return min(scrapes, key=len)  # the others include what else the daemon did meanwhile
+
+
+async def _scrape(host: str, port: int) -> None:
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
+    if b"chunked" in head.lower() or not gzip.decompress(body):
+        raise RuntimeError(f"no whole gzip page: {head!r}")
+
+
+def main() -> int:
+    """Compare and print; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    pages = commands.add_parser("pages", help="two folders of pages")
+    pages.add_argument("old", type=Path)
+    pages.add_argument("new", type=Path)
+    pages.add_argument("--ignore-help", action="store_true", help="count HELP lines that differ, and do not fail")
+    pages.add_argument("--ignore-order", action="store_true", help="do not fail if lines only changed places")
+    pages.set_defaults(run=_pages)
+    versions = commands.add_parser("versions", help="CPU of a poll")
+    versions.add_argument("--old", type=Path, required=True, help="checkout to compare with")
+    versions.add_argument("--new", type=Path, default=ROOT, help="checkout to judge (default: this one)")
+    versions.add_argument("--sizes", type=int, nargs="+", default=_SIZES, metavar="JOBS")
+    versions.add_argument("--rounds", type=int, default=ROUNDS)
+    versions.set_defaults(run=_versions)
+    passed = commands.add_parser("passed", help="files that a call, a jobs poll and a scrape pass through")
+    passed.add_argument("--checkout", type=Path, help="the checkout whose exporter is traced (default: this one)")
+    passed.add_argument("--files", action="store_true", help="list the files")
+    passed.set_defaults(run=_passed)
+    asked = parser.parse_args()
+    code: int = asked.run(asked)
+    return code
+
+
+def _pages(asked: argparse.Namespace) -> int:
+    found = compare_pages(asked.old, asked.new, ignore_help=asked.ignore_help)
+    print("\n".join(report(found)))
+    return int(bool(found.unequal or found.missing or (found.order_only and not asked.ignore_order)))
+
+
+def _versions(asked: argparse.Namespace) -> int:
+    costs = compare_polls(asked.old.resolve(), asked.new.resolve(), asked.sizes, asked.rounds)
+    table = _polls_table(costs, asked.rounds)
+    print(markdown(table), notes([table]), sep="\n")
+    exceeded = [
+        kind for (kind, _), pairs in costs.items() if statistics.median(new / old for old, new in pairs) > _LIMITS[kind]
+    ]
+    return int(bool(exceeded))
+
+
+def _passed(asked: argparse.Namespace) -> int:
+    if asked.checkout is not None:
+        become("benchmarks.compare", ["passed", *(["--files"] if asked.files else [])], asked.checkout)
+    for what, found in asyncio.run(trace()).items():
+        print(f"{what}: {len(found)} files, {sum(map(len, found.values()))} functions")
+        if asked.files:
+            print("\n".join(f"    {name}: {', '.join(sorted(functions))}" for name, functions in sorted(found.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""Memory: of the exporter and Pushgateway with the same page, of a pod, as jobs come and go, and of large answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import peers, rig
+from benchmarks.report import Check, Found, Table, megabytes, number
+from benchmarks.rig import DrivenExporter, Failed, Page, Scraper
+
+_MIB = 1 << 20
+_JOBS, _PODS = 10_000, 8
+_CYCLES = 200
+_SCRAPES = 3
+"""Pairs of scrapes, plain and gzip, before memory is read."""
+_FIRST = 10
+_REPLACED = 0.1
+_SHARE_LIMIT = 0.4
+_GROWTH_LIMIT = 1.05
+
+_BOMBS = ("many_lists", "many_objects", "many_nans", "many_surrogates", "padded")
+"""The simulator's names for them. The last is just below the limit of values, and so is decoded."""
+_LIST = "ListTrainingJobs"
+_CASES: Mapping[str, Mapping[str, str]] = {
+    "GetJob": {"operation": "GetJob"},
+    "all operations": {},
+    _LIST: {"operation": _LIST},
+}
+"""Which calls are answered so."""
+_ROWS = 124_900
+"""Rows of a page that is just below the limit of values: each has two."""
+_BOMB_SECONDS, _SHORT_BOMB_SECONDS = 60.0, 10.0
+_FIRST_POLLS_SECONDS = 12.0
+_LOOK_EVERY = 0.05
+_START_SECONDS = 120.0
+_TOO_MUCH = 4096.0
+"""MiB from which on a case is stopped, to protect the machine."""
+_BOMB_LIMIT = 400.0
+"""MiB above idle."""
+_HEALTHY_SECONDS = 1.0
+_STARTED = re.compile(r"msg=started .*address=\S+:(\d+)")
+_BOMB_COLUMNS = ("answers", "of", "answered so", "idle, MiB", "peak above idle, MiB", "slowest /-/healthy, s")
+_BOMB_METHOD = (
+    "A daemon of its own for each row, with both simulated clouds, concurrency 8. Once everything has been polled, the "
+    f"clouds answer so for {_BOMB_SECONDS:.0f} s. `/-/healthy` is requested 20 times a second; the peak is the "
+    "kernel's."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Memory of a process in MiB after it was scraped, and its peak until then; sizes of its page in bytes."""
+
+    resident: float
+    peak: float
+    plain: int = 0
+    gzip: int = 0
+
+
+def fleet(*, short: bool) -> Iterator[Found]:
+    """Tables of the exporter's memory next to Pushgateway's, of a pod, and over many polls; and the promises."""
+    jobs, cycles = (1_000, 20) if short else (_JOBS, _CYCLES)
+    with rig.exporter(jobs, _PODS) as ours:
+        held = _settle(ours)
+        yield from _next_to_pushgateway(held, rig.page(ours.port), jobs)
+        yield _a_pod(held, jobs)
+        yield from _cycles(ours, cycles, jobs)
+
+
+def _settle(ours: DrivenExporter) -> _Held:
+    """Poll twice, so that everything is known and rendered, and scrape."""
+    ours.command("poll")
+    ours.await_second()
+    ours.command("sweep")
+    plain, gzip = _scrape(ours.port)
+    return _Held(rig.resident([ours.pid]), rig.peak([ours.pid]), plain, gzip)
+
+
+def _scrape(port: int) -> tuple[int, int]:
+    """Sizes of the page, plain and gzip, of the last of some scrapes."""
+    with Scraper(port, gzip=False) as plain, Scraper(port, gzip=True) as gzip:
+        for _ in range(_SCRAPES):
+            sizes = plain.scrape().size, gzip.scrape().size
+    return sizes
+
+
+def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
+    table = Table(
+        f"Resident memory with {page.series():,} series ({jobs:,} jobs with {_PODS} pods each)",
+        ("program", "after scrapes", "at its peak"),
+        [("the exporter: polls, model, page, web server", f"{ours.resident:,.0f} MiB", f"{ours.peak:,.0f} MiB")],
+        [
+            (
+                f"Each is a process of its own. The exporter has polled twice, then each is scraped {_SCRAPES} times"
+                f" plain and gzip in turn. Pushgateway has the samples of the exporter's page, except for the"
+                f" exporter's own metrics: {megabytes(len(page.of_clouds()))} in one PUT."
+            )
+        ],
+    )
+    promise = f"Resident memory of the whole daemon is at most {_SHARE_LIMIT} × Pushgateway's with the same series"
+    if lacking := peers.missing(peers.PUSHGATEWAY):
+        table.notes += peers.left_out(lacking)
+        yield table
+        yield Check(promise, f"{peers.PUSHGATEWAY} is missing", None)
+        return
+    with peers.pushgateway(page) as other:
+        plain, _ = _scrape(other.port)
+        if plain < len(page.of_clouds()):
+            raise Failed(f"{other.name} shows {plain} bytes of {len(page.of_clouds())}")
+        theirs = _Held(rig.resident(other.pids), rig.peak(other.pids))
+    shares = ours.resident / theirs.resident, ours.peak / theirs.peak
+    table.rows.append((other.name, f"{theirs.resident:,.0f} MiB", f"{theirs.peak:,.0f} MiB"))
+    table.rows.append(("the exporter's share of Pushgateway's", *(f"{share:.2f}" for share in shares)))
+    yield table
+    measured = f"{number(shares[0])} × after scrapes, {number(shares[1])} × at the peaks"
+    yield Check(promise, measured, max(shares) <= _SHARE_LIMIT)
+
+
+def _a_pod(ours: _Held, jobs: int) -> Table:
+    with rig.exporter(jobs, 1) as small:
+        one = _settle(small)
+    pods = jobs * (_PODS - 1)
+    whole = (ours.resident - one.resident) * _MIB / pods
+    plain, gzip = (ours.plain - one.plain) / pods, (ours.gzip - one.gzip) / pods
+    return Table(
+        "Memory of a live pod, with twelve families",
+        ("all", "its lines on the page", "the same, deflated", "beside the page"),
+        [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
+        [
+            (
+                f"The difference of two exporters, of {jobs:,} jobs with {_PODS} pods each and with one:"
+                f" {ours.resident:,.0f} and {one.resident:,.0f} MiB."
+            )
+        ],
+    )
+
+
+def _cycles(ours: DrivenExporter, cycles: int, jobs: int) -> Iterator[Found]:
+    after: list[float] = []
+    peaks: list[float] = []
+    for _ in range(cycles):
+        rig.forget_peak([ours.pid])
+        ours.change(jobs=_REPLACED, usage=True)
+        ours.command("sweep")
+        with Scraper(ours.port, gzip=True) as scraper:
+            scraper.scrape()
+        after.append(rig.resident([ours.pid]))
+        peaks.append(rig.peak([ours.pid]))
+    table = Table(
+        f"Resident memory over {cycles} poll cycles, with a tenth of {jobs:,} jobs replaced in each",
+        ("cycles", "least after a cycle", "most after a cycle", "peak"),
+        notes=["Every reading changes in each cycle, and a gzip scrape follows. Peaks are within the cycles."],
+    )
+    # The first cycles, and the rest in five parts.
+    marks = [0, *(_FIRST + (cycles - _FIRST) * part // 5 for part in range(6))]
+    for start, end in itertools.pairwise(marks):
+        sizes = min(after[start:end]), max(after[start:end]), max(peaks[start:end])
+        table.rows.append((f"{start + 1} to {end}", *(f"{size:,.0f} MiB" for size in sizes)))
+    yield table
+    growth = max(peaks[_FIRST:]) / max(peaks[:_FIRST])
+    yield Check(
+        f"After {cycles} poll cycles memory is no more than {_GROWTH_LIMIT - 1:.0%} above the first {_FIRST} cycles'"
+        " peak",
+        f"the later cycles' peak is {growth:.3f} × theirs",
+        growth <= _GROWTH_LIMIT,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bombed:
+    """One daemon: how many answers were bombs, MiB when idle and above that at its peak, seconds of /-/healthy."""
+
+    answers: int
+    idle: float
+    above: float
+    slowest: float
+
+
+def large_answers(*, short: bool) -> Iterator[Found]:
+    """Answers of 50 kB that inflate to just under 32 MiB of values: a table by kind, and the promises."""
+    table = Table("Answers of few bytes and many values", _BOMB_COLUMNS, notes=[_BOMB_METHOD])
+    found = []
+    with tempfile.TemporaryDirectory() as folder, rig.child("simulator", 100, "pai", "modelarts") as clouds:
+        config = Path(folder, "config.yaml")
+        config.write_text(clouds.command("config")["config"], encoding="utf-8")
+        for case, match in _CASES.items():
+            for kind, fault in _faults(case):
+                seconds = _SHORT_BOMB_SECONDS if short else _BOMB_SECONDS
+                one = _bombed(clouds.url, config, {"match": match, **fault}, seconds)
+                found.append(one)
+                figures = map(number, (one.idle, one.above, one.slowest))
+                table.rows.append((kind.replace("_", " "), case, str(one.answers), *figures))
+    yield table
+    most, slowest = max(one.above for one in found), max(one.slowest for one in found)
+    yield Check(
+        f"answers of many values take at most {_BOMB_LIMIT:.0f} MiB", f"{number(most)} MiB", most <= _BOMB_LIMIT
+    )
+    yield Check("`/-/healthy` next to them takes at most 1 s", f"{number(slowest)} s", slowest <= _HEALTHY_SECONDS)
+
+
+def _faults(case: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """What the calls of a case are answered with, one after the other."""
+    if case == _LIST:
+        rows = ",".join(['{"a":1}'] * _ROWS)
+        yield "rows, just below the limit", {"status": 200, "body": f'{{"total":{_ROWS},"items":[{rows}]}}'}
+        return
+    for kind in _BOMBS:
+        yield kind, {"kind": kind}
+
+
+def _bombed(url: str, config: Path, fault: Mapping[str, object], seconds: float) -> _Bombed:
+    log = config.with_suffix(".log")
+    log.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "trainfleet_exporter", f"--config.file={config}"]
+    with rig.running([*command, "--web.listen-address=127.0.0.1:0"], log=log) as daemon:
+        port = _port(daemon, log)
+        time.sleep(_FIRST_POLLS_SECONDS)
+        idle = rig.resident([daemon.pid])
+        since = int(_answers(url, 10**12)["seq"])
+        rig.forget_peak([daemon.pid])
+        _set_faults(url, [fault])
+        slowest, end = 0.0, time.monotonic() + seconds
+        while time.monotonic() < end and rig.resident([daemon.pid]) < _TOO_MUCH:
+            began = time.monotonic()
+            rig.get(f"http://127.0.0.1:{port}/-/healthy")
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(_LOOK_EVERY)
+        _set_faults(url, [])
+        above = rig.peak([daemon.pid]) - idle
+        answers = sum(bool(answer.get("fault")) for answer in _answers(url, since)["answers"])
+        return _Bombed(answers, idle, above, slowest)
+
+
+def _port(daemon: subprocess.Popen[str], log: Path) -> int:
+    """Where the daemon listens, once it does."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end and daemon.poll() is None:
+        if found := _STARTED.search(log.read_text(encoding="utf-8")):
+            return int(found[1])
+        time.sleep(_LOOK_EVERY)
+    raise Failed("the daemon did not start")
+
+
+def _set_faults(url: str, faults: Sequence[Mapping[str, object]]) -> None:
+    rig.get(f"{url}/faults", json.dumps(faults).encode())
+
+
+def _answers(url: str, since: int) -> dict[str, Any]:
+    """What the clouds have answered after so many answers."""
+    found: dict[str, Any] = json.loads(rig.get(f"{url}/truth?since={since}"))
+    return found

@@ -1,0 +1,387 @@
+"""What all benchmarks share: child processes and what they use, an exporter with its cloud, and one scraper for all.
+
+Only the exporter's config is imported here, because its code may be that of another checkout.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NoReturn
+
+from benchmarks.cloud import config
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.providers.registry import installed_platforms
+
+ROOT = Path(__file__).parent.parent
+"""This checkout."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_END_SECONDS = 10.0
+"""Seconds that a process has to end before it is killed."""
+_ANSWER_SECONDS = 120.0
+_BUFFER = 1 << 20
+_BEGINNING = 1 << 14
+_LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"transfer-encoding:\s*chunked", re.IGNORECASE)
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
+_OWN_METRICS = b"# HELP trainfleet_provider_up "
+"""Where the exporter's own metrics begin on a page."""
+
+
+class Failed(Exception):
+    """A process that a benchmark needs ended, or does not answer as it must."""
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    log: Path | None = None,
+    core: int | None = None,
+    pipes: bool = False,
+    checkout: Path = ROOT,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a process until the end of the block. Its output goes to `log`; with `pipes`, input and output are ours.
+
+    `core` is the only processor core that it may use. It runs the code of `checkout`.
+    """
+    environ = _environ(checkout / "src", checkout)
+    with ExitStack() as stack:
+        stream = stack.enter_context(log.open("ab")) if log is not None else None
+        pipe = subprocess.PIPE if pipes else None
+        process = stack.enter_context(
+            subprocess.Popen(  # noqa: S603 - commands of our own
+                command, cwd=checkout, env=environ, stdin=pipe, stdout=pipe or stream, stderr=stream, text=True
+            )
+        )
+        try:
+            if core is not None:
+                os.sched_setaffinity(process.pid, {core})
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def become(module: str, arguments: Sequence[str], checkout: Path) -> NoReturn:
+    """Replace this process by a module of these benchmarks that runs the exporter of another checkout."""
+    environ = {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environ)  # noqa: S606 - our own
+
+
+def _environ(*paths: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+
+class Child:
+    """A process whose first line of output holds its `url`, and which answers each line of input by a line of JSON."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.url: str = self._answer()["url"]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def command(self, text: str) -> dict[str, Any]:
+        """Send a command and wait until it is done. Raises Failed if the process ends instead."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{text}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"a process ended before the command {text}") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise Failed(f"{self._process.args!r}: ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@contextmanager
+def child(module: str, *arguments: object, core: int | None = None, checkout: Path = ROOT) -> Iterator[Child]:
+    """Run a module of these benchmarks, as `checkout` has it, in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    with running(command, core=core, pipes=True, checkout=checkout) as process:
+        yield Child(process)
+
+
+class DrivenExporter:
+    """An exporter (benchmarks.driven) and the cloud that it polls (benchmarks.cloud), a process each."""
+
+    def __init__(self, cloud: Child, exporter: Child) -> None:
+        self.cloud = cloud
+        self.port = exporter.port
+        self.pid = exporter.pid
+        self._exporter = exporter
+        self._cpu = 0.0
+        self._ended = time.time()
+
+    def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
+        """Replace this share of the jobs, and change every reading or leave it (see benchmarks.cloud)."""
+        get(f"{self.cloud.url}/-/change?jobs={jobs}&usage={usage:d}&still={still:d}")
+
+    def command(self, text: str) -> float:
+        """Send a command; CPU seconds that the exporter used since the end of the previous one."""
+        answer = self._exporter.command(text)
+        self._ended = time.time()
+        before, self._cpu = self._cpu, float(answer["cpu"])
+        return self._cpu - before
+
+    def await_second(self) -> None:
+        """Wait until the second in which the latest command ended is over: durations are whole seconds."""
+        time.sleep(max(0.0, int(self._ended) + 1.01 - time.time()))
+
+
+@contextmanager
+def exporter(jobs: int, pods: int) -> Iterator[DrivenExporter]:
+    """Run an exporter and its cloud, each on a processor core of its own if there are two."""
+    with exporters(jobs, pods, [ROOT]) as (only,):
+        yield only
+
+
+@contextmanager
+def exporters(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[DrivenExporter]]:
+    """Likewise one cloud and an exporter of each checkout, which share a core: use one at a time."""
+    own, others = two_cores()
+    with ExitStack() as stack:
+        cloud = stack.enter_context(child("cloud", f"--jobs={jobs}", f"--pods={pods}", core=others))
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory()), "config.yaml")
+        path.write_text(config(cloud.url), encoding="utf-8")
+        yield [
+            DrivenExporter(cloud, stack.enter_context(child("driven", path, core=own, checkout=one)))
+            for one in checkouts
+        ]
+
+
+def load(text: str) -> Config:
+    """The exporter's config, read as from a file."""
+    platforms = {name: platform.config for name, platform in installed_platforms().items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.yaml")
+        path.write_text(text, encoding="utf-8")
+        return load_config(path, environ={}, platforms=platforms)
+
+
+def two_cores() -> tuple[int | None, int | None]:
+    """A processor core for what is measured and one for what it talks to; None if all share one."""
+    cores = sorted(os.sched_getaffinity(0))
+    return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """CPU time that the processes have used, user and system, in the kernel's steps (usually 10 ms)."""
+    total = 0
+    for pid in pids:
+        # The name of a program may hold blanks and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / _TICKS
+
+
+def resident(pids: Sequence[int]) -> float:
+    """Resident memory of the processes, in MiB."""
+    return sum(_status(pid, "VmRSS") for pid in pids)
+
+
+def peak(pids: Sequence[int]) -> float:
+    """The most resident memory since the processes began, or since `forget_peak`, in MiB."""
+    return sum(_status(pid, "VmHWM") for pid in pids)
+
+
+def forget_peak(pids: Sequence[int]) -> None:
+    """Reset the peak of resident memory."""
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+def _status(pid: int, key: str) -> float:
+    found = re.search(rf"{key}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS) -> bytes:
+    """The body of an answer; a POST if there is `data`."""
+    with urllib.request.urlopen(url, data, timeout) as answer:  # noqa: S310 - our own, over http
+        body: bytes = answer.read()
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of ours, plain and gzip."""
+
+    plain: bytes
+    gzip: bytes
+
+    def of_clouds(self) -> bytes:
+        """The plain page without the exporter's own metrics, which differ with each scrape."""
+        return self.plain[: self.plain.index(_OWN_METRICS)]
+
+    def series(self) -> int:
+        """Number of sample lines."""
+        return self.plain.count(b"\n") - self.plain.count(b"\n# ") - self.plain.startswith(b"# ")
+
+
+def page(port: int) -> Page:
+    """What our server sends now."""
+    return Page(fetch(port, gzip=False), fetch(port, gzip=True))
+
+
+def fetch(port: int, *, gzip: bool) -> bytes:
+    """The body of one scrape as it is sent."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"} if gzip else {})
+        answer = connection.getresponse()
+        if answer.status != http.client.OK:
+            raise Failed(f"/metrics: {answer.status}")
+        return answer.read()
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """Seconds from the request to the first and to the last byte of the answer, and the bytes of its body.
+
+    The size includes the marks of chunks if the server sends chunks.
+    """
+
+    first: float
+    whole: float
+    size: int
+
+
+class Scraper:
+    """Scrapes one server by a blocking socket, kept open if the server does so; reads 1 MB at a time, decodes nothing.
+
+    If the server closed the connection, connecting again is part of the scrape's time.
+    """
+
+    def __init__(self, port: int, *, gzip: bool, timeout: float = _ANSWER_SECONDS) -> None:
+        encoding = "Accept-Encoding: gzip\r\n" if gzip else ""
+        self._head = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{encoding}"
+        self._port = port
+        self._timeout = timeout
+        self._buffer = bytearray(_BUFFER)
+        self._view = memoryview(self._buffer)
+        self._stays_open = True
+        self._sock: socket.socket | None = None
+        self.beginning = b""
+        """The first bytes of the latest body, if the server sent its length."""
+
+    def __enter__(self) -> Scraper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
+    def scrape(self, headers: str = "") -> Scrape:
+        """Ask once, with these further header lines, and read the whole answer.
+
+        Raises Failed if it is not a 200 or ends early.
+        """
+        request = f"{self._head}{headers}\r\n".encode()
+        began = perf_counter()
+        sock, count = self._ask(request)
+        first = perf_counter() - began
+        while (head_end := self._buffer.find(b"\r\n\r\n", 0, count)) < 0:
+            more = sock.recv_into(self._view[count:])  # some servers send their head line by line
+            if not more:
+                raise Failed(f"port {self._port}: ended within the head of an answer")
+            count += more
+        head = bytes(self._view[:head_end])
+        if b" 200 " not in head[:16]:
+            raise Failed(f"port {self._port}: {head[:60]!r}")
+        size = self._read_rest(sock, head, head_end + 4, count)
+        whole = perf_counter() - began
+        if not self._stays_open:
+            self.close()
+        return Scrape(first, whole, size)
+
+    def _read_rest(self, sock: socket.socket, head: bytes, start: int, count: int) -> int:
+        """Read the body, some of which is in the buffer already; its size."""
+        view = self._view
+        size = count - start
+        self.beginning = bytes(view[start : min(count, start + _BEGINNING)])
+        length = _LENGTH.search(head)
+        is_chunked = _CHUNKED.search(head) is not None
+        self._stays_open = head.startswith(b"HTTP/1.1") and (length is not None or is_chunked)
+        if length is not None:
+            total = int(length[1])
+            while size < total and (count := sock.recv_into(view)):
+                _acknowledge_at_once(sock)
+                size += count
+                if len(self.beginning) < _BEGINNING:
+                    self.beginning += bytes(view[: min(count, _BEGINNING)])
+            if size != total:
+                raise Failed(f"port {self._port}: {size} bytes of {total}")
+        elif is_chunked:
+            # Only the end of each read is compared with the last chunk's mark: counting chunks would cost more than
+            # reading them, and a page almost never has that mark just where a read ends.
+            tail = bytes(view[max(start, count - len(_LAST_CHUNK)) : count])
+            while tail != _LAST_CHUNK:
+                count = sock.recv_into(view)
+                if not count:
+                    raise Failed(f"port {self._port}: ended before the last chunk")
+                size += count
+                tail = (tail + bytes(view[max(0, count - len(_LAST_CHUNK)) : count]))[-len(_LAST_CHUNK) :]
+        else:
+            while count := sock.recv_into(view):
+                size += count
+        return size
+
+    def _ask(self, request: bytes) -> tuple[socket.socket, int]:
+        """Send the request; the connection that was answered on, and how many bytes came first."""
+        if self._sock is not None:
+            try:
+                _acknowledge_at_once(self._sock)
+                self._sock.sendall(request)
+                count = self._sock.recv_into(self._view)
+            except OSError:
+                count = 0
+            if count:
+                return self._sock, count
+            self.close()  # the server had closed it because it was idle for too long
+        self._sock = socket.create_connection(("127.0.0.1", self._port), timeout=self._timeout)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _acknowledge_at_once(self._sock)
+        self._sock.sendall(request)
+        return self._sock, self._sock.recv_into(self._view)
+
+
+def _acknowledge_at_once(sock: socket.socket) -> None:
+    """Set TCP_QUICKACK, which Linux resets after a while.
+
+    Without it the kernel may delay an acknowledgement by 40 ms, for which an idle sender waits: one scrape of a hundred
+    would show that, of any server.
+    """
+    if hasattr(socket, "TCP_QUICKACK"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

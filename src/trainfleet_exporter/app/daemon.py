@@ -1,0 +1,160 @@
+"""The daemon: an exporter with its schedule, its web server, and its reloads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+import trainfleet_exporter
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.reload import Reloader
+from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.sd_notify import ServiceManager
+from trainfleet_exporter.providers.registry import Platform
+from trainfleet_exporter.sharding import WHOLE, Shard
+from trainfleet_exporter.web.access import Access, AccessControl
+from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
+from trainfleet_exporter.web.listeners import listen_on_each
+from trainfleet_exporter.web.server import WebServer
+
+log = logging.getLogger(__name__)
+
+_STOP_SECONDS = 3.5
+"""Everything is down by then after a SIGTERM, whatever still hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Where the daemon listens and who comes in, where it shows metrics, and whether a request can make it reload."""
+
+    addresses: Sequence[str] = (":10075",)
+    telemetry_path: str = "/metrics"
+    enable_lifecycle: bool = False
+    max_connections: int = MAX_CONNECTIONS
+    """How many there may be at a time."""
+    notice: str = ""
+    """What readers of the status page must know before they believe it."""
+    access: Access | None = None
+    """What the web config file says; without one everybody comes in, by plain HTTP."""
+
+
+class Daemon:
+    """The exporter with its web server and its schedule. `load` reads its config again; without it none is reloaded.
+
+    Of several exporters it is `shard`; both configs are then `sharding.apportioned` to it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        platforms: Mapping[str, Platform],
+        web: WebSettings,
+        *,
+        load: Callable[[], Config] | None = None,
+        shard: Shard = WHOLE,
+    ) -> None:
+        self.exporter = Exporter(config, platforms, shard=shard)
+        self._schedule = Schedule(self.exporter.runners)
+        self._manager = ServiceManager(lambda: _in_words(self.exporter))
+        self._reloader = (
+            None
+            if load is None
+            else Reloader(self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading)
+        )
+        pages = Pages(
+            page_store=self.exporter.page_store,
+            telemetry=self.exporter.telemetry,
+            waiting_for=self.exporter.waiting_for,
+            config_text=lambda: redacted(self.exporter.config),
+            telemetry_path=web.telemetry_path,
+            last_errors=lambda: {
+                (runner.state.provider, runner.state.collector): runner.last_error for runner in self.exporter.runners
+            },
+            denied=lambda: self.exporter.config.global_.metrics.deny,
+            notice=web.notice,
+            reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
+        )
+        sockets = listen_on_each(web.addresses)
+        self._access = web.access
+        self.server = _server(make_app(pages), sockets, web)
+        self._building: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Serve first, then poll: a scrape is answered from the first moment on."""
+        await self.server.start()
+        self._building = asyncio.create_task(self.exporter.page_store.keep_built())
+        self._schedule.start()
+        self._manager.ready()
+        if self._access is not None:
+            self._access.announce()
+        log.info(
+            "started",
+            extra={
+                "fields": {
+                    "version": trainfleet_exporter.__version__,
+                    "address": ",".join(self.server.addresses),
+                    "providers": len(self.exporter.providers),
+                    **_shard_in_words(self.exporter.shard),
+                }
+            },
+        )
+
+    def request_reload(self) -> None:
+        """Reload the config, unless there is none or the daemon is stopping. The log says how it went."""
+        if self._reloader is not None:
+            self._reloader.request()
+
+    async def stop(self) -> None:
+        """End polls, finish running answers, close connections. Bounded: nothing may hold up the end.
+
+        More than once is once: a signal may come while a failed reload ends the process.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        self._manager.stopping()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                if self._reloader is not None:
+                    await self._reloader.stop()
+                await self._schedule.stop()
+                await self.server.stop()
+                if self._building is not None:
+                    self._building.cancel()
+                await self.exporter.aclose()
+        except TimeoutError:
+            log.warning("stopped without waiting any longer for connections to close")
+        finally:  # even if the others used up the time
+            self.exporter.leave_state()
+        await self._manager.aclose()
+        log.info("stopped")
+
+
+def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) -> WebServer:
+    tls = None
+    if web.access is not None:
+        app = AccessControl(app, web.access)
+        tls = web.access.context if web.access.has_tls else None
+    return WebServer(app, sockets, tls=tls, max_connections=web.max_connections)
+
+
+def _shard_in_words(shard: Shard) -> dict[str, str]:
+    return {} if shard.total == 1 else {"shard": f"{shard.ordinal} of {shard.total}"}
+
+
+def _in_words(exporter: Exporter) -> str:
+    """What is polled, and how that goes, in counts."""
+    successes = [runner.state.success for runner in exporter.runners]
+    kinds = {"well": True, "failing": False, "not polled yet": None}
+    counts = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]
+    return f"{len(exporter.providers)} provider(s), {len(successes)} collector(s): {', '.join(counts) or 'none'}"

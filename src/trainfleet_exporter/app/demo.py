@@ -1,0 +1,135 @@
+"""The demo: the daemon on simulated clouds, over real HTTP with real signatures; and the simulated clouds alone."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.process.arguments import found
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.simulator import Simulator
+
+NOTICE = "This is the demo: the clouds and their data are simulated."
+CLOUDS = ("pai", "modelarts")
+_OTHERS = ("127.0.0.1:10076", "127.0.0.1:10077")
+"""Addresses to try when the usual one is taken."""
+_SCREEN = """\
+trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
+
+  open     http://{address}/          the exporter's pages
+           http://{address}{metrics}   what Prometheus scrapes
+           {cloud}/truth   what the simulated clouds last answered
+
+  try      curl -s {address}{metrics} | grep '^trainfleet_jobs{{' | grep -v ' 0$'
+           curl -s {address}{metrics} | grep '^trainfleet_job_accelerator_utilization_ratio'
+           (one job on each cloud holds its accelerators and does nothing: which?)
+
+  next     copy config.example.yaml, put your account in, and run
+           trainfleet-exporter --config.file=config.yaml --config.check
+"""
+
+
+async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
+    """Run the daemon with simulated clouds until `stopped`. Raises StartError where it cannot listen."""
+    simulator = Simulator(seed=seed, clouds=CLOUDS)
+    async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
+        try:
+            daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
+        except StartError as error:
+            free = next(other for other in _OTHERS if other not in web.addresses)
+            hint = f" (with make: make demo ADDRESS={free})" if "--web.listen-address" in str(error) else ""
+            raise StartError(f"{error}{hint}") from None
+        try:
+            await daemon.start()
+            screen = _SCREEN.format(
+                address=_reachable(daemon.server.addresses[0]), metrics=web.telemetry_path, cloud=cloud
+            )
+            print(screen, flush=True)
+            await _tell_first_polls(daemon, stopped)
+            await stopped.wait()
+            print("\nstopping", flush=True)
+        finally:
+            await daemon.stop()
+
+
+async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> None:
+    """Serve only the simulated clouds, and print a config file that reaches them."""
+    host, port = loopback(address)
+    simulator = Simulator(seed=seed, clouds=CLOUDS)
+    async with _served(simulator, host, port, address) as cloud:
+        print(f"# Simulated clouds at {cloud}; {cloud}/truth tells what they last answered.")
+        print(simulator.config_yaml(cloud), flush=True)
+        await stopped.wait()
+
+
+@asynccontextmanager
+async def _served(simulator: Simulator, host: str, port: int, address: str) -> AsyncIterator[str]:
+    """Serve the simulated clouds; StartError where they cannot listen."""
+    serving = simulator.serve(host, port)
+    try:
+        cloud = await serving.__aenter__()
+    except OSError as error:
+        raise StartError(f"cannot listen on {address}: {error.strerror}; choose another --listen") from None
+    try:
+        yield cloud
+    finally:
+        await serving.__aexit__(None, None, None)
+
+
+def _config(text: str) -> Config:
+    """Read the config as from any file, so that the demo takes the same way in as everybody."""
+    # A pipe is a file that needs no place to be written to: containers like to be read-only.
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        configs = {name: platform.config for name, platform in installed_platforms().items()}
+        return load_config(Path(f"/dev/fd/{reading}"), environ=os.environ, platforms=configs)
+    finally:
+        os.close(reading)
+
+
+async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
+    """Say when there is something to see: as long as nothing is, a newcomer would look at empty pages."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    while waiting := [runner for runner in daemon.exporter.runners if not runner.first_poll_done.is_set()]:
+        first = asyncio.create_task(waiting[0].first_poll_done.wait())
+        end = asyncio.create_task(stopped.wait())
+        await asyncio.wait((first, end), return_when=asyncio.FIRST_COMPLETED)
+        first.cancel()
+        end.cancel()
+        if stopped.is_set():
+            return
+    series = sum(runner.state.series for runner in daemon.exporter.runners)
+    print(
+        f"Every collector has polled ({loop.time() - started:.1f} s): {series} series now. Ctrl-C ends it.", flush=True
+    )
+
+
+def _reachable(address: str) -> str:
+    """Where a browser on this machine finds what listens at `address`."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not listened on
+
+
+def loopback(address: str) -> tuple[str, int]:
+    """Host and port of a loopback address. StartError says what is wrong with anything else."""
+    host, separator, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        fits = separator and ipaddress.ip_address("127.0.0.1" if host == "localhost" else host).is_loopback
+        number = int(port)
+    except ValueError:
+        fits, number = False, 0
+    if not fits or not 0 <= number <= 65535:
+        raise StartError(f"{found(address)}; allowed: a loopback address and a port, such as 127.0.0.1:10080")
+    return host, number

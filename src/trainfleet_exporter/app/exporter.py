@@ -1,0 +1,288 @@
+"""What is polled and shown: the providers of one config, which those of another config can take the place of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
+from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
+from trainfleet_exporter.config import Config, ProviderConfig
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.families import described
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
+from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
+from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
+from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
+from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.transport import Attempt
+
+
+class Exporter:
+    """The providers of a config, what they are polled by, and what they publish to.
+
+    `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
+    collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
+    StartError where a provider cannot be built.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        platforms: Mapping[str, Platform],
+        *,
+        observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
+        adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
+        shard: Shard = WHOLE,
+    ) -> None:
+        self.config = config
+        self.shard = shard
+        self.telemetry = Telemetry(shard)
+        self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
+        self.state = StateFile(config.global_.state_file)
+        self._platforms = platforms
+        self._observe = observe
+        self._adapt = adapt
+        self._renderer = _renderer(config)
+        self._throttling = Throttling()
+        self._ledger = Ledger(self.state, part=shard.part)
+        self._accounts = Accounts(self._ledger, {name: platform.billing for name, platform in platforms.items()})
+        self._members: dict[str, Member] = {}
+        self._was_ready = False
+        plan = self._begin(config)
+        for basis in bases(config):
+            self._build(plan, basis)
+        self.apply(plan)
+
+    @property
+    def providers(self) -> list[Provider]:
+        """The providers, in the order of the config."""
+        return [member.provider for member in self._members.values()]
+
+    @property
+    def runners(self) -> list[Runner]:
+        """What polls them."""
+        return [runner for member in self._members.values() for runner in member.runners]
+
+    def is_primary(self, config: ProviderConfig) -> bool:
+        """Whether this is the primary shard of a provider, which asks for what is the whole account's."""
+        return self._assignment(config).is_primary
+
+    def waiting_for(self) -> list[str]:
+        """The collectors whose first poll has not ended yet, as `provider/collector`.
+
+        Once there is none, there will be none: that a provider comes later does not make an exporter unfit to be asked.
+        """
+        if self._was_ready:
+            return []
+        waiting = [
+            f"{runner.state.provider}/{runner.state.collector}"
+            for runner in self.runners
+            if not runner.first_poll_done.is_set()
+        ]
+        self._was_ready = not waiting
+        return waiting
+
+    async def poll_once(self) -> bool:
+        """Poll every collector once; whether all of them succeeded. Cut short, polls end without having failed."""
+        runners = self.runners
+        if not runners:
+            return True
+        polls = [asyncio.create_task(runner.tick()) for runner in runners]
+        try:
+            await asyncio.wait(polls)
+        except asyncio.CancelledError:
+            await asyncio.gather(*(runner.stop() for runner in runners))
+            raise
+        for poll in polls:
+            poll.result()
+        return all(runner.state.success for runner in runners)
+
+    async def text(self) -> bytes:
+        """Everything as Prometheus text."""
+        own = self.telemetry.exposition(openmetrics=False)
+        return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
+
+    async def aclose(self) -> None:
+        """Close every provider's connections, and write down what was spent."""
+        try:
+            for provider in self.providers:
+                await provider.aclose()
+        finally:  # even if a provider hangs or the task is cancelled
+            self.leave_state()
+
+    def write_soon(self) -> None:
+        """Have the state file say by whom calls were spent, without waiting for it."""
+        self._ledger.write_soon()
+
+    def leave_state(self) -> None:
+        """Write down what was spent, exactly, and leave the state file to others. More than once does no harm."""
+        if not self.state.released.is_set():
+            try:
+                self._ledger.close()
+            finally:
+                self.state.release()
+
+    async def prepare(self, config: Config, given: Sequence[Basis]) -> Plan:
+        """Build what another config (of which `given` are the bases) needs besides what there is.
+
+        Nothing that runs is touched. ExceptionGroup of StartErrors with all that cannot be built.
+        """
+        plan = self._begin(config)
+        errors: list[StartError] = []
+        try:
+            for basis in given:
+                try:
+                    self._build(plan, basis)
+                except StartError as error:
+                    errors.append(StartError(f"provider {basis.config.name}: {error}"))
+                await asyncio.sleep(0)  # certificates take some 20 ms to be read
+            if errors:
+                raise ExceptionGroup("providers that cannot be built", errors)
+        except BaseException:
+            await self.discard(plan)
+            raise
+        return plan
+
+    async def discard(self, plan: Plan) -> None:
+        """Close what was built for a plan that is not put to use."""
+        for member in plan.fresh:
+            await member.provider.aclose()
+
+    def apply(self, plan: Plan) -> None:
+        """Put a plan to use, in one go: a scrape sees all of it or nothing.
+
+        The runners of `plan.gone` are stopped before as far as they can be; what they still have to say is not heard.
+        """
+        before = {member.name: member for member in plan.gone}
+        if self._members:
+            self.waiting_for()  # what was ready till now stays so
+        for member in plan.gone:
+            for runner in member.runners:
+                runner.vanish()
+            self._throttling.leave(member.name)
+            self.telemetry.unwatch(member.name)
+        for member in self._members.values():
+            self.page_store.drop(_facts_key(member))
+        for name in plan.removed:
+            self.telemetry.forget_provider(name)
+        self._accounts.install(plan.config.providers, plan.accounts)
+        if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
+            self._renderer = _renderer(plan.config)
+        self.config = plan.config
+        self._members = {member.name: member for member in plan.members}
+        for member in plan.fresh:
+            self._start(member)
+            polled = {runner.state.collector for runner in member.runners}
+            for runner in before[member.name].runners if member.name in before else ():
+                if runner.state.collector not in polled:
+                    self.telemetry.forget_collector(member.name, runner.state.collector)
+        for member in plan.members:
+            member.shown = None
+            self._show_facts(member)
+        self.telemetry.arrange(list(self._members))
+
+    def keep_state(self, state: StateFile, known: Spent) -> Callable[[], None]:
+        """Keep another state file, which says what is `known`, from now on.
+
+        What is returned writes and releases the one that was kept until now: it waits for the disk.
+        """
+        leave = self._ledger.move(state, known)
+        before, self.state = self.state, state
+
+        def end() -> None:
+            try:
+                leave()
+            finally:
+                before.release()
+
+        return end
+
+    def _begin(self, config: Config) -> Plan:
+        plan = Plan(config, self._accounts.draft(config.providers), [], [], [])
+        plan.gone = list(self._members.values())
+        return plan
+
+    def _build(self, plan: Plan, basis: Basis) -> None:
+        """Add a provider to a plan: the one that there is, if nothing of what it was built from has changed."""
+        config = basis.config
+        account, there = plan.accounts[config.account_key], self._members.get(config.name)
+        if there is not None and there.basis == basis and there.account is account:
+            plan.members.append(there)
+            plan.gone.remove(there)
+            return
+        context = BuildContext(
+            settings=plan.config.global_,
+            account=account,
+            observe=partial(self._attempted, config.name),
+            shard=self._assignment(config),
+        )
+        member = Member(basis, self._platforms[config.platform].build(config, context), account)
+        plan.members.append(member)
+        plan.fresh.append(member)
+
+    def _assignment(self, config: ProviderConfig) -> ShardAssignment:
+        return assignment_of(config, self.shard, splits=self._platforms[config.platform].splits)
+
+    def _start(self, member: Member) -> None:
+        provider, account, settings = member.provider, member.account, self.config.global_
+        self.telemetry.set_primary(provider.name, is_primary=self.is_primary(member.basis.config))
+        self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
+        for api in member.basis.config.apis:
+            if api in account.budgets:
+                self.telemetry.watch_budget(provider.name, api, account.budgets[api])
+        member.runners = [
+            Runner(
+                provider.name,
+                collector,
+                telemetry=self.telemetry,
+                page_store=self.page_store,
+                renderer=self._renderer,
+                keep_polls=settings.keep_last_good_polls,
+                poll_timeout=settings.poll_timeout,
+                throttle=self._throttling.join(
+                    provider.name,
+                    collector.name,
+                    collector.interval,
+                    account.budgets,
+                    rolls=isinstance(collector, PerObjectCollector),
+                ),
+            )
+            for collector in (self._adapt(provider.name, given) for given in provider.collectors)
+        ]
+
+    def _show_facts(self, member: Member) -> None:
+        """Show what is known of a provider, where that is not shown yet: known without asking anybody and while the
+        cloud cannot be reached; but some learn of their project from the cloud.
+        """
+        facts = member.provider.facts
+        if member.shown != facts and self.is_primary(member.basis.config):
+            member.shown = facts
+            lines = self._renderer.render_at_once(member.name, [facts]).lines
+            self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
+
+    def _attempted(self, provider: str, attempt: Attempt) -> None:
+        self._observe(provider, attempt)
+        member = self._members.get(provider)
+        if member is None:  # removed meanwhile: nothing of it is shown any more
+            return
+        self.telemetry.attempt(
+            provider,
+            api=attempt.api,
+            operation=attempt.operation,
+            outcome=attempt.outcome,
+            seconds=attempt.seconds,
+        )
+        self._accounts.attempted(provider, attempt.api)
+        self._throttling.attempted(provider, attempt.caller, attempt.api)
+        self._show_facts(member)
+
+
+def _facts_key(member: Member) -> tuple[str, str, str]:
+    return (member.name, "", "")
+
+
+def _renderer(config: Config) -> Renderer:
+    metrics = config.global_.metrics
+    return Renderer(RenderSettings(deny=tuple(metrics.deny), job_labels=tuple(metrics.job_labels)))

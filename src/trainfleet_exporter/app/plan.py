@@ -1,0 +1,89 @@
+"""What a new config changes: which providers are kept, which are rebuilt, which are removed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainfleet_exporter.budgets import BudgetedAccount
+from trainfleet_exporter.config import AccountKey, Config, Global, ProviderConfig
+from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.polling import Runner
+from trainfleet_exporter.providers.registry import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """All that a provider is built from: of two equal ones the second need not be built."""
+
+    config: ProviderConfig
+    settings: Global
+    certificates: bytes = field(repr=False)
+    """A digest of its `ca_file`, which is read once: another file of that name is another basis."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A provider that was built, with what polls it once it is put to use."""
+
+    basis: Basis
+    provider: Provider
+    account: BudgetedAccount
+    runners: list[Runner] = field(default_factory=list)
+    shown: ProviderFacts | None = None
+
+    @property
+    def name(self) -> str:
+        return self.basis.config.name
+
+
+@dataclass(slots=True)
+class Plan:
+    """A config, ready to take the place of the running one. Nothing of it is seen before that."""
+
+    config: Config
+    accounts: dict[AccountKey, BudgetedAccount]
+    members: list[Member]
+    """In the order of the config; those that are kept as they are among them."""
+    fresh: list[Member]
+    """Those that were built for it."""
+    gone: list[Member]
+    """Those that run now and will be replaced or removed."""
+
+    @property
+    def added(self) -> list[str]:
+        """The providers that are new, by name."""
+        before = {member.name for member in self.gone}
+        return [member.name for member in self.fresh if member.name not in before]
+
+    @property
+    def changed(self) -> list[str]:
+        """The providers that are rebuilt, by name."""
+        before = {member.name for member in self.gone}
+        return [member.name for member in self.fresh if member.name in before]
+
+    @property
+    def removed(self) -> list[str]:
+        """The providers that are removed, by name."""
+        after = {member.name for member in self.members}
+        return [member.name for member in self.gone if member.name not in after]
+
+    @property
+    def kept(self) -> list[str]:
+        """The providers that run on unchanged, by name."""
+        return [member.name for member in self.members if member not in self.fresh]
+
+
+def bases(config: Config) -> list[Basis]:
+    """What each provider of a config is built from. Reads files, so that it may have to be done in a thread."""
+    settings = config.global_.model_copy(update={"state_file": None})  # which they have nothing to do with
+    return [Basis(found, settings, _digest(found.http.ca_file)) for found in config.providers]
+
+
+def _digest(path: Path | None) -> bytes:
+    """Of what a file holds; nothing where there is no file, or none that can be read."""
+    try:
+        return b"" if path is None else hashlib.sha256(path.read_bytes()).digest()
+    except OSError:  # the provider that needs the file reports it
+        return b""

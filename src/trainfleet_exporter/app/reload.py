@@ -1,0 +1,292 @@
+"""Reading the config again while everything runs.
+
+    read and check ─► build what is new ─► end the polls of what goes ─► swap, in one go ─► close what went
+          │                  │                                                 │
+          │                  │                                                 └──fault──► the process ends
+          └──── faults ──────┴──► said, counted, and nothing else happens
+
+One at a time. A request that comes while a reload waits for its turn shares that reload: it has not read the file yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.plan import Basis, Plan, bases
+from trainfleet_exporter.budgets import Spent, StateFile, read_state
+from trainfleet_exporter.config import Config
+from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
+from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+
+log = logging.getLogger(__name__)
+
+_READ_SECONDS = 30.0
+"""How long a file, or the file system that it is on, may take to be read."""
+_LAST_PAGE_SECONDS = 10.0
+"""How long a state file, to which a config goes back, is waited for while its last page is on its way to the disk."""
+_END_SECONDS = 5.0
+"""How long the polls of what goes are waited for; what they still say after that is not heard."""
+_CLOSE_SECONDS = 2.0
+"""How long the closing of what went is waited for; after that it goes on by itself."""
+_ANSWER_SECONDS = 1.0
+"""How long a client has to receive the answer that its reload ends the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    """How a reload went, in lines for the one who asked for it."""
+
+    success: bool
+    text: str
+
+
+_STOPPING = ReloadOutcome(success=False, text="not reloaded: the exporter is stopping\n")
+_HALF_WAY = "the reload failed half way on a fault of the exporter's own, which ends now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What was read, and checked as far as that can be done without building anything."""
+
+    config: Config
+    bases: list[Basis]
+    state: StateFile | None
+    """The state file, where it is another one than before."""
+    known: Spent
+
+
+class Reloader:
+    """Puts the config that `load` gives in the place of the exporter's.
+
+    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` receives
+    the task of each reload as soon as it is requested.
+    """
+
+    def __init__(
+        self,
+        exporter: Exporter,
+        schedule: Schedule,
+        load: Callable[[], Config],
+        *,
+        end: Callable[[], Awaitable[None]],
+        begun: Callable[[asyncio.Task[ReloadOutcome]], object] = lambda reload: None,
+    ) -> None:
+        self._exporter = exporter
+        self._schedule = schedule
+        self._load = load
+        self._end = end
+        self._begun = begun
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[ReloadOutcome] | None = None
+        self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        """What is not waited for, or not any longer."""
+        self._reading: asyncio.Future[_Draft] | None = None
+        self._left: list[StateFile] = []
+        """State files whose last page may still be on its way to the disk."""
+        self._stopped = False
+
+    def request(self) -> asyncio.Task[ReloadOutcome] | None:
+        """Have the config read again, not before now; None if the exporter is stopping."""
+        if self._stopped:
+            log.info("the config is not read again: the exporter is stopping")
+            return None
+        if self._next is None:
+            self._next = asyncio.create_task(self._run())
+            self._reloads.add(self._next)
+            self._next.add_done_callback(self._reloads.discard)
+            self._begun(self._next)
+        return self._next
+
+    async def reload(self) -> ReloadOutcome:
+        """Reload the config and wait for the outcome. The reload goes on if the caller is cancelled."""
+        task = self.request()
+        if task is not None:
+            await asyncio.wait([task])
+        return _STOPPING if task is None or task.cancelled() else task.result()
+
+    async def stop(self) -> None:
+        """Begin no other reload, and end the one that is under way with whichever config is in use by now."""
+        self._stopped = True
+        for task in self._reloads:
+            task.cancel()
+        if self._reloads:
+            await asyncio.wait(self._reloads)
+
+    async def _run(self) -> ReloadOutcome:
+        async with self._turn:
+            self._next = None  # who asks from now on wants what the file says by then
+            if self._stopped:
+                return _STOPPING
+            try:
+                return await self._reload()
+            except (OperatorError, ExceptionGroup) as error:
+                return self._failed(_faults(error))
+            except Exception:
+                log.exception("the reload failed on a fault of the exporter's own")
+                return self._failed(["a fault of the exporter's own, of which its log tells"])
+
+    async def _reload(self) -> ReloadOutcome:
+        draft = await self._draft()
+        try:
+            plan = await self._exporter.prepare(draft.config, draft.bases)
+            try:
+                await self._end_polls(plan)
+            except BaseException:
+                await self._exporter.discard(plan)
+                raise
+        except BaseException:
+            if draft.state is not None:
+                draft.state.release()
+            raise
+        try:
+            self._swap(plan)
+        except Exception:
+            log.critical(_HALF_WAY, exc_info=True)
+            return self._half_way()
+        ends = [member.provider.aclose() for member in plan.gone]
+        if draft.state is not None and (leave := self._keep_state(draft.state, draft.known)) is not None:
+            ends.append(_in_thread(leave))
+        self._write_soon()
+        outcome = self._succeeded(plan)
+        await self._wait(ends, _CLOSE_SECONDS)
+        return outcome
+
+    async def _draft(self) -> _Draft:
+        if self._reading is not None and not self._reading.done():  # a thread waits for it, which none can end
+            raise StartError("the config is still being read for an earlier reload")
+        reading = self._reading = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._read)
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                return await asyncio.shield(reading)
+        except BaseException as error:
+            reading.add_done_callback(_let_go)
+            if isinstance(error, TimeoutError):
+                raise StartError(f"the config could not be read within {_READ_SECONDS:.0f} s") from None
+            raise
+
+    def _read(self) -> _Draft:
+        config = self._load()
+        path = config.global_.state_file
+        if self._exporter.state.is_at(path):
+            return _Draft(config, bases(config), None, {})
+        for state in self._left:  # until its last page is written, it looks as if another process held it
+            if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
+                raise StartError(f"the state file {path} is still being written for the config that named it before")
+        part = self._exporter.shard.part
+        return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path, part=part))
+
+    async def _end_polls(self, plan: Plan) -> None:
+        runners = [runner for member in plan.gone for runner in member.runners]
+        for index in await self._wait([self._schedule.remove([runner]) for runner in runners], _END_SECONDS):
+            state = runners[index].state
+            fields = {"provider": state.provider, "collector": state.collector}
+            log.warning("a poll does not end, and is not waited for", extra={"fields": fields})
+
+    def _swap(self, plan: Plan) -> None:
+        """All that a scrape can see, without giving it a chance to look in between.
+
+        What is done here waits for nothing and needs nothing of the machine: there is no way back from the middle.
+        """
+        self._exporter.apply(plan)
+        self._schedule.add(runner for member in plan.fresh for runner in member.runners)
+        self._exporter.telemetry.reloaded(success=True)
+
+    def _half_way(self) -> ReloadOutcome:
+        """End the process in good order with exit code 1, because a swap failed.
+
+        The state is neither config: some providers are not polled, and nothing shows it. The next reload would rebuild
+        everything, but it may be long in coming, and would start from a state that no code expects. An exit is
+        noticed, and the service manager starts the process again.
+        """
+        self._stopped = True
+        self._exporter.telemetry.reloaded(success=False)
+        self._late.add(asyncio.create_task(self._exit()))
+        return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
+
+    async def _exit(self) -> None:
+        await asyncio.sleep(_ANSWER_SECONDS)
+        try:
+            await self._end()
+        finally:
+            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
+
+    def _keep_state(self, state: StateFile, known: Spent) -> Callable[[], None] | None:
+        """Keep another state file; what leaves the one before."""
+        before = self._exporter.state
+        try:
+            leave = self._exporter.keep_state(state, known)
+        except Exception:
+            state.release()
+            log.warning("the state file of the config before stays in use", exc_info=True)
+            return None
+        self._left = [*(left for left in self._left if not left.released.is_set()), before]
+        return leave
+
+    def _write_soon(self) -> None:
+        try:
+            self._exporter.write_soon()
+        except Exception:
+            log.warning("the state file was not written, and will be at the next occasion", exc_info=True)
+
+    async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
+        """Wait until all are done, but no longer than this; which of them, by their place, go on by themselves."""
+        tasks = [asyncio.ensure_future(_quietly(job)) for job in jobs]
+        if not tasks:
+            return []
+        self._late.update(tasks)
+        for task in tasks:
+            task.add_done_callback(self._late.discard)
+        await asyncio.wait(tasks, timeout=seconds)
+        return [index for index, task in enumerate(tasks) if not task.done()]
+
+    def _failed(self, faults: Collection[str]) -> ReloadOutcome:
+        for fault in faults:
+            log.error("not reloaded, the config before stays in use: %s", fault)
+        self._exporter.telemetry.reloaded(success=False)
+        return ReloadOutcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
+
+    def _succeeded(self, plan: Plan) -> ReloadOutcome:
+        fields = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
+        changes = {what: ",".join(names) for what, names in fields.items() if names}
+        log.info("reloaded", extra={"fields": changes})
+        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(changes)]))
+
+
+def _lines(changes: dict[str, str]) -> list[str]:
+    return [f"{what}: {names}" for what, names in changes.items()]
+
+
+def _faults(error: OperatorError | ExceptionGroup[Exception]) -> list[str]:
+    if isinstance(error, ConfigError):
+        return [str(fault) for fault in error.faults]
+    return [str(each) for each in (error.exceptions if isinstance(error, ExceptionGroup) else [error])]
+
+
+def _let_go(reading: asyncio.Future[_Draft]) -> None:
+    """What was read too late, if ever, is not put to use."""
+    if not reading.cancelled() and reading.exception() is None and (state := reading.result().state) is not None:
+        state.release()
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    try:
+        done = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:  # no thread can be started
+        work()
+    else:
+        await done
+
+
+async def _quietly(job: Awaitable[None]) -> None:
+    """Log an end that fails, and let the others go on."""
+    try:
+        await job
+    except Exception:
+        log.exception("what went with the config before did not end well, on a fault of the exporter's own")

@@ -1,0 +1,51 @@
+"""What the collectors of one provider share: settings, workspaces, jobs, and which of them are this shard's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from trainfleet_exporter.config import ProviderConfig
+from trainfleet_exporter.polling import Topic
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.jobs.registry import JobRegistry
+from trainfleet_exporter.providers.jobs.workspace_assignment import CountCreated, WorkspaceAssignment
+from trainfleet_exporter.providers.registry import BuildContext
+
+
+class Shared:
+    """Kept as long as the provider. A cloud derives from it and adds its client.
+
+    `count_created` asks the cloud for the size of a workspace, where a large one can be divided among shards.
+    """
+
+    def __init__(
+        self, config: ProviderConfig, context: BuildContext, *, count_created: CountCreated | None = None
+    ) -> None:
+        self.began = time.time()
+        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
+        self.histories = JobHistories(self.began)
+        """What the time of jobs was spent on, and their faults."""
+        self.retention = context.settings.finished_job_retention
+        """Seconds for which a finished job keeps its series."""
+        self.max_data_age = context.settings.max_data_age
+        """Seconds after which a dated reading is too old."""
+        self.at_once = config.limits.concurrency
+        """How many calls of one collector may be in flight."""
+        self.shard = context.shard
+        """What of the provider this shard polls."""
+        above = config.sharding.split_workspaces_above
+        self.assignment = WorkspaceAssignment(self.shard, above=above, count=count_created)
+        """Which workspaces and jobs this shard lists and shows."""
+        self.configured_workspaces = None if config.workspaces == "all" else config.workspaces
+        """The ids that the config names; None for all that the cloud lists."""
+        self.workspaces: Topic[tuple[str, ...]] = Topic("workspaces", ())
+        """Published by the collector of workspaces: the ids of those to poll."""
+        self.jobs = JobRegistry(
+            job_filter(config.jobs), mine=self.assignment.shows if self.assignment.is_possible else None
+        )
+
+    async def own_workspaces(self) -> Sequence[str]:
+        """The ids of the workspaces whose counts this shard shows. Raises NotReady if none are known."""
+        return self.shard.owned("workspace", await self.workspaces.get())

@@ -1,0 +1,190 @@
+"""Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
+
+Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
+here returns `None` for "not given or not readable", so that a caller can never mistake that for zero. Fields that were
+given and are not readable can be counted: see `UNUSABLE`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+GIB = 2.0**30
+
+UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", default=None)
+"""Where fields are counted that were given and could not be used: `malformed`, or `out_of_range`."""
+_NOT_GIVEN = (None, "", -1, "-1", -1.0)
+"""-1 is what these clouds say for "none"."""
+_FIRST_TIME = 86_400.0
+"""Unix seconds. Times before the second day of 1970 stand for "not set"."""
+
+_SUFFIXES = {
+    "": 1.0,
+    "m": 1e-3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "E": 1e18,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+    "Pi": 2.0**50,
+    "Ei": 2.0**60,
+}
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
+
+
+@lru_cache(maxsize=4096)
+def parse_quantity(text: str) -> float | None:
+    """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything that is not such a quantity.
+
+    A bare number counts base units, as in Kubernetes. Negative amounts do not exist for what is measured here.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        return None
+    return float(match[1]) * _SUFFIXES[match[2] or ""]
+
+
+def quantity(fields: Mapping[str, Any], key: str) -> float | None:
+    """A quantity given as text with or without suffix, or as a plain number of base units."""
+    value = fields.get(key)
+    if not isinstance(value, str):
+        return number(fields, key)
+    found = parse_quantity(value)
+    if found is None:
+        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
+    return found
+
+
+def number(fields: Mapping[str, Any], key: str) -> float | None:
+    """A finite, non-negative number, given as a number or as text."""
+    value = _finite(fields.get(key))
+    if value is None or value >= 0:
+        return value
+    unusable(fields[key], "out_of_range")
+    return None
+
+
+def _finite(given: Any) -> float | None:
+    """A finite number, given as a number or as text."""
+    value = given
+    if isinstance(value, str):
+        try:
+            value = float(value) if value.isascii() and len(value) < 40 else None
+        except ValueError:
+            value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        unusable(given, "malformed")
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        value = math.inf
+    if math.isfinite(value):
+        return value
+    unusable(given, "out_of_range")
+    return None
+
+
+@contextmanager
+def counting_unusable() -> Iterator[Counter[str]]:
+    """Count such fields within the block. An outer block counts them, too."""
+    around, inside = UNUSABLE.get(), Counter[str]()
+    token = UNUSABLE.set(inside)
+    try:
+        yield inside
+    finally:
+        UNUSABLE.reset(token)
+        if around is not None:
+            around.update(inside)
+
+
+def unusable(given: object, reason: str) -> None:
+    """Count a field that was given and cannot be used, within `counting_unusable`."""
+    counts = UNUSABLE.get()
+    if counts is not None and (isinstance(given, bool | dict | list) or given not in _NOT_GIVEN):
+        counts[reason] += 1
+
+
+def whole(fields: Mapping[str, Any], key: str) -> int | None:
+    """A whole, non-negative number, given as a number or as text."""
+    value = number(fields, key)
+    return int(value) if value is not None and value.is_integer() else None
+
+
+def text(fields: Mapping[str, Any], key: str) -> str:
+    """A text; numbers are taken as their digits (ids are sometimes sent bare). Empty where absent."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return ""
+
+
+def printable(value: str, limit: int) -> str:
+    """A text from outside, made fit for one line of a log: no control characters, and a limited length."""
+    clean = "".join(char if char.isprintable() else " " for char in value)
+    return clean if len(clean) <= limit else clean[:limit] + "..."
+
+
+def flag(fields: Mapping[str, Any], key: str) -> bool | None:
+    """A truth value, given as one or as text."""
+    value = fields.get(key)
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return value if isinstance(value, bool) else None
+
+
+def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
+    value = fields.get(key)
+    if isinstance(value, str) and _TIME.fullmatch(value) is not None:
+        try:
+            return _if_set(datetime.fromisoformat(value).timestamp())
+        except ValueError:  # a 30th of February
+            pass
+    unusable(value, "malformed")
+    return None
+
+
+def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> float | None:
+    """Unix seconds of a time that counts seconds, or so many parts of one. None where it is not set."""
+    value = _finite(fields.get(key))
+    return None if value is None else _if_set(value / per_second)
+
+
+def _if_set(unix: float) -> float | None:
+    """The time, unless it stands for "not set": year 1 or Unix 0, in whichever zone that was written."""
+    return unix if unix >= _FIRST_TIME else None
+
+
+def iso_time(unix: float) -> str:
+    """The UTC text form that these APIs take, whole seconds: `2026-01-01T00:00:10Z`."""
+    return datetime.fromtimestamp(math.floor(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def mapping(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A nested object; empty where absent or of another type."""
+    value = fields.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(fields: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of a nested list; whatever in it is not an object is passed over."""
+    value = fields.get(key)
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))

@@ -1,0 +1,1 @@
+"""How the code is divided: its floors and its names."""

@@ -1,0 +1,260 @@
+"""Flags, exit codes and messages, without a cloud."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trainfleet_exporter
+from trainfleet_exporter.app.demo import _reachable
+from trainfleet_exporter.cli import _COMMANDS, main
+from trainfleet_exporter.process.arguments import COMMANDS, SWITCHES, split
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "config.example.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _hangups_as_they_were() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The example config with something in the place of each placeholder."""
+    path = tmp_path / "config.yaml"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"YOUR_\w+", "0123456789abcdef" * 2, text), encoding="utf-8")
+    return path
+
+
+def test_the_filled_in_example_is_good(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--config.file={example}", "--config.check"]) == 0
+    assert "the config is good: 2 provider(s)" in capsys.readouterr().out
+
+
+def test_the_untouched_example_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--config.file={EXAMPLE}", "--config.check"]) == 2
+    assert 'found the placeholder "YOUR_ACCESS_KEY_ID"' in capsys.readouterr().err
+
+
+def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("global: {poll_interval: 5x}\nprovider: []\n", encoding="utf-8")
+    assert main([f"--config.file={path}", "--config.check"]) == 2
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) >= 2
+    assert printed[0].startswith(f'{path}:1: global.poll_interval: found "5x"; allowed: ')
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--config.check"],
+        ["--config.file"],
+        ["--config.file=x", "--no.such.flag"],
+        ["--config.fil=x"],
+        ["--config.file=x", "--log.level=loud"],
+        ["--config.file=x", "--web.telemetry-path=metrics"],
+        ["--config.file=x", "--web.telemetry-path=//elsewhere/metrics"],
+        ["--config.file=x", "--web.telemetry-path=/config"],
+        ["--config.file=x", "--web.listen-address=nonsense"],
+        ["--config.file=x", "--web.listen-address=:99999"],
+        ["--config.file=x", "--web.max-connections=1"],
+        ["--config.file=x", "--web.max-connections=many"],
+        ["--config.file=x", f"--web.max-connections={'9' * 5000}"],
+        ["--config.file=x", "--total-shards=2"],
+        ["--config.file=x", "--total-shards=0", "--shard=0"],
+        ["--config.file=x", "--total-shards=1001", "--shard=0"],
+        ["--config.file=x", "--total-shards=2", "--shard=2"],
+        ["--config.file=x", "--total-shards=2", "--shard=exporter-2"],
+        ["--config.file=x", "--total-shards=2", "--shard=exporter"],
+        ["--config.file=x", "--total-shards=2", "--shard=-1x"],
+        ["once", "--config.file=x", "--shard=1"],
+        ["once"],
+        ["demo", "--seed=x"],
+        ["--config.file="],
+        ["nonsense"],
+    ],
+)
+def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert re.match("trainfleet-exporter( once| demo)?: error: .", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3:80", "0.0.0.0:0", "nonsense", "127.0.0.1:x"])
+def test_the_simulator_stays_on_loopback(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", f"--listen={address}"])
+    assert ended.value.code == 2
+    assert f'--listen: found "{address}"; allowed: a loopback address and a port' in capsys.readouterr().err
+
+
+def test_no_arguments_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0  # as promtool and amtool end
+    assert capsys.readouterr().out.startswith("usage: trainfleet-exporter")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["once", "--config.file", "no.yaml", "--log.level=debug"],
+        ["--config.file", "no.yaml", "once", "--log.level=debug"],
+        ["--log.level=debug", "--config.file=no.yaml", "once"],
+        ["--log.level", "debug", "--shard", "0", "once", "--config.file=no.yaml"],
+    ],
+)
+def test_flags_stand_before_and_after_a_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert split(arguments).command == "once"
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("no.yaml: found a file that cannot be read")
+
+
+def test_switches_are_the_flags_without_a_value() -> None:
+    actions = [action for parse, _ in _COMMANDS.values() for action in parse()._actions]
+    assert {flag for action in actions if action.nargs == 0 for flag in action.option_strings} < SWITCHES
+    assert SWITCHES.isdisjoint(flag for action in actions if action.nargs != 0 for flag in action.option_strings)
+    assert set(COMMANDS) == {*filter(None, _COMMANDS), "healthcheck"}
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["once", "--version"], ["--config.file", "x", "--version"]])
+def test_version_imports_nothing_slow(arguments: list[str]) -> None:
+    script = (
+        f"import sys; sys.argv[1:] = {arguments}\n"
+        "from trainfleet_exporter.__main__ import main\n"
+        "code = main(); print(code, *sorted(name.partition('.')[0] for name in sys.modules))"
+    )
+    version, rest = _run("-c", script).stdout.splitlines()
+    assert re.fullmatch(rf"trainfleet-exporter {trainfleet_exporter.__version__} \(Python 3\.\S+\)", version)
+    code, *modules = rest.split()
+    assert code == "0"
+    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl"}.isdisjoint(modules)
+
+
+_INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = {arguments!r}
+runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("trainfleet_exporter.process.arguments", ["--version"]),
+        ("argparse", ["healthcheck"]),
+        ("trainfleet_exporter.process.healthcheck", ["healthcheck"]),
+        ("trainfleet_exporter.cli", ["demo"]),
+        ("pydantic", ["--config.file=no.yaml"]),
+        ("trainfleet_exporter.web.server", ["--config.file=no.yaml"]),
+    ],
+)
+def test_ctrl_c_during_the_imports_prints_nothing(name: str, arguments: list[str]) -> None:
+    ended = _run("-c", _INTERRUPTED.format(name=name, arguments=arguments))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_during_a_health_check_prints_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        command = [sys.executable, "-m", "trainfleet_exporter", "healthcheck", f"--url={url}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            asking, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=30) == (b"", b"")
+            asking.close()
+    assert process.returncode == -signal.SIGINT
+
+
+def test_a_taken_port_of_the_demo_names_make(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["demo", f"--web.listen-address={address}"]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot listen on {address}: Address already in use" in said
+    assert said.endswith("choose another --web.listen-address (with make: make demo ADDRESS=127.0.0.1:10076)\n")
+
+
+def test_the_taken_port_is_not_suggested(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr("trainfleet_exporter.app.demo._OTHERS", (address, "127.0.0.1:10077"))
+        assert main(["demo", f"--web.listen-address={address}"]) == 1
+    assert capsys.readouterr().err.endswith("(with make: make demo ADDRESS=127.0.0.1:10077)\n")
+
+
+@pytest.mark.parametrize(("command", "level"), [("demo", "warn"), ("diagnose", "error"), ("once", "info")])
+def test_help_names_the_log_level_in_use(command: str, level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"default: {level}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("listening", "shown"),
+    [("[::]:80", "localhost:80"), ("0.0.0.0:80", "localhost:80"), ("127.0.0.1:80", "127.0.0.1:80")],
+)
+def test_the_demo_shows_an_address_to_open(listening: str, shown: str) -> None:
+    assert _reachable(listening) == shown
+
+
+def test_make_demo_takes_an_address() -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "demo", "ADDRESS=127.0.0.1:10076"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].endswith("trainfleet-exporter demo --web.listen-address=127.0.0.1:10076")
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--version", "--help", "-h"):
+        with pytest.raises(SystemExit) as ended:
+            main([flag])
+        assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert trainfleet_exporter.__version__ in printed
+    web = ("--web.listen-address", "--web.telemetry-path", "--web.enable-lifecycle", "--web.max-connections")
+    for flag in ("--config.file", "--config.check", *web, "--log.level", "--log.format"):
+        assert flag in printed
+
+
+def test_a_shard_is_named_by_its_number_or_its_pod(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reported: dict[str, list[str]] = {}
+    for form in ("{}", "exporter-{}", "trainfleet-exporter-{}"):
+        for ordinal in range(9):
+            flags = [f"--shard={form.format(ordinal)}", "--total-shards=9"]
+            assert main([f"--config.file={example}", "--config.check", *flags]) == 0
+            reported.setdefault(form, []).append(capsys.readouterr().out)
+    assert len(set(map(tuple, reported.values()))) == 1
+    assert len(set(reported["{}"])) > 1  # two providers have eight seats
+
+
+def test_nothing_names_this_machine_or_an_index() -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    words = [b"/wo" + b"rk/", b"/ro" + b"ot/", b"py" + b"pi.org", b"pythonhost" + b"ed.org", b"--index" + b"-url http"]
+    for name in filter(None, tracked):
+        path = ROOT / name.decode()
+        if path.is_file():
+            content = path.read_bytes()
+            assert not [word for word in words if word in content], name

@@ -1,0 +1,306 @@
+"""CloudMonitor: what is called, how often, and where the service refuses or needs dimensions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job, metric, point
+from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+
+
+@pytest.fixture
+def config() -> str:
+    """The config of the fleet."""
+    return MONITORED
+
+
+@pytest.mark.parametrize(("jobs", "calls"), [(10, 1), (1440, 1), (1441, 2), (3000, 3)])
+def test_calls_grow_by_pages_of_points_and_nothing_else(run: Run, jobs: int, calls: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{n}") for n in range(jobs)]
+    cloud.catalogue = [CPU]
+    cloud.points["JOB_CPU_UTIL"] = [point(f"j{n}", 50) for n in range(jobs)]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert asked(cloud) == {"JOB_CPU_UTIL": calls}
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == jobs
+        assert len(await fleet.lines("job_usage_info")) == jobs
+        (first, *_) = cloud.called("DescribeMetricLast")
+        assert (first["path"], first["Length"], first["Period"]) == ("/", "1440", "60")
+        assert float(first["StartTime"]) == pytest.approx((time.time() - 900) * 1000)  # else it looks back two hours
+        assert "Dimensions" not in first
+        assert first["host"] == "metrics.cn-hangzhou.aliyuncs.com"
+
+    run(cloud, steps)
+
+
+def test_nothing_is_asked_for_while_no_job_is_there_to_be_measured(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("wait", "Queuing")]
+    cloud.catalogue = [CPU]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert asked(cloud) == {}
+
+    run(cloud, steps)
+
+
+def test_the_catalogue_is_read_once_a_day(run: Run) -> None:
+    cloud = monitored_world()
+    refresh(cloud)
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        for _ in range(2):
+            await asyncio.sleep(DAY / 2 - 60)
+            await fleet.runner("usage").tick()
+        namespaces = [query["Namespace"] for query in cloud.called("DescribeMetricMetaList")]
+        assert sorted(namespaces) == ["acs_pai_dlc", "acs_pai_quota"]
+        await asyncio.sleep(120)
+        await fleet.runner("usage").tick()
+        assert len(cloud.called("DescribeMetricMetaList")) == 4
+
+    run(cloud, steps)
+
+
+def test_a_token_that_leads_in_a_circle_ends_the_metric(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+    page = {"Code": "200", "Success": True, "NextToken": "again", "Datapoints": json.dumps([point("a", 50)])}
+    cloud.answer = lambda name, _: httpx.Response(200, json=page) if name == "DescribeMetricLast" else None
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 2}
+        assert fleet.own("collector_errors_total", collector="usage", reason="bad_answer") == 1
+
+    run(cloud, steps)
+
+
+def _refuse_without_dimensions(operation: str, query: dict[str, str]) -> httpx.Response | None:
+    if operation != "DescribeMetricLast" or "Dimensions" in query:
+        return None
+    return httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "Dimensions", "RequestId": "r"})
+
+
+def test_where_dimensions_are_required_jobs_are_asked_for_in_fifties(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{n:03}") for n in range(120)]
+    cloud.catalogue = [CPU]
+    cloud.points["JOB_CPU_UTIL"] = [point(row["JobId"], 50) for row in cloud.jobs]
+    refresh(cloud)
+    fresh = cloud.answer
+
+    def answer(operation: str, query: dict[str, str]) -> httpx.Response | None:
+        fresh(operation, query)
+        return _refuse_without_dimensions(operation, query)
+
+    cloud.answer = answer
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == 120
+        sizes = [len(json.loads(q["Dimensions"])) for q in cloud.called("DescribeMetricLast") if "Dimensions" in q]
+        assert sizes == [50, 50, 20]
+        assert asked(cloud) == {"JOB_CPU_UTIL": 4}
+        await fleet.runner("usage").tick()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 7}  # what was learnt is remembered
+        await asyncio.sleep(DAY)
+        await fleet.runner("usage").tick()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 11}  # and tried again
+        (line,) = [line for line in fleet.log if "Dimensions" in line]
+        assert line.startswith("CloudMonitor is asked for acs_pai_dlc with Dimensions, 50 at a time")
+
+    run(cloud, steps)
+
+
+def test_a_metric_that_is_refused_either_way_is_a_failure(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+    refusal = httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "the metric is gone"})
+    cloud.answer = lambda name, _: refusal if name == "DescribeMetricLast" else None
+
+    async def steps(fleet: Fleet) -> None:
+        assert not await fleet.exporter.poll_once()
+        assert fleet.own("collector_errors_total", collector="usage", reason="client") == 1
+        assert not [line for line in fleet.log if "Dimensions" in line]
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_nothing_while_jobs_have_run_for_long_is_asked_again_by_name(run: Run, helps: bool) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", GmtCreateTime=at(-660), GmtRunningTime=at(-590))]
+    cloud.catalogue = [CPU]
+
+    def empty(operation: str, query: dict[str, str]) -> httpx.Response | None:
+        points = [point("a", 50, age=START - time.time() + 60)] if "Dimensions" in query and helps else []
+        page = {"Code": "200", "Success": True, "Datapoints": json.dumps(points)}
+        return httpx.Response(200, json=page) if operation == "DescribeMetricLast" else None
+
+    cloud.answer = empty
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have no readings yet
+        assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1
+        assert (
+            fleet.own("api_requests_total", api="cloudmonitor", operation="DescribeMetricLast", outcome="no_data") == 1
+        )
+        await asyncio.sleep(60)
+        await fleet.runner("usage").tick()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 3}
+        assert len(await fleet.lines("job_cpu_utilization_ratio")) == helps
+        await fleet.runner("usage").tick()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 4}  # by name if that helped, else without, and never both
+        assert ("Dimensions" in cloud.called("DescribeMetricLast")[-1]) is helps
+        await asyncio.sleep(DAY)
+        await fleet.runner("usage").tick()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 6}
+        assert len([line for line in fleet.log if "it answers nothing without them" in line]) == helps
+
+    run(cloud, steps)
+
+
+def test_spent_calls_leave_the_service_alone_for_an_hour(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [CPU]
+    spent = httpx.Response(400, json={"Code": "Throttling.User", "Message": "Request denied: user api quota limit"})
+    cloud.answer = lambda name, _: spent if name == "DescribeMetricLast" else None
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(3500)
+        assert asked(cloud) == {"JOB_CPU_UTIL": 1}
+        assert fleet.own("collector_success", collector="usage") == 0
+        await asyncio.sleep(240)
+        assert asked(cloud) == {"JOB_CPU_UTIL": 2}
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
+def test_what_is_not_exposed_is_not_paid_for(run: Run, source: str) -> None:
+    cloud = monitored_world()
+    deny = 'global: {metrics: {deny: ["trainfleet_device_*", trainfleet_pod_cpu_usage_cores, "trainfleet_*_memory_*"]}}'
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        asked = {query["MetricName"] for _, query in cloud.calls if "MetricName" in query}
+        assert not [name for name in asked if "CARD" in name or "MEMORY" in name]
+        assert {"JOB_CPU_UTIL", "POD_CPU_UTIL", "POD_CPU_USED"} <= asked  # the last for the job alone
+        assert await fleet.lines("pod_cpu_usage_cores") == []
+        assert len(await fleet.lines("job_cpu_usage_cores")) == 1
+
+    run(cloud, steps, usage(source=source).replace("providers:", f"{deny}\nproviders:"))
+
+
+def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
+    cloud = monitored_world()
+    refresh(cloud)
+
+    async def steps(fleet: Fleet) -> None:
+        for collector in ("workspaces", "pools", "jobs", "usage"):
+            await fleet.runner(collector).tick()
+        assert fleet.own("collector_success", collector="usage") == 0
+        assert 10 < len(asked(cloud)) < 21
+        await asyncio.sleep(60)
+        await fleet.runner("usage").tick()
+        assert len(asked(cloud)) == 21
+
+    run(cloud, steps, MONITORED.replace("requests_per_second: 1000", "requests_per_second: 0.3"))
+
+
+DLC_METRICS = usage(source="dlc_metrics")
+
+
+def test_dlc_metrics_asks_job_by_job_and_takes_the_newest_of_each_series(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", RequestGPU="8"), job("cpu", RequestGPU="0"), job("wait", "Queuing")]
+    cloud.catalogue = [CPU, metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%"), metric("JOB_DISK_READ_RATE", "KB/s")]
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 10 * n, age=600 - 60 * n) for n in range(10)] + [point("cpu", 50)]
+    cloud.points["POD_GPU_ACCELERATOR_DUTTY_UTIL"] = [point("a", 80, pod="a-0"), point("a", 40, pod="a-1")]
+    cloud.points["JOB_DISK_READ_RATE"] = [point("a", 7)]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.9
+        assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.6
+        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 7000
+        assert await fleet.value('job_usage_info{job_id="a",source="dlc_metrics"}') == 1
+        assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
+        assert Counter(query["JobId"] for query in cloud.called("GetMetrics")) == {"a": 3, "cpu": 2}
+        assert cloud.called("DescribeMetricLast") == []
+        query = cloud.called("GetMetrics")[0]
+        assert query["path"] == "/api/v1/cms/metrics"
+        assert (query["Namespace"], query["Period"]) == ("acs_pai_dlc", "60")
+        assert json.loads(query["Dimensions"]) == [{"jobId": query["JobId"]}]
+        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="duplicate") == 0
+        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="no_data") == 1
+
+    run(cloud, steps, DLC_METRICS)
+
+
+def test_dlc_metrics_without_a_catalogue_assume_units(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    for name in ("JOB_CPU_UTIL", "JOB_DISK_READ_RATE", "JOB_DISK_WRITE_RATE"):
+        cloud.points[name] = [point("a", 50)]
+    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "MetaList" in name else None
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 50e6
+        assert await fleet.lines("job_disk_write") == []
+        assert "JOB_DISK_WRITE_RATE" not in {query["MetricName"] for query in cloud.called("GetMetrics")}
+        assert fleet.own("collector_errors_total", collector="dlc_metrics", reason="auth") == 1
+        await fleet.exporter.poll_once()
+        assert len(cloud.called("DescribeMetricMetaList")) == 1
+
+    run(cloud, steps, usage(source="dlc_metrics", metrics="{job_disk_read_bytes_per_second: {unit: MB/s}}"))
+
+
+@pytest.mark.parametrize("source", ["dlc_metrics", "job_metrics"])
+def test_what_is_asked_for_job_by_job_stops_at_max_jobs_the_newest_first(run: Run, source: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]
+    cloud.catalogue = [CPU]
+    operation = "GetMetrics" if source == "dlc_metrics" else "GetJobMetrics"
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        await fleet.exporter.poll_once()
+        asked = [query.get("JobId") or query["path"].split("/")[-2] for query in cloud.called(operation)]
+        assert asked == ["j0", "j1", "j0", "j1"]
+        assert len([line for line in fleet.log if "of 3 jobs are not polled" in line]) == 1
+
+    run(cloud, steps, usage(source=source, max_jobs="2"))
+
+
+def test_unused_cloudmonitor_is_neither_called_nor_logged(run: Run) -> None:
+    async def without(fleet: Fleet) -> None:
+        (provider,) = fleet.exporter.providers
+        assert set(provider.endpoints) == {"dlc", "paistudio", "aiworkspace"}
+
+    async def used(fleet: Fleet) -> None:
+        (provider,) = fleet.exporter.providers
+        assert provider.endpoints["cloudmonitor"] == "https://metrics.cn-hangzhou.aliyuncs.com"
+
+    run(Cloud(), without, CONFIG)
+    run(Cloud(), without, usage(enabled="false"))
+    run(Cloud(), used, usage(source="auto"))

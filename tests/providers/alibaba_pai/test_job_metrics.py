@@ -1,0 +1,125 @@
+"""Usage job by job (GetJobMetrics): what is called, and which readings are shown how long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, job
+from tests.providers.alibaba_pai.worlds import MS, rich_cloud
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+
+
+def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("post", ResourceId="", ResourceType="ECS", RequestGPU="1"),
+        job("cpu", ResourceId="", ResourceType="ECS", RequestGPU="0"),
+        job("pre", RequestGPU="1"),
+        job("wait", "Queuing", ResourceId=""),
+    ]
+    for job_id in ("post", "cpu", "pre"):
+        cloud.metrics[(job_id, "CpuCoreUsage")] = [
+            {"PodId": f"{job_id}-worker-0", "Metrics": [{"Time": int(START * MS), "Value": 10}]}
+        ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        asked = Counter(query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics"))
+        assert asked == {"post": 8, "cpu": 6}
+
+    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
+
+
+def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
+    cloud = rich_cloud()
+    memory = 'job_memory_utilization_ratio{job_id="run1"}'
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        before = await fleet.lines("pod_cpu", "pod_memory")
+        cloud.metrics[("run1", "CpuCoreUsage")][0]["Metrics"][0]["Value"] = 99.0
+        cloud.answer = lambda name, query: (
+            httpx.Response(500, json={"Code": "InternalError"}) if query.get("MetricType") == "MemoryUsage" else None
+        )
+        await fleet.runner("job_metrics").tick()
+        assert await fleet.lines("pod_cpu", "pod_memory") == before
+        assert await fleet.value(memory) is not None
+        assert fleet.own("collector_parts_failed", collector="job_metrics") == 1
+
+    run(cloud, steps)
+
+
+def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
+    cloud = rich_cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(20)
+        assert len(await fleet.lines("pod_cpu")) == 2
+        await asyncio.sleep(900 - 45 - 20 - 1)  # the older pod's reading is 45 s old at the start
+        assert len(await fleet.lines("pod_cpu")) == 2
+        await asyncio.sleep(3.5)  # what expires is looked for every second
+        assert await fleet.lines("pod_cpu") == []
+
+    run(cloud, steps)
+
+
+def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    points = {"a-worker-0": (30, 80.0), "a-worker-1": (800, 0.0)}
+    for metric in ("CpuCoreUsage", "NetworkInputRate"):
+        cloud.metrics[("a", metric)] = [
+            {"PodId": pod, "Metrics": [{"Time": int((START - age) * MS), "Value": value}]}
+            for pod, (age, value) in points.items()
+        ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
+        assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 80e6
+        assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-worker-1"}') == 0
+
+    run(cloud, steps)
+
+
+@pytest.mark.long
+def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{n:03}", RequestGPU="8") for n in range(400)]
+    for row in cloud.jobs:
+        for metric in ("CpuCoreUsage", "GpuCoreUsage"):
+            cloud.metrics[(row["JobId"], metric)] = [
+                {"PodId": "w", "Metrics": [{"Time": int((START + 3600) * MS), "Value": 10}]}
+            ]
+    config = CONFIG.replace("requests_per_second: 1000", "requests_per_second: 5").replace(
+        "{usage: {", "{pods: {enabled: false}, usage: {"
+    )
+
+    def dated_now(name: str, query: dict[str, str]) -> None:
+        for (job_id, _), pods in cloud.metrics.items():
+            if name == "GetJobMetrics" and job_id in query["path"]:
+                pods[0]["Metrics"][0]["Time"] = int(time.time() * MS)
+
+    cloud.answer = dated_now
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        shown = 0
+        for _ in range(14):  # 400 jobs × 8 calls at less than 5 a second: some 11 minutes
+            await asyncio.sleep(60)
+            now = len(await fleet.lines("job_usage_info"))
+            assert now >= shown, "a cycle may not lose what it has not come back to"
+            shown = now
+        assert shown == 400
+        interval = fleet.own("collector_interval_seconds", collector="job_metrics")
+        assert interval is not None
+        assert interval > 600
+
+    run(cloud, steps, config)

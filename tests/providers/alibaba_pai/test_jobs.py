@@ -1,0 +1,212 @@
+"""Jobs on stepped time: live lists, how jobs end, filters and pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, at, job
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+
+
+def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 0
+        await asyncio.sleep(60)
+        cloud.jobs[0] |= {"Status": "Failed", "ReasonCode": "OOM", "GmtFinishTime": at(30)}
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
+        assert await fleet.value('job_status_reason{job_id="a",reason="OOM"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') == START + 30
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
+        assert await fleet.value(RUNNING) == 1
+        last = cloud.called("GetJob")[2:]  # the first two were for pods
+        assert [query["path"].rpartition("/")[2] for query in last] == ["a"]
+        await fleet.runner("jobs").tick()
+        assert cloud.called("GetJob")[3:] == []
+        await asyncio.sleep(3601)
+        await fleet.runner("jobs").tick()
+        assert await fleet.lines('job_status{provider="p",job_id="a"') == []
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("count", [3, 120])
+def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(run: Run, count: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(count)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        before = len(cloud.calls)
+        for row in cloud.jobs:  # ended, and the list by finish time does not know it
+            row |= {"Status": "Succeeded", "GmtFinishTime": None}
+        gone = cloud.jobs.pop()
+        await fleet.runner("jobs").tick()
+        called = Counter(name for name, _ in cloud.calls[before:])
+        assert called["GetJob"] == (3 if count == 3 else 20)  # those for the last histories do not hold up the poll
+        assert called["ListJobs"] == (11 if count == 3 else 11 + 3)
+        assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == count - 1
+        assert await fleet.lines(f'job_info{{provider="p",job_id="{gone["JobId"]}"') == []
+
+    run(cloud, steps)
+
+
+def test_a_job_that_moves_on_during_a_sweep_is_shown_once_with_its_latest_state(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", "Queuing")]
+
+    def move(operation: str, query: dict[str, str]) -> None:
+        if query.get("Status") == "Bidding":
+            cloud.jobs[0]["Status"] = "Running"
+
+    cloud.answer = move
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 0
+
+    run(cloud, steps)
+
+
+def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
+    cloud = Cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        for name in ("workspaces", "jobs"):
+            await fleet.runner(name).tick()
+        asked = [query.get("Status", "-") for query in cloud.called("ListJobs")]
+        assert asked == [
+            *("Creating", "Queuing", "Bidding", "EnvPreparing", "SanityChecking", "Running", "Restarting", "Stopping"),
+            *("SucceededReserving", "FailedReserving", "-"),
+        ]
+        assert cloud.called("ListJobs")[-1]["TimeRangeField"] == "GmtFinishTime"
+
+    run(cloud, steps)
+
+
+def test_every_status_that_the_platform_knows_has_a_series(run: Run) -> None:
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        words = {line.split('platform_status="')[1].split('"')[0] for line in await fleet.lines("jobs{")}
+        assert len(words) == 15  # thirteen that are documented now, two that were
+        assert all(line.endswith(" 0") for line in await fleet.lines("jobs{"))
+
+    run(Cloud(), steps)
+
+
+def test_finished_jobs_are_counted_within_the_window(run: Run) -> None:
+    cloud = Cloud()
+    day = 86400
+    cloud.jobs = [
+        job(f"j{n}", "Succeeded", GmtCreateTime=at(-n * day), GmtFinishTime=at(-n * day)) for n in range(1, 60)
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('jobs{workspace_id="1",status="succeeded",platform_status="Succeeded"}') == 30
+        assert await fleet.lines("job_info") == []  # all ended before the retention of an hour
+
+    run(cloud, steps)
+
+
+def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.jobs = [job("a", WorkspaceId=None)]  # the platform forgets to filter, and to say whose it is
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines("job_info")) == 1
+        assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 2
+
+    run(cloud, steps)
+
+
+def test_a_row_that_two_sweeps_meet_at_the_same_time_is_shown_once(run: Run) -> None:
+    cloud = Cloud()
+    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
+    cloud.jobs = [job("a", WorkspaceId=None)]
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.1)  # so that the two workspaces' calls go on in step
+        return cloud(request)
+
+    async def steps(fleet: Fleet) -> None:
+        for polls in (1, 2):
+            assert await fleet.exporter.poll_once()
+            assert len(await fleet.lines("job_info")) == 1
+            assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == polls
+
+    run(slow, steps)
+
+
+FILTERS = """    jobs:
+      include: {name: ["train-.*"], user_id: [u1, u2]}
+      exclude: {job_type: [TFJob]}
+"""
+
+
+def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("a", DisplayName="train-1", UserId="u1"),
+        job("b", DisplayName="train-2", UserId="u3"),
+        job("c", DisplayName="my-train-3", UserId="u1"),
+        job("d", DisplayName="train-4", UserId="u2", JobType="TFJob"),
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["a"]
+        assert await fleet.value(RUNNING) == 4
+        assert [query["path"] for query in cloud.called("GetJob")] == ["/api/v1/jobs/a"]
+
+    run(cloud, steps, CONFIG.replace("    limits", FILTERS + "    limits"))
+
+
+def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job("old", GmtCreateTime=at(-900)),
+        job("wait", "Queuing", GmtCreateTime=at(-10)),
+        job("new", GmtCreateTime=at(-100)),
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert [query["path"][-3:] for query in cloud.called("GetJob")] == ["new", "old"]
+        assert any("pods of 1 jobs are not polled" in line for line in fleet.log)
+
+    run(cloud, steps, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:"))
+
+
+def test_unknown_state_is_not_looked_up_forever(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+
+    async def steps(fleet: Fleet) -> None:
+        fleet.schedule.start()
+        await asyncio.sleep(30)
+        cloud.jobs[0]["Status"] = "SubmitFailed"
+        await asyncio.sleep(120)
+        assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
+        await asyncio.sleep(3700)
+        assert await fleet.lines("job_status") == []
+        before = len(cloud.called("GetJob"))
+        await asyncio.sleep(600)
+        assert len(cloud.called("GetJob")) == before
+
+    run(cloud, steps)

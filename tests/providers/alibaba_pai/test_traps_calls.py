@@ -1,0 +1,320 @@
+"""The traps of PAI's calls: errors, pages, parameters and rights; by the API reference's section and number."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+from tests.support.traps import Traps
+
+CLOUDMONITOR = CONFIG.replace("source: job_metrics", "source: cloudmonitor")
+
+trap = Traps(CONFIG)
+DAY = 86400.0
+MS = 1000
+
+
+def _refuse(operation: str, response: httpx.Response) -> Callable[[str, dict[str, str]], httpx.Response | None]:
+    return lambda called, query: response if called == operation else None
+
+
+def _monitor(cloud: Cloud, name: str = "JOB_CPU_UTIL", unit: str = "%") -> None:
+    """One running job, and one metric of the catalogue with a point of it."""
+    cloud.jobs = [job("a")]
+    cloud.catalogue = [metric(name, unit)]
+    cloud.points[name] = [point("a", 50)]
+
+
+@trap("6 throttling comes as HTTP 400, known by its code")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = _refuse("ListQuotas", httpx.Response(400, json={"Code": "Throttling.User", "Message": "slow down"}))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="throttled") == 1
+    assert fleet.own("collector_errors_total", collector="pools", reason="throttled") == 1
+
+
+@trap("6 wait hints are milliseconds, in two headers; junk is no hint")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    loop = asyncio.get_running_loop()
+    hints = [
+        ({"x-acs-retry-after": "1500"}, 1.5),
+        ({"x-ratelimit-user": "Limit:1,Remain:0,TimeLeft:2000,Reset:1234"}, 2.0),
+        ({"x-acs-retry-after": "-5"}, 0.0),
+        ({"x-acs-retry-after": "soon"}, 0.0),
+    ]
+    pools = fleet.runner("pools")
+    for headers, wait in hints:
+        for _ in range(11):  # so many calls earn the right to retry once
+            await pools.tick()
+        refusals = [httpx.Response(429, json={"code": "Throttling.Api"}, headers=headers)]
+        cloud.answer = lambda name, query, left=refusals: (  # type: ignore[misc]  # a default binds this round's list
+            left.pop() if name == "ListQuotas" and left else None
+        )
+        began = loop.time()
+        await pools.tick()
+        assert pools.state.success
+        waited = loop.time() - began
+        assert waited == pytest.approx(wait, abs=0.3) if wait else waited < 1.0
+
+
+@trap("6 error keys come in lower case too")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    refusal = httpx.Response(403, json={"code": "NoPermission", "message": "pai:ListQuotas", "requestId": "R1"})
+    cloud.answer = _refuse("ListQuotas", refusal)
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="auth") == 1
+
+
+@trap("6 a gateway's HTML error keeps its HTTP status")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = _refuse("ListQuotas", httpx.Response(502, html="<html>bad gateway</html>"))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="server") == 1
+
+
+@trap("6 every attempt has a nonce of its own")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert len(cloud.calls) > 15
+    nonces = [query["nonce"] for _, query in cloud.calls]
+    assert len(set(nonces)) == len(nonces)
+
+
+@trap("6 a wrong clock is reported with both times")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    headers = {"date": "Fri, 02 Jan 2026 03:40:05 GMT"}
+    cloud.answer = lambda *_: httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers=headers)
+    await fleet.exporter.poll_once()
+    text = " ".join(fleet.log)
+    assert "off by 36 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:40:05Z" in text
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
+
+
+@trap("6 rights are not enough: a list cut by membership is empty, and no error")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.workspaces = []
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("jobs", "workspace_info", "pool_") == []
+
+
+@trap("6 a job that is gone when its detail is asked for is not an error")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    cloud.answer = _refuse("GetJob", httpx.Response(404, json={"Code": "NotFound", "Message": "gone"}))
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("pod_") == []
+    assert fleet.own("api_requests_total", api="dlc", operation="GetJob", outcome="not_found") == 1
+
+
+@trap("7.1 a job that has run for 20 days is outside the default window")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("old", GmtCreateTime=at(-20 * DAY), GmtRunningTime=at(-20 * DAY + 60))]
+    await fleet.exporter.poll_once()
+    assert await fleet.value('job_status{job_id="old",status="running"}') == 1
+    assert await fleet.value('jobs{workspace_id="1",status="running",platform_status="Running"}') == 1
+    assert all("StartTime" in query for query in cloud.called("ListJobs"))
+
+
+@trap("7.11 booleans go out in lower case")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert cloud.called("ListQuotas")[0]["Verbose"] == "true"
+
+
+@trap("7.12 the path of ListQuotas ends in a slash, signed and sent alike")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert cloud.called("ListQuotas")[0]["path"] == "/api/v1/quotas/"
+
+
+@trap("7.15 an unserved region is an error, not zero jobs")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.answer = lambda *_: httpx.Response(503, json={"Code": "ServiceUnavailable", "Message": "not here"})
+    assert not await fleet.exporter.poll_once()
+    assert await fleet.lines("jobs") == []
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="server") == 1
+    up = fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"})
+    assert up == 0
+
+
+@trap("7.16 answers hold secrets, and neither logs nor pages show them")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    hidden: dict[str, Any] = {
+        "Envs": {"TOKEN": "hunter2"},
+        "UserCommand": "run --key hunter2",
+        "JobSpecs": [{"ImageConfig": {"Password": "hunter2"}}],
+    }
+    cloud.jobs = [job("a", **hidden), job("b", **hidden, RequestGPU={"hunter2": 1})]
+    cloud.answer = _refuse("GetJob", httpx.Response(200, text='{"JobId": "hunter2", cut off'))
+    await fleet.exporter.poll_once()
+    assert fleet.own("api_requests_total", api="dlc", operation="GetJob", outcome="bad_answer") == 2
+    assert "hunter2" not in " ".join(fleet.log)
+    assert "hunter2" not in (await fleet.exporter.text()).decode()
+
+
+@trap("7.17 rows move between pages while they are read")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job(f"j{number:03}") for number in range(150)]
+
+    def shift(operation: str, query: dict[str, str]) -> None:
+        if operation == "ListJobs" and query.get("Status") == "Running" and query["PageNumber"] == "2":
+            cloud.jobs.insert(0, job("new"))  # everything moves down by one: the last of page one comes again
+
+    cloud.answer = shift
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('jobs{workspace_id="1",status="running",platform_status="Running"}') == 150
+    assert len(await fleet.lines("job_info")) == 150
+
+
+@trap("8 ListQuotas: ResourceType is left out, because naming ACS fails and leaving it out answers all")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert "ResourceType" not in cloud.called("ListQuotas")[0]
+
+
+@trap("8 ListEcsSpecs: every SortBy is refused; its types say what jobs on public resources hold")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Memory": 92, "Gpu": 1, "GpuType": "NVIDIA V100"}]
+    specs = [{"Type": "Worker", "PodCount": 4, "EcsSpec": "ecs.gn6"}]
+    cloud.jobs = [
+        job("a", ResourceId="", JobSpecs=specs),
+        job("b", ResourceId="", JobSpecs=[*specs, {"Type": "PS", "PodCount": 1, "EcsSpec": "ecs.unheard.of"}]),
+    ]
+    await fleet.exporter.poll_once()
+    label = 'accelerator="gpu",accelerator_model="NVIDIA V100"'
+    assert await fleet.value(f'job_requested_accelerators{{job_id="a",{label}}}') == 4
+    assert await fleet.value('job_requested_memory_bytes{job_id="a"}') == 4 * 92 * 2**30
+    assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 48
+    assert await fleet.lines('job_requested_cpu_cores{provider="p",job_id="b"') == []  # not half of it
+    await fleet.exporter.poll_once()
+    assert len(cloud.called("ListEcsSpecs")) == 1  # six hours are not over
+    assert "SortBy" not in cloud.called("ListEcsSpecs")[0]
+
+
+@trap("8 hosts come from the documented pattern, not from the SDK's map")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    await fleet.exporter.poll_once()
+    assert {(name, query["host"]) for name, query in cloud.calls if name != "GetJob"} >= {
+        ("ListWorkspaces", "aiworkspace.cn-hangzhou.aliyuncs.com"),
+        ("ListJobs", "pai-dlc.cn-hangzhou.aliyuncs.com"),
+        ("ListQuotas", "pai.cn-hangzhou.aliyuncs.com"),
+    }
+
+
+@trap("4.1 every call is a POST to / with its parameters in the query, signed for version 2019-01-01", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    assert await fleet.exporter.poll_once()
+    for operation in ("DescribeMetricMetaList", "DescribeMetricLast"):
+        query = cloud.called(operation)[0]
+        assert (query["method"], query["path"], query["version"]) == ("POST", "/", "2019-01-01")
+        assert query["Namespace"] == "acs_pai_dlc"
+        assert "RegionId" not in query
+
+
+@trap("4.1 HTTP 200 with Success false is an error, by its code", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    answers = {
+        "client": {"Code": "ParameterInvalid", "Success": False, "Message": "no such metric"},
+        "throttled": {"Code": "Throttling.User", "Success": False, "Message": "slow down"},
+        "auth": {"Code": "Forbidden.RAM", "Success": False, "Message": "no"},
+        "server": {"Code": "InternalError", "Success": "false"},
+        "not_found": {"Code": "404", "Success": False},
+        "bad_answer": {"Code": "200", "Success": True, "Datapoints": "not JSON"},
+    }
+    usage = fleet.runner("usage")
+    await fleet.exporter.poll_once()
+    for reason, answer in answers.items():
+        cloud.answer = _refuse("DescribeMetricLast", httpx.Response(200, json=answer))
+        await usage.tick()
+        assert fleet.own("collector_errors_total", collector="usage", reason=reason) == 1, reason
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5  # by its last good answer
+        await asyncio.sleep(60)
+
+
+@trap("4.1 numbers come as text in the catalogue and in answers", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.points["JOB_CPU_UTIL"] = [{**point("a", "50"), "timestamp": str(int((START - 60) * MS))}]
+    answer = {"Code": 200, "Success": "true", "Period": 60, "NextToken": None}
+    cloud.answer = lambda operation, query: (
+        httpx.Response(200, json={**answer, "Datapoints": json.dumps(cloud.points["JOB_CPU_UTIL"])})
+        if operation == "DescribeMetricLast"
+        else None
+    )
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
+
+
+@trap("4.1 the newest point may be two hours old: it is dropped by its own time", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 50, age=7200)]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.lines("job_cpu", "job_usage") == []
+    assert fleet.own("dropped_readings_total", collector="usage", reason="stale") == 1
+
+
+@trap("4.4 misspellings are part of names, and the day they are fixed is no outage", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud, "JOB_GPU_ACCELERATOR_DUTY_UTIL")
+    cloud.catalogue.append(metric("JOB_NETWORK_RECEVICE_RATE", "MB/s"))
+    cloud.points["JOB_NETWORK_RECEVICE_RATE"] = [point("a", 2)]
+    assert await fleet.exporter.poll_once()
+    assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.5
+    assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 2e6
+
+
+@trap("4.4 cumulative counters of nodes are not taken for rates", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue.append(metric("NODE_NETWORK_RECEVICE_BYTES_TOTAL", "Bytes", Dimensions="quotaId,nodeId"))
+    assert await fleet.exporter.poll_once()
+    assert {query["MetricName"] for query in cloud.called("DescribeMetricLast")} == {"JOB_CPU_UTIL"}
+
+
+@trap("6 the month's calls are spent: no short retry", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    spent = {"Code": "Throttling.User", "Message": "Request was denied due to user api quota limit"}
+    cloud.answer = _refuse("DescribeMetricLast", httpx.Response(400, json=spent))
+    await fleet.exporter.poll_once()
+    for _ in range(10):
+        await asyncio.sleep(120)
+        await fleet.runner("usage").tick()
+    assert len(cloud.called("DescribeMetricLast")) == 1
+
+
+@trap("7.18 a page ends at 1440 points, and the cards beyond it are read as well", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%")]
+    cloud.points["CARD_GPU_DUTY_CYCLE"] = [
+        point("a", None, pod=f"a-worker-{node}", gpuId=str(card), Value=50) for node in range(181) for card in range(8)
+    ]
+    assert await fleet.exporter.poll_once()
+    assert len(await fleet.lines("device_utilization_ratio")) == 1448
+    assert len(cloud.called("DescribeMetricLast")) == 2
+
+
+@trap("8 the period is one that the catalogue has for the metric", CLOUDMONITOR)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.catalogue = [metric("JOB_CPU_UTIL", "%", Periods="15,300,900")]
+    assert await fleet.exporter.poll_once()
+    assert [query["Period"] for query in cloud.called("DescribeMetricLast")] == ["300"]
+
+
+@pytest.mark.parametrize("name", trap.names)
+def test_trap(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    trap.run(name, Cloud(), tmp_path, monkeypatch, caplog)

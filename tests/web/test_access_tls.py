@@ -1,0 +1,239 @@
+"""A web config file in use: certificates that are renewed, authorities of clients, and answers by TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from tests.support.certificates import Authority
+from tests.support.clock import run_stepped
+from tests.web.secured import (
+    ANNA,
+    ANNAS,
+    Answer,
+    Served,
+    later,
+    serve,
+    trusting,
+    write,
+)
+from trainfleet_exporter.web import access as access_module
+from trainfleet_exporter.web.connection import PARTING_SECONDS
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
+
+
+class Site:
+    """A web config file with TLS, and its authority."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "web.yaml"
+        self.authority = Authority(folder)
+        self.cert, self.key = self.authority.issue("server")
+        self._next = self.authority.issue("next")  # now: OpenSSL's clock cannot be stepped
+        self.write()
+
+    def renew(self) -> None:
+        """Put another certificate and its key in the place of those that are there."""
+        for old, new in zip((self.cert, self.key), self._next, strict=True):
+            old.write_bytes(new.read_bytes())
+
+    def write(self, more: str = "") -> None:
+        own = f"cert_file: {self.cert.name}, key_file: {self.key.name}"
+        write(self.path, f"tls_server_config: {{{own}{more}}}\n")
+
+    def client(self) -> ssl.SSLContext:
+        return trusting(self.authority.file)
+
+    async def shown(self, served: Served) -> bytes | None:
+        """The certificate that a new connection is shown."""
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=self.client())
+        try:
+            found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        finally:
+            writer.transport.abort()
+        return found
+
+    def expected(self) -> bytes:
+        return ssl.PEM_cert_to_DER_cert(self.cert.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_renewed_certificate_is_shown_a_second_later(site: Site) -> None:
+    async def visit(served: Served) -> None:
+        first = site.expected()
+        assert await site.shown(served) == first
+        site.renew()
+        await later()
+        assert await site.shown(served) == site.expected() != first
+        assert (await served.get(tls=site.client())).status == 200
+
+    serve(site.path, visit)
+
+
+def test_a_renewal_half_way_keeps_the_certificate_before(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async def visit(served: Served) -> None:
+        first = site.expected()
+        key = site.key.read_bytes()
+        site.renew()
+        new_key = site.key.read_bytes()
+        site.key.write_bytes(key)
+        for _ in range(5):
+            await later()
+            assert await site.shown(served) == first
+            assert (await served.get(tls=site.client())).status == 200
+        site.key.unlink()
+        await later()
+        assert await site.shown(served) == first
+        site.key.write_bytes(new_key)
+        await later()
+        assert await site.shown(served) == site.expected() != first
+
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
+        serve(site.path, visit)
+    reported = [record.getMessage().replace(str(site.path), "web.yaml") for record in caplog.records]
+    before = (
+        "web config not usable, the certificate before stays in use: web.yaml:1: tls_server_config.key_file: found a "
+    )
+    assert [line[: len(before)] for line in reported] == [before, before, "web config read again"]
+    assert ["it does not belong to the certificate" in reported[0], "No such file" in reported[1]] == [True, True]
+
+
+def test_users_change_while_a_renewal_is_half_way(site: Site) -> None:
+    async def visit(served: Served) -> None:
+        assert (await served.get(tls=site.client())).status == 200
+        site.key.write_text("half", encoding="utf-8")
+        with site.path.open("a", encoding="utf-8") as file:
+            file.write(f"basic_auth_users: {{anna: {ANNA}}}\n")
+        await later()
+        assert [(await served.get(*who, tls=site.client())).status for who in ([], [ANNAS])] == [401, 200]
+
+    serve(site.path, visit)
+
+
+def test_other_authorities_of_clients_count_a_second_later(site: Site, tmp_path: Path) -> None:
+    clients = Authority(tmp_path, "clients")
+    pair = clients.issue("client", host="prometheus")
+    others = Authority(tmp_path, "others")
+    site.write(", client_auth_type: RequireAndVerifyClientCert, client_ca_file: clients.pem")
+
+    async def visit(served: Served) -> None:
+        client = trusting(site.authority.file, *pair)
+        assert (await served.get(tls=client)).status == 200
+        clients.file.write_bytes(others.file.read_bytes())
+        site.key.write_text("half", encoding="utf-8")  # and a renewal amid that
+        await later()
+        with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
+            await served.get(tls=client)
+
+    serve(site.path, visit)
+
+
+async def _status(served: Served, tls: ssl.SSLContext | None) -> Answer | None:
+    try:
+        return await served.get(tls=tls)
+    except (ssl.SSLError, ConnectionError, EOFError):
+        return None
+
+
+def test_an_invalid_client_authority_refuses_every_request(site: Site, tmp_path: Path) -> None:
+    site.write(", client_auth_type: RequireAndVerifyClientCert, client_ca_file: authority.pem")
+    pair = site.authority.issue("client")
+
+    async def visit(served: Served) -> None:
+        client = trusting(site.authority.file, *pair)
+        assert (await served.get(tls=client)).status == 200
+        (tmp_path / "authority.pem").write_text("nothing", encoding="utf-8")
+        await later()
+        assert (await served.get(tls=client)).status == 500
+
+    serve(site.path, visit)
+
+
+def test_tls_is_switched_by_a_restart_only(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async def off(served: Served) -> None:
+        client = site.client()
+        write(site.path, "{}\n")
+        await later()
+        assert (await served.get(tls=client)).status == 500
+        assert await _status(served, None) is None
+        site.write()
+        await later()
+        assert (await served.get(tls=client)).status == 200
+
+    async def on(served: Served) -> None:
+        site.write()
+        await later()
+        assert (await served.get()).status == 500
+        assert await _status(served, site.client()) is None
+
+    serve(site.path, off)
+    write(site.path, "{}\n")
+    serve(site.path, on)
+    reported = [record.getMessage() for record in caplog.records if record.name == access_module.__name__]
+    assert all("tls_server_config: TLS is switched on and off by a restart only" in line for line in reported)
+    assert len(reported) == 2
+
+
+def test_a_large_page_arrives_whole_by_tls(site: Site) -> None:
+    """And a client that takes no more of it holds up neither others nor the end."""
+    pieces = [bytes([number]) * 1_000_000 for number in range(20)]
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"20000000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def main() -> None:
+        access = access_module.Access(site.path)
+        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        request = b"GET / HTTP/1.0\r\n\r\n"
+        lazy, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())
+        writer.write(request)
+        await lazy.readexactly(1)
+        reader, other = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())
+        other.write(request)
+        body = (await reader.read()).partition(b"\r\n\r\n")[2]
+        assert body == b"".join(pieces)
+        began = asyncio.get_running_loop().time()
+        await server.stop()
+        assert asyncio.get_running_loop().time() - began < 3
+        for each in (writer, other):
+            each.transport.abort()
+
+    run_stepped(main)
+
+
+def test_a_last_answer_that_is_taken_slowly_arrives_whole_by_tls(site: Site) -> None:
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"20000000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+    async def main() -> None:
+        access = access_module.Access(site.path)
+        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(PARTING_SECONDS - 2)
+        assert len(await reader.read(-1)) == 20_000_000
+        await server.stop()
+        writer.transport.abort()
+
+    run_stepped(main)
