@@ -101,21 +101,21 @@ class RestartRecord(Struct, rename="pascal", gc=False):
     restart_fail_reason: str | None = None
     restart_level_type: str | None = None
     restart_status: str | None = None
-    detail_error_info_list: list[RestartError] | None = None
+    detail_error_info_list: list[RestartError | None] | None = None
 
 
 class JobDetail(Job, rename="pascal", gc=False):
     """The answer of GetJob, as a row of ListJobs and its restarts."""
 
-    restart_record: list[RestartRecord] | None = None
+    restart_record: list[RestartRecord | None] | None = None
 
 
 class JobRecords(Struct, rename="pascal", gc=False):
     """GetJob, as far as it tells of a job's history."""
 
     job_id: str | None = None
-    status_history: list[StatusTransition] | None = None
-    restart_record: list[RestartRecord] | None = None
+    status_history: list[StatusTransition | None] | None = None
+    restart_record: list[RestartRecord | None] | None = None
 
 
 class JobsPage(Struct, rename="pascal", gc=False):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.model import Cause, Phase
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code
+from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import amount, utc_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -64,7 +64,7 @@ def row_records(row: payloads.Job) -> Records | None:
 def detail_records(row: payloads.JobRecords | payloads.JobDetail) -> Records:
     """The history of an answer of GetJob."""
     statuses = _statuses(row.status_history)
-    dated = [(record, at) for record in row.restart_record or () if (at := utc_time(record.occur_time)) is not None]
+    dated = [(record, at) for record in readable(row.restart_record) if (at := utc_time(record.occur_time)) is not None]
     restarts = sorted(dated, key=lambda found: found[1])
     return Records(
         intervals=_intervals(statuses),
@@ -86,9 +86,9 @@ def cause(*words: str | None) -> Cause:
     return _OTHER
 
 
-def _statuses(given: Sequence[payloads.StatusTransition] | None) -> list[Status]:
+def _statuses(given: Sequence[payloads.StatusTransition | None] | None) -> list[Status]:
     """The statuses that have a start, in their order."""
-    found = [(item, at) for item in given or () if (at := utc_time(item.start_time)) is not None]
+    found = [(item, at) for item in readable(given) if (at := utc_time(item.start_time)) is not None]
     return sorted(found, key=lambda status: status[1])
 
 
@@ -108,7 +108,7 @@ def _intervals(statuses: Sequence[Status]) -> tuple[Interval, ...] | None:
 
 
 def _fault(record: payloads.RestartRecord, at: float) -> Fault:
-    errors = record.detail_error_info_list or []
+    errors = readable(record.detail_error_info_list)
     # The one that triggered the restart; others are listed next to it.
     main = next((error for error in errors if error.trigger_restart), errors[0] if errors else payloads.RestartError())
     nodes: dict[str, Cause] = {}

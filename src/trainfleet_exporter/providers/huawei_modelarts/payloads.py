@@ -72,7 +72,7 @@ class RunningRecord(msgspec.Struct, gc=False):
     end_reason: str | None = None
     end_related_task: str | None = None
     end_recover: str | None = None
-    recover_records: list[RecoverRecord] | None = None
+    recover_records: list[RecoverRecord | None] | None = None
 
 
 class TaskStatus(msgspec.Struct, gc=False):
@@ -92,8 +92,8 @@ class JobStatus(msgspec.Struct, gc=False):
     start_time: float | None = None
     duration: float | None = None
     tasks: list[str | float | None] | None = None
-    running_records: list[RunningRecord] | None = None
-    task_statuses: list[TaskStatus] | None = None
+    running_records: list[RunningRecord | None] | None = None
+    task_statuses: list[TaskStatus | None] | None = None
 
 
 class CpuInfo(msgspec.Struct, gc=False):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from trainfleet_exporter.model import Cause
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code
+from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -56,7 +56,7 @@ def records(row: payloads.Job) -> Records:
     """The history of a row of a search."""
     state = row.status or payloads.JobStatus()
     created = unix_time(row.metadata.create_time, per_second=1000) if row.metadata is not None else None
-    given = state.running_records or []
+    given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
     runs.sort(key=lambda run: run[1])
     attempts = _attempts(given)
@@ -112,7 +112,7 @@ def _attempts(given: Sequence[payloads.RunningRecord]) -> list[Attempt]:
     dated = [
         (attempt, start)
         for record in given
-        for attempt in record.recover_records or ()
+        for attempt in readable(record.recover_records)
         if (start := unix_time(attempt.recover_start_at)) is not None
     ]
     return sorted(dated, key=lambda found: found[1])
@@ -160,7 +160,7 @@ def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Ite
 
 def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
     seen: set[str] = set()
-    for found in state.task_statuses or ():
+    for found in readable(state.task_statuses):
         if not found.task or found.exit_code is None or found.task in seen:
             continue
         if not found.exit_code.is_integer():

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from trainfleet_exporter.model import Cause, Phase, PhaseTime
+from trainfleet_exporter.transport.json_fields import unusable
+
+T = TypeVar("T")
 
 _PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "running")
 """Of intervals that overlap, the first of these counts: a job that waits or prepares within a recovery, or recovers
@@ -128,6 +131,14 @@ def first_start(intervals: Sequence[Interval]) -> Start | None:
     seconds: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
     prepared = [seconds[phase] for phase in ("preparing", "checking") if phase in seconds]
     return Start(at, seconds.get("queued"), sum(prepared) if prepared else None)
+
+
+def readable(items: Sequence[T | None] | None) -> list[T]:
+    """The items of a list that could be read. The others are counted as malformed."""
+    found = [item for item in items or () if item is not None]
+    for _ in range(len(items or ()) - len(found)):
+        unusable({}, "malformed")
+    return found
 
 
 def code(text: str | None) -> str:
