@@ -24,8 +24,8 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.errors import Unreachable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Attempt
+from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "cost.md"
 SIZES = (10, 1_000, 10_000)

@@ -27,7 +27,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import httpx
@@ -38,10 +38,19 @@ from benchmarks.rig import become, load
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Door, Fault, Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
+
+if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():
+    from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
+    from trainfleet_simulator import Fault, Listener, Simulator
+    from trainfleet_simulator.modelarts import catalog
+    from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+else:  # an older checkout; installed packages of these names would be those of another one
+    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
+
+    from trainfleet_exporter.simulator import Door as Listener
+    from trainfleet_exporter.simulator import Fault, Simulator
+    from trainfleet_exporter.simulator.modelarts import catalog
 
 _SEED = 7
 _START = START + 0.25
@@ -368,19 +377,19 @@ async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
 @asynccontextmanager
 async def _daemon(gates: _Gates) -> AsyncIterator[Daemon]:
     async with AsyncExitStack() as stack:
-        doors = {place: Door(gate) for place, gate in gates.items()}
-        for door in doors.values():
-            stack.push_async_callback(door.aclose)
+        listeners = {place: Listener(gate) for place, gate in gates.items()}
+        for listener in listeners.values():
+            stack.push_async_callback(listener.aclose)
         with mock.patch("random.SystemRandom", return_value=_Middle(_SEED)):
-            daemon = Daemon(_config(doors), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+            daemon = Daemon(_config(listeners), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
         stack.push_async_callback(daemon.stop)
         await daemon.start()
         yield daemon
 
 
-def _config(doors: Mapping[tuple[str, str], Door]) -> Config:
+def _config(listeners: Mapping[tuple[str, str], Listener]) -> Config:
     blocks = [
-        provider.replace("ENDPOINTS", ", ".join(f"{api}: {doors[name, api].url}" for api in _APIS[name]))
+        provider.replace("ENDPOINTS", ", ".join(f"{api}: {listeners[name, api].url}" for api in _APIS[name]))
         for name, provider in _PROVIDERS.items()
     ]
     return load(_GLOBAL + "".join(blocks))

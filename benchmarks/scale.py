@@ -39,8 +39,8 @@ from trainfleet_exporter.config import Config
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Attempt
+from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "scale.md"
 SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
@@ -117,7 +117,7 @@ class _Kept:
 class _Sampler:
     """Estimates from samples of this thread's stack which part of its time is the exporter's."""
 
-    _CLOUDS = ("/uvicorn/", "/trainfleet_exporter/simulator/")
+    _CLOUDS = ("/uvicorn/", "/trainfleet_simulator/")
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

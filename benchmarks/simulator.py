@@ -12,8 +12,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.paistudio import VISIBLE
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.paistudio import VISIBLE
 
 _LARGEST = 20
 

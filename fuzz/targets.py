@@ -21,17 +21,18 @@ from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
-from trainfleet_exporter.providers.alibaba_pai import job_metrics, payloads
+from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
-from trainfleet_exporter.providers.alibaba_pai.points import point_reader
-from trainfleet_exporter.providers.huawei_modelarts import metric_arrays, past_jobs, pool_monitor, translate_pools
+from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.huawei_modelarts import past, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor, task_metrics
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport import json_fields
@@ -218,8 +219,8 @@ def alibaba_pai(data: bytes) -> None:
 
 def _usage_of(answer: huawei.Metrics) -> object:
     sheet = Sheet("job")
-    metric_arrays.add_pod(sheet, "pod", answer)
-    metric_arrays.add_cards(sheet, "pod", answer)
+    task_metrics.add_pod(sheet, "pod", answer)
+    task_metrics.add_cards(sheet, "pod", answer)
     return sheet.of_job("task") or sheet.readings()
 
 
@@ -259,7 +260,7 @@ _MODELARTS_PAGES: tuple[type[object], ...] = (
     huawei.JobsPageV1,
 )
 _MODELARTS_TABLES: tuple[Reader, ...] = (
-    _reading(huawei.Job, lambda row: past_jobs.life(row, shown_tags=())),
+    _reading(huawei.Job, lambda row: past.job_life(row, shown_tags=())),
     _reading(huawei.VersionsV1, lambda answer: v1.newest_version(answer, "1")),
     _reading(huawei.JobV1, v1.is_live),
     *(_reading(page, lambda found: found) for page in _MODELARTS_PAGES),

@@ -30,10 +30,9 @@ from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret
 from trainfleet_exporter.providers.alibaba_pai import config as pai
-from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
-from trainfleet_exporter.providers.alibaba_pai import units as cloudmonitor_units
+from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import metric_map as aom
+from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _KINDS: tuple[tuple[Any, str], ...] = (
@@ -237,7 +236,7 @@ def _cloudmonitor_metrics() -> str:
         by_quantity.setdefault(family.quantity, []).append(suffix + ("" if family.names else " (no default)"))
     rows: dict[str, list[str]] = {}
     for quantity, suffixes in by_quantity.items():
-        allowed = cloudmonitor_units.UNITS[quantity]  # type: ignore[index]  # the keys are quantities
+        allowed = cloudmonitor.UNITS[quantity]  # type: ignore[index]  # the keys are quantities
         rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
     return (
         "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name after `trainfleet_`; its value has "

@@ -16,9 +16,9 @@ from trainfleet_exporter.backfill.work import Outcome
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.world.jobs import Job, Pod
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.world.jobs import Job, Pod
+from trainfleet_simulator.world.usage import reading
 
 MIDNIGHT = int(datetime.fromisoformat("2026-01-02T00:00:00+00:00").timestamp())
 PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4"}

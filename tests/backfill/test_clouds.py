@@ -11,24 +11,23 @@ import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
 from tests.support.payloads import payload
-from trainfleet_exporter.backfill.facts import steady
-from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.budgets import read_state
 from trainfleet_exporter.config import AccountKey, Global
 from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.providers.alibaba_pai import past_jobs as pai
+from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.history import DAY, Life, Range
-from trainfleet_exporter.providers.huawei_modelarts import past_jobs as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
-from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES, Arrays
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 
@@ -51,7 +50,7 @@ def _proven(life: Life) -> dict[str, tuple[str, int]]:
 
 def _pai(**row: Any) -> Life:
     given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
-    life = pai.life(payload(given, pai_payloads.Job), pool_models={}, ecs_specs={}, shown_tags=("team",))
+    life = pai.job_life(payload(given, pai_payloads.Job), pool_models={}, ecs_specs={}, shown_tags=("team",))
     assert life is not None
     return life
 
@@ -194,7 +193,7 @@ def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
 
 def _modelarts(phase: str, **status: Any) -> Life:
     row = {"metadata": {"id": "j", "create_time": MIDNIGHT * 1000}, "status": {"phase": phase, **status}}
-    life = modelarts.life(payload(row, payloads.Job), shown_tags=())
+    life = modelarts.job_life(payload(row, payloads.Job), shown_tags=())
     assert life is not None
     return life
 

@@ -20,7 +20,7 @@ from trainfleet_exporter.backfill.days import shown
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.providers.history import DAY, Range
-from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_simulator.faults import Fault
 
 AROUND_MIDNIGHT = Range(MIDNIGHT + DAY - 5400, MIDNIGHT + DAY + 1800)
 """Parts of two days."""

@@ -6,6 +6,7 @@ import asyncio
 import tracemalloc
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,20 +36,19 @@ class _Fleet(History):
     def recall(self, learned: bytes, job_id: str) -> None:
         pass
 
-    def searches(self, wanted: Range, now: float, job_id: str) -> Sequence[Sequence[Unit]]:
-        return [[Unit("all")]]
+    def searches(self, wanted: Range, now: float) -> Sequence[Sequence[Unit]]:
+        return [[Unit("all", {}, self._search)]]
 
-    async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
+    async def _search(self, sink: Sink, deadline: float) -> None:
         for number in range(self._jobs):
             job = Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
             sink.life(Life(job=job))
 
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
         for life in lives(day):
-            yield Unit(life.job.job_id, {"api": 1}, (life.job.job_id, day))
+            yield Unit(life.job.job_id, {"api": 1}, partial(self._read, life.job.job_id, day))
 
-    async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        job_id, day = unit.data
+    async def _read(self, job_id: str, day: Range, sink: Sink, deadline: float) -> None:
         for field in FIELDS:
             times = array("q", range(day.start, day.end, 300))
             values = array("d", [0.25]) * len(times)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,23 @@ from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
-from trainfleet_exporter.providers.alibaba_pai import history as alibaba_pai_history
+from trainfleet_exporter.providers.alibaba_pai import past as pai_past
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.catalogue import Metric
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add_past
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, feeds
-from trainfleet_exporter.providers.alibaba_pai.points import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add_past
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.alibaba_pai.usage.past import DLC_METRICS, FIVES_KEPT
 from trainfleet_exporter.providers.history import DAY, Life, Range
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import Query, plans
-from trainfleet_exporter.providers.huawei_modelarts.past_samples import Steps
-from trainfleet_exporter.providers.huawei_modelarts.past_tasks import MOST_MINUTES
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
+from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
-from trainfleet_exporter.providers.usage.past import Past
-from trainfleet_exporter.simulator.modelarts import promql
 from trainfleet_exporter.transport.payload import decode_value
+from trainfleet_simulator.modelarts import promql
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 
@@ -219,7 +219,8 @@ def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: py
 def test_dlc_metrics_tell_every_five_minutes_of_days_that_are_old(
     days_kept: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alibaba_pai_history, "_MINUTES_KEPT", days_kept * DAY)
+    kept = ((60, days_kept * DAY), (300, FIVES_KEPT))
+    monkeypatch.setattr(pai_past, "DLC_METRICS", replace(DLC_METRICS, kept=kept))
 
     async def work(rig: Rig) -> None:
         steady = next(job for job in rig.jobs() if job.draft.name == "llm-pretrain-70b")

@@ -13,7 +13,7 @@ from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.huawei_modelarts.translate import LIVE_PHASES
-from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_simulator.faults import Fault
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs"}

@@ -12,7 +12,7 @@ import pytest
 from tests.backfill.rig import MIDNIGHT, WHOLE_DAY, Rig, simulated, truth
 from tests.deploy.history_server import create_blocks, prometheus_on
 from trainfleet_exporter.providers.history import DAY
-from trainfleet_exporter.simulator.world.jobs import Job
+from trainfleet_simulator.world.jobs import Job
 
 INSTANTS = [MIDNIGHT + 1800 + 4200 * number + 60 * (number % 7) for number in range(20)]
 """Whole minutes, all over the day."""

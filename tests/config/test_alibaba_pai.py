@@ -10,8 +10,7 @@ from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Credentials, Pods
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES, Choice
-from trainfleet_exporter.providers.alibaba_pai.units import UNITS
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
 
 
 def test_endpoints_are_made_from_the_region(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import yaml
 from tests.config.loading import load
 from trainfleet_exporter.config import redacted
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import Choice
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Choice
 
 TEXT = """\
 providers:

@@ -390,7 +390,7 @@ MISTAKES = (
         "provider.py",
         "from trainfleet_exporter.polling import Collector",
         "from trainfleet_exporter.polling.runner import Runner as _\nfrom trainfleet_exporter.polling import Collector",
-        "test_platform_uses_public_doors_only",
+        "test_platform_imports_only_public_modules",
         "imports trainfleet_exporter.polling.runner",
     ),
 )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.world.jobs import Job
-from trainfleet_exporter.simulator.world.nouns import FINISHED
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.nouns import FINISHED
 
 
 class SimulatedCloud:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.simulated import SimulatedCloud
+from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import translate
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.catalog import WORKSPACES
-from trainfleet_exporter.testing import PretendCloud, ProviderConformance
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.catalog import WORKSPACES
 
 KEY_ID = "LTAICONFORMANCE"
 

@@ -34,7 +34,7 @@ def _run_kit(folder: Path, check: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_checks_that_are_named_are_the_kit_s() -> None:
-    from trainfleet_exporter.testing import ProviderConformance  # noqa: PLC0415 - only this test needs it
+    from trainfleet_conformance import ProviderConformance  # noqa: PLC0415 - only this test needs it
 
     for mistake in MISTAKES:
         assert hasattr(ProviderConformance, mistake.check.partition("[")[0]), mistake.name

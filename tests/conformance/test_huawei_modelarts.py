@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.conformance.simulated import SimulatedCloud
+from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Job, JobMetadata, JobStatus
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.modelarts.phases import phase
-from trainfleet_exporter.testing import PretendCloud, ProviderConformance
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.phases import phase
 
 ACCESS_KEY = "HUAWEICONFORMANCE"
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from pretend_lantern import PretendLantern
 from tests.conformance.deliberate import EXAMPLE, ROOT
-from trainfleet_exporter.simulator.doors import Door
+from trainfleet_simulator.listener import Listener
 
 TOKEN = "lantern-token-of-this-test"
 
@@ -41,11 +41,11 @@ def _served(app: ASGIApp) -> Iterator[str]:
     urls: list[str] = []
 
     async def serve() -> None:
-        door = Door(app)
-        urls.append(door.url)
+        listener = Listener(app)
+        urls.append(listener.url)
         serving.set()
         await stopped.wait()
-        await door.aclose()
+        await listener.aclose()
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

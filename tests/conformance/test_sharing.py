@@ -8,10 +8,10 @@ import pytest
 
 import test_conformance as lantern
 from pretend_lantern import PretendLantern
+from trainfleet_conformance import PretendCloud
+from trainfleet_conformance.sharing import dividing
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.sharding import ALL
-from trainfleet_exporter.testing import PretendCloud
-from trainfleet_exporter.testing.sharing import dividing
 from trainfleet_lantern.config import LanternConfig
 from trainfleet_lantern.provider import PLATFORM, Lantern
 

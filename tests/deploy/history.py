@@ -21,9 +21,9 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.modelarts import catalog
 
 SCRAPE_INTERVAL = 60
 DURATION = 2 * 60 * 60

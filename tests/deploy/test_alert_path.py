@@ -27,8 +27,8 @@ from deploy.generator import DEPLOY, rules
 from tests.e2e.processes import eventually, running_clouds, running_exporter
 from tests.support.ports import held_port
 from tests.support.programs import need
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.world.jobs import Job
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.world.jobs import Job
 
 SHORT: Mapping[str, str | int] = {
     "bridge": "4s",

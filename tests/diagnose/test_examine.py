@@ -15,7 +15,7 @@ from trainfleet_exporter.cli import main
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.diagnose import ProviderReport, examine, show
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Fault, Simulator
+from trainfleet_simulator import Fault, Simulator
 
 Change = Callable[[str], str]
 

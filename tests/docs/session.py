@@ -19,8 +19,8 @@ from tests.docs.pages import ROOT, blocks
 from tests.e2e.processes import PATIENCE, eventually
 from tests.support.ports import held_port
 from tests.support.programs import need
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _PROGRAMS = ("amtool", "curl", "openssl", "promtool")
 _SIMULATED = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.conformance.deliberate import EXAMPLE, MISTAKES
 from tests.docs.pages import ROOT, blocks
-from trainfleet_exporter.testing.doors import PUBLIC
+from trainfleet_conformance.public_api import PUBLIC
 
 PAGE = ROOT / "docs" / "adding-a-provider.md"
 SOURCES = EXAMPLE / "src" / "trainfleet_lantern"

@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 from tests.e2e.processes import running_cloud
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.cli import main
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 PAGE = (ROOT / "docs" / "troubleshoot.md").read_text(encoding="utf-8")
 _SECTIONS = {title: text for title, _, text in (part.partition("\n") for part in PAGE.split("\n## ")[1:])}

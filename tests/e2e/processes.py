@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 COMMAND = [sys.executable, "-m", "trainfleet_exporter"]
 PATIENCE = 60.0

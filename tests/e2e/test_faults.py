@@ -14,8 +14,8 @@ from tests.faults.judges import nothing_else
 from tests.faults.operations import SECRETS
 from tests.faults.page import Key, Page
 from tests.support.planted import hits
-from trainfleet_exporter.simulator import KINDS, Fault, Simulator
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import KINDS, Fault, Simulator
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 OPERATION = "ListQuotas"
 WELL = "well"

@@ -27,7 +27,7 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.ports import held_port
 from tests.support.readonly import on_read_only
 from trainfleet_exporter.app.demo import CLOUDS
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 WITHIN = 5.0
 """Seconds in which a stop has to be over."""

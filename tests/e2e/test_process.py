@@ -18,10 +18,10 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.programs import need
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.providers.alibaba_pai.metric_map import POOL_FAMILIES
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.server import ACCESS_KEY_SECRET
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import POOL_FAMILIES
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.server import ACCESS_KEY_SECRET
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 # No metric that is known feeds these: they are there for usage.metrics of the config.

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.sharded import fleet_samples, fleet_yaml, together
-from trainfleet_exporter.testing.page import DATED
+from trainfleet_conformance.page import DATED
 
 _SHARDS = 4
 _ACCOUNTS = 2

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
 from tests.support.programs import need
-from trainfleet_exporter.simulator import Fault
+from trainfleet_simulator import Fault
 
 FLAGS = [
     "--no-sandbox",

@@ -25,7 +25,7 @@ from tests.support.certificates import Authority
 from tests.support.ports import held_port
 from tests.support.programs import need
 from trainfleet_exporter.app.demo import CLOUDS
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "web-config.example.yaml"
 PASSWORD = "open-sesame"

@@ -18,12 +18,12 @@ from tests.budgets.test_reload import config, limited
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.families import FAMILIES, described
-from trainfleet_exporter.providers.alibaba_pai import job_metrics
-from trainfleet_exporter.providers.alibaba_pai import metric_map as cloudmonitor
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
-from trainfleet_exporter.providers.huawei_modelarts import metric_arrays, pool_monitor
-from trainfleet_exporter.providers.huawei_modelarts import metric_map as aom
+from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
+from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
+from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
+from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor, task_metrics
 from trainfleet_exporter.providers.registry import Platform
 
 HELP = {family.name: family.help for family in described([PAI, MODELARTS])}
@@ -127,11 +127,11 @@ def test_each_metric_name_is_written_once_for_each_api() -> None:
     """HELP comes from the tables that the code reads, so it cannot name another metric."""
     names = [name for family in cloudmonitor.FAMILIES.values() for name in family.names]
     names += [name for reading in aom.READINGS for source in reading.sources for name, _ in source.names]
-    tables = (job_metrics.METRIC_TYPES, metric_arrays.RATIO_METRICS, metric_arrays.RATE_METRICS, pool_monitor.MONITORED)
+    tables = (job_metrics.METRIC_TYPES, task_metrics.RATIO_METRICS, task_metrics.RATE_METRICS, pool_monitor.MONITORED)
     apis = Counter(dict.fromkeys(names, 1))
     apis.update(each if isinstance(each, str) else each.name for table in tables for each in table)
-    paths = [path for path in SOURCES.rglob("*.py") if "simulator" not in path.parts]
-    written = Counter(re.findall(r"[A-Za-z_]\w*", "\n".join(path.read_text(encoding="utf-8") for path in paths)))
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py"))
+    written = Counter(re.findall(r"[A-Za-z_]\w*", sources))
     assert {name: written[name] for name in apis if written[name] != apis[name]} == {}
 
 

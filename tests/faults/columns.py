@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, told_totals, unknown_states
-from trainfleet_exporter.simulator import Fault
+from trainfleet_simulator import Fault
 
 KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
 ENDS: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from tests.faults.row import Row
 from tests.faults.site import Site, open_site
 from tests.support.clock import run_stepped
 from tests.support.planted import hits, quoted_proofs
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 _SETTLED = 2
 """Polls after which everything is shown."""

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME, SHUT, VOID, Column
 from tests.faults.judges import another_source, unknown_states, without_models
 from tests.faults.row import Row, Unlike
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
-from trainfleet_exporter.simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
+from trainfleet_simulator.modelarts.catalog import (
     DOMAIN_NAME,
     PASSWORD,
     SECRET_KEY,
     TEAM_WORKSPACE,
     USER_NAME,
 )
-from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 SECRETS = {
     "access key secret": ACCESS_KEY_SECRET,

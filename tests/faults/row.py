@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from tests.faults.columns import Column
 from tests.faults.judges import Judge
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     PROJECT_ID,
     REGION,
     SECRET_KEY,
 )
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _GLOBAL = """
 global: {poll_interval: 60s, poll_timeout: %s, keep_last_good_polls: 1}

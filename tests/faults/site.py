@@ -29,9 +29,9 @@ from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Door, Simulator
 from trainfleet_exporter.transport import BodyLimits
 from trainfleet_exporter.transport.body import read_wire, unpack
+from trainfleet_simulator import Listener, Simulator
 
 INTERVAL = 60.0
 QUIET = 57.0
@@ -93,7 +93,7 @@ class Footprint:
 class Site:
     """One daemon and its clouds. Use inside stepped time."""
 
-    def __init__(self, simulator: Simulator, doors: Mapping[str, Door], daemon: Daemon, log: io.StringIO) -> None:
+    def __init__(self, simulator: Simulator, doors: Mapping[str, Listener], daemon: Daemon, log: io.StringIO) -> None:
         self.simulator = simulator
         self.doors = doors
         self.daemon = daemon
@@ -130,11 +130,11 @@ class Site:
         sts, agency = self.simulator.sts, self.simulator.agency
         issued = {
             "STS secret": [key.access_key_secret for key in sts.issued],
-            "STS token": [key.security_token for key in sts.issued if key.security_token is not None],
-            "STS session": sts.metadata_sessions,
-            "agency secret": [key.secret_key for key in agency.issued],
+            "STS token": [key.security_token for key in sts.issued],
+            "STS session": sts.metadata_sessions.issued,
+            "agency secret": [key.access_key_secret for key in agency.issued],
             "agency token": [key.security_token for key in agency.issued],
-            "agency session": agency.metadata_sessions,
+            "agency session": agency.metadata_sessions.issued,
             "IAM token": self.simulator.tokens.issued,
         }
         found: dict[str, str] = {}
@@ -226,7 +226,7 @@ async def open_site(
             stack.enter_context(mock.patch(f"trainfleet_exporter.{constant}", seconds))
         stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.read_wire", _read_less))
         stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.unpack", _unpack_less))
-        doors = await stack.enter_async_context(simulator.serve_doors([*APIS, "truth"]))
+        doors = await stack.enter_async_context(simulator.serve_listeners([*APIS, "truth"]))
         path = folder / "config.yaml"
         path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
         platforms = installed_platforms()

@@ -12,7 +12,7 @@ from tests.faults.page import missing, wrong
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import Fault, Simulator
+from trainfleet_simulator import Fault, Simulator
 
 ROWS = [row for row in (*PAI, *MODELARTS) if row.operation in ("ListWorkspaces", "ListQuotas", "ListPools")]
 

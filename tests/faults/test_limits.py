@@ -10,7 +10,7 @@ from tests.faults.columns import COLUMNS, Column
 from tests.faults.operations import MODELARTS
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 MANY = [column for column in COLUMNS if column.kind.startswith("many_")]
 ROW = next(row for row in MODELARTS if row.operation == "ShowTrainingJobMetrics")

@@ -12,7 +12,7 @@ from tests.faults.page import Key, Page, missing
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 ROWS = {"12345": PAI[1], "c7d8e9fa0b1c2d3e4f5061728394a5b6": MODELARTS[1]}
 

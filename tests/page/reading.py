@@ -1,6 +1,6 @@
-"""A reader of exposition pages: see trainfleet_exporter.testing.reading."""
+"""A reader of exposition pages: see trainfleet_conformance.page."""
 
-from trainfleet_exporter.testing.reading import (
+from trainfleet_conformance.page import (
     Sample,
     joined,
     lines_by_family,

@@ -25,10 +25,10 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.pai.sts import ROLE, Sts
 from trainfleet_exporter.transport import Attempt
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.pai.sts import ROLE, Sts
 
 HOUR, MINUTE = 3600.0, 60.0
 PAI, MODELARTS = "sim-pai-hangzhou", "sim-modelarts-north4"

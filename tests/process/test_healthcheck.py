@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.processes import COMMAND, running_exporter
 from tests.support.certificates import Authority
 from trainfleet_exporter.process import healthcheck
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from tests.support.payloads import payload
 from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.huawei_modelarts import payloads, pool_monitor
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
+from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor
 from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
 
 

@@ -11,10 +11,10 @@ from tests.support.planted import Planted
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
-from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER, ROLE, Sts
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_simulator.pai.sts import OIDC_PROVIDER, ROLE, Sts
 
 PLANTED = Planted()
 # What goes into a header is simple, as real ones are; what only signs or goes into a body is as hard as can be.

@@ -39,7 +39,7 @@ def test_secrets_of_a_poll_are_redacted_in_any_text(name: str, tmp_path: Path) -
         for keys in simulator.sts.issued:
             used.update(text for text in (keys.access_key_id, keys.access_key_secret, keys.security_token) if text)
         for theirs in simulator.agency.issued:
-            used.update((theirs.access_key, theirs.secret_key, theirs.security_token))
+            used.update((theirs.access_key_id, theirs.access_key_secret, theirs.security_token))
 
     run_stepped(main)
     assert used

@@ -21,8 +21,8 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
 from trainfleet_exporter.providers.credentials import Issued, Keys
 from trainfleet_exporter.providers.huawei_modelarts.signing import Token
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
+from trainfleet_simulator import Simulator
 
 
 def _of(simulator: Simulator) -> Planted:
@@ -34,8 +34,8 @@ def _of(simulator: Simulator) -> Planted:
         every.add(f"issued secret {number}", key.access_key_secret)
         every.add(f"issued token {number}", key.security_token or "none at all")
     for number, theirs in enumerate(simulator.agency.issued):
-        every.add(f"issued key {number}", theirs.access_key)
-        every.add(f"issued secret key {number}", theirs.secret_key)
+        every.add(f"issued key {number}", theirs.access_key_id)
+        every.add(f"issued secret key {number}", theirs.access_key_secret)
         every.add(f"issued security token {number}", theirs.security_token)
     return every
 

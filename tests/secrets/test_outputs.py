@@ -33,8 +33,8 @@ from tests.secrets.kinds import (
 from tests.support.planted import Planted, hits, quoted_proofs
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import Range
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 MISPLACED = PLANTED.plant("a secret in a wrong place", special=False)
 HARD = PLANTED.plant("a hard one in a wrong place")

@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.planted import SPECIAL, Planted, authorizations, hits, make_secret
 from trainfleet_exporter.process.logs import _logfmt_value
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 SECRET = make_secret("key")
 NAMED = {"key": SECRET}

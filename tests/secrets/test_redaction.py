@@ -27,8 +27,8 @@ from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
 from trainfleet_exporter.providers.credentials import FixedCredential, Keys
 from trainfleet_exporter.providers.credentials.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.aom import AomDialect
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, canonical_path
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomDialect
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,

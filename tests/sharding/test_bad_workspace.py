@@ -12,8 +12,8 @@ from tests.support.clock import run_stepped
 from tests.support.sharded import fleet_samples, fleet_yaml, load, shard_exporter, together
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.faults import Fault
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.faults import Fault
 
 _MINUTES = 6
 _FIELDS = {"pai": ("ListJobs", "WorkspaceId"), "modelarts": ("ListTrainingJobs", "workspace_id")}

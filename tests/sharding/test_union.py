@@ -15,7 +15,7 @@ from tests.support.sharded import calls, fleet_samples, fleet_yaml, load, shard_
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.sharding import WHOLE, Shard
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 pytestmark = pytest.mark.long
 _SHARDS = 4

@@ -11,8 +11,8 @@ import httpx
 
 from trainfleet_exporter.providers.alibaba_pai.signing import sign
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 START = 1767323045.0  # 2026-01-02T03:04:05Z
 HOST = "simulator.test"

@@ -12,15 +12,15 @@ from tests.simulator.client import signed_headers as pai_headers
 from tests.simulator.modelarts.client import JSON, SEARCHES, V1, V2
 from tests.simulator.modelarts.client import signed_headers as modelarts_headers
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
-from trainfleet_exporter.simulator.modelarts.job_rows import tasks_of
-from trainfleet_exporter.simulator.modelarts.legacy import v1_job_id
-from trainfleet_exporter.simulator.pai.catalog import TRAIN
-from trainfleet_exporter.simulator.pai.sts import ECS_ROLE
-from trainfleet_exporter.simulator.pai.sts import OIDC_PROVIDER as PAI_PROVIDER
-from trainfleet_exporter.simulator.pai.sts import OIDC_TOKEN as PAI_TOKEN
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
+from trainfleet_simulator.modelarts.job_rows import tasks_of
+from trainfleet_simulator.modelarts.legacy import v1_job_id
+from trainfleet_simulator.pai.catalog import TRAIN
+from trainfleet_simulator.pai.sts import ECS_ROLE
+from trainfleet_simulator.pai.sts import OIDC_PROVIDER as PAI_PROVIDER
+from trainfleet_simulator.pai.sts import OIDC_TOKEN as PAI_TOKEN
 
 VERSIONS = {
     "dlc": "2020-12-03",
@@ -180,7 +180,7 @@ def _of_modelarts(simulator: Simulator, clock: Clock) -> list[Asking]:
         "agency_session_name": "exporter",
     }
     promql = "avg by (service_id) (last_over_time(ma_container_cpu_util[10m]))"
-    session = simulator.agency.metadata_token(clock.now, 21600)
+    session = simulator.agency.metadata_sessions.issue(clock.now, 21600)
     return [
         Asking("modelarts", "modelarts", "ListTrainingJobs", "POST", SEARCHES, body=json.dumps(search).encode()),
         get("ShowTrainingJobDetails", f"{V2}/training-jobs/{steady.job_id}"),

@@ -12,7 +12,7 @@ import httpx
 
 from tests.simulator.client import Clock
 from tests.simulator.operations import Asking, operations
-from trainfleet_exporter.simulator import Fault, Simulator
+from trainfleet_simulator import Fault, Simulator
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ class Rig:
         async def served() -> T:
             self.simulator.faults.clear()
             async with (
-                self.simulator.serve_doors(["all"]) as doors,
+                self.simulator.serve_listeners(["all"]) as listeners,
                 httpx.AsyncClient(trust_env=False, timeout=20) as client,
             ):
-                self.url = doors["all"].url
+                self.url = listeners["all"].url
                 return await main(client)
 
         return asyncio.run(served())

@@ -13,8 +13,8 @@ import pytest
 
 from tests.simulator.client import START
 from tests.simulator.rig import Heard, Rig
-from trainfleet_exporter.simulator import KINDS
-from trainfleet_exporter.simulator.kinds import BODY, HTTP, IDENTITY
+from trainfleet_simulator import KINDS
+from trainfleet_simulator.fault_kinds import BODY, HTTP, IDENTITY
 
 TEXTS = {"pai PutToken", "pai ListRamRoles", "modelarts GetMetadataToken"}
 """Answered in plain text: there is no JSON to break."""

@@ -14,10 +14,10 @@ from tests.simulator.client import Caller as Pai
 from tests.simulator.modelarts.client import POOLS, V2
 from tests.simulator.modelarts.client import Caller as ModelArts
 from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
-from trainfleet_exporter.simulator.modelarts import phases
-from trainfleet_exporter.simulator.modelarts.job_rows import job_row
-from trainfleet_exporter.simulator.pai.dlc_rows import detail
-from trainfleet_exporter.simulator.world.nouns import JOB_STATUSES
+from trainfleet_simulator.modelarts import phases
+from trainfleet_simulator.modelarts.job_rows import job_row
+from trainfleet_simulator.pai.dlc_rows import detail
+from trainfleet_simulator.world.nouns import JOB_STATUSES
 
 _LISTED, _JOB = ("_list_jobs_request", "ListJobsRequest"), ("_get_job_response_body", "GetJobResponseBody")
 _POD = ("_get_job_response_body", "GetJobResponseBodyPods")

@@ -11,8 +11,8 @@ import pytest
 from tests.simulator.client import START, Caller, Clock
 from tests.simulator.test_truth_and_faults import post, told
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import KINDS, Fault, Simulator
-from trainfleet_exporter.simulator.faults import Faults
+from trainfleet_simulator import KINDS, Fault, Simulator
+from trainfleet_simulator.faults import Faults
 
 JOBS = "/api/v1/jobs"
 
@@ -46,8 +46,8 @@ def test_a_fault_can_wait_for_a_kept_connection() -> None:
     async def main() -> None:
         simulator = Simulator(1, clock=Clock(), population=5)
         simulator.faults.add(Fault({"connection": "kept"}, kind="close", times=1))
-        async with simulator.serve_doors(["dlc"]) as doors:
-            url = doors["dlc"].url + JOBS
+        async with simulator.serve_listeners(["dlc"]) as listeners:
+            url = listeners["dlc"].url + JOBS
             async with httpx.AsyncClient(trust_env=False) as client:
                 assert (await client.get(url)).status_code == 400
                 with pytest.raises(httpx.RemoteProtocolError):
@@ -89,8 +89,8 @@ def test_an_hour_is_scripted_at_once() -> None:
         loop = asyncio.get_running_loop()
         simulator = Simulator(1, population=5)
         query = {"x-acs-version": "2020-12-03", "x-acs-action": "ListJobs"}
-        async with simulator.serve_doors(["all"]) as doors, httpx.AsyncClient(trust_env=False) as client:
-            url = doors["all"].url
+        async with simulator.serve_listeners(["all"]) as listeners, httpx.AsyncClient(trust_env=False) as client:
+            url = listeners["all"].url
             begun = loop.time()
             assert (await client.post(f"{url}/faults", json=script)).json() == {"faults": 3}
             for minute in (5, 15, 25, 35, 45):

@@ -10,8 +10,8 @@ from tests.simulator.client import Caller
 from tests.simulator.modelarts.client import POOLS, V1, V2, refusal
 from tests.simulator.modelarts.client import Caller as ModelArtsCaller
 from tests.simulator.pai.client import answered, rpc
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
 
 JOBS = "/api/v1/jobs"
 TEAM = catalog.TEAM_WORKSPACE

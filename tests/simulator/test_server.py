@@ -1,4 +1,4 @@
-"""The simulator on a real socket, and the config file that reaches it."""
+"""The simulator on a real socket, the config file that reaches it, new keys, and a world that submits nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import httpx
 import pytest
 import yaml
 
-from tests.simulator.client import Clock, signed_headers
+from tests.simulator.client import Clock, send, signed_headers
+from tests.simulator.modelarts.client import V2
+from tests.simulator.modelarts.client import signed_headers as signed_for_modelarts
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, SECRET_KEY
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 
 def test_it_serves_within_the_running_loop_and_frees_the_port() -> None:
@@ -123,3 +127,46 @@ def test_the_config_carries_a_security_token_where_there_is_one() -> None:
     simulator = Simulator(1, clock=Clock(), security_token="STSTOKEN")
     (provider,) = yaml.safe_load(simulator.config_yaml("http://127.0.0.1:1"))["providers"]
     assert provider["credentials"]["security_token"] == "STSTOKEN"
+
+
+BEFORE = (ACCESS_KEY_ID, ACCESS_KEY_SECRET, ACCESS_KEY, SECRET_KEY)
+
+
+@pytest.mark.parametrize("token", [None, "a-token"])
+def test_keys_are_replaced(token: str | None) -> None:
+    simulator = Simulator(clouds=("pai", "modelarts"), clock=Clock(), population=5, security_token=token)
+
+    def statuses(key_id: str, secret: str, access_key: str, secret_key: str) -> tuple[int, int]:
+        query = {"PageSize": "1"}
+        for_pai = signed_headers("/api/v1/jobs", query, access_key_id=key_id, access_key_secret=secret)
+        pools = f"{V2}/pools"
+        for_modelarts = signed_for_modelarts(pools, access_key=access_key, secret_key=secret_key)
+        return (
+            send(simulator, "/api/v1/jobs", query, headers=for_pai).status_code,
+            send(simulator, pools, headers=for_modelarts).status_code,
+        )
+
+    first, second = ("id1", "s1", "ak1", "sk1"), ("id2", "s2", "ak2", "sk2")
+    assert statuses(*BEFORE) == ((200, 200) if token is None else (400, 401))
+    assert statuses(*first) == (404, 401)
+    simulator.rotate_keys(*first)
+    assert statuses(*first) == (200, 200)
+    assert statuses(*BEFORE) == (404, 401)
+    simulator.rotate_keys(*second)
+    assert statuses(*second) == (200, 200)
+    assert statuses(*first) == (404, 401)
+    assert all(part in simulator.config_yaml("http://x") for part in second)
+    assert "security_token" not in simulator.config_yaml("http://x")
+
+
+def test_closed_world_gets_no_new_jobs() -> None:
+    clock = Clock()
+    world = Simulator(clock=clock, population=20).world
+    at_first = {job.job_id for job in world.live()}
+    world.closed = True
+    world.advance(clock.now + 7200)
+    assert {job.job_id for job in world.live()} < at_first
+    jobs = len(world.jobs)
+    world.closed = False
+    world.advance(clock.now + 14400)
+    assert len(world.jobs) > jobs + 50

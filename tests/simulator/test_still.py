@@ -17,7 +17,7 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 SOURCES = {  # the first ones are all of them but those of the second
     "auto": ("auto", "auto"),
@@ -52,8 +52,8 @@ async def shown(exporter: Exporter) -> dict[str, str]:
 def test_an_exporter_shows_the_same_an_hour_later(tmp_path: Path, sources: str) -> None:
     async def main() -> tuple[dict[str, str], dict[str, str]]:
         simulator = Simulator(3, clouds=("pai", "modelarts"), population=12, still=True)
-        async with simulator.serve_doors(["all"]) as doors:
-            exporter = exporter_of(simulator, doors["all"].url, tmp_path, SOURCES[sources])
+        async with simulator.serve_listeners(["all"]) as listeners:
+            exporter = exporter_of(simulator, listeners["all"].url, tmp_path, SOURCES[sources])
             schedule = Schedule(exporter.runners)
             try:
                 schedule.start()

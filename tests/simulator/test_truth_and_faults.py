@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.simulator.client import START, Caller, send, signed_headers
-from trainfleet_exporter.simulator import Fault
-from trainfleet_exporter.simulator.truth import outcome_of
+from trainfleet_simulator import Fault
+from trainfleet_simulator.truth import outcome_of
 
 JOBS = "/api/v1/jobs"
 

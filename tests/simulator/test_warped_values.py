@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.simulator.rig import Heard, Rig
-from trainfleet_exporter.simulator import Fault
-from trainfleet_exporter.simulator.kinds import VALUES
+from trainfleet_simulator import Fault
+from trainfleet_simulator.fault_kinds import VALUES
 
 JOBS, SEARCH = "pai ListJobs", "modelarts ListTrainingJobs"
 NUMBERLESS = {

@@ -15,8 +15,8 @@ from tests.simulator.client import Clock, send
 from tests.simulator.operations import Asking, operations
 from tests.simulator.rig import fault_of
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.kinds import WIRE
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.fault_kinds import WIRE
 
 NAMES = ("pai ListJobs", "modelarts ListTrainingJobs", "modelarts GetMetadataToken")
 
@@ -69,8 +69,8 @@ def serve(main: Callable[[str, Simulator, dict[str, Asking]], Awaitable[None]]) 
         clock = Clock(START)
         simulator = Simulator(1, clock=clock, clouds=("pai", "modelarts"), population=10)
         asking = operations(simulator, clock)
-        async with simulator.serve_doors(["all"]) as doors:
-            await main(doors["all"].url, simulator, asking)
+        async with simulator.serve_listeners(["all"]) as listeners:
+            await main(listeners["all"].url, simulator, asking)
 
     run_stepped(served)
 
@@ -142,8 +142,8 @@ def test_a_dripped_answer_is_the_true_one() -> None:
     serve(main)
 
 
-@pytest.mark.parametrize("doors", [True, False])
-def test_what_hangs_does_not_hold_up_the_end(doors: bool) -> None:
+@pytest.mark.parametrize("listeners", [True, False])
+def test_what_hangs_does_not_hold_up_the_end(listeners: bool) -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         clock = Clock(START)
@@ -152,8 +152,8 @@ def test_what_hangs_does_not_hold_up_the_end(doors: bool) -> None:
         for kind, name in (("hang", "pai ListJobs"), ("drip", "modelarts ListPools")):
             simulator.faults.add(fault_of(asked[name], kind=kind))
         simulator.faults.add(fault_of(asked["pai ListQuotas"], delay=1000))
-        names = ["pai ListJobs", "modelarts ListPools", *(["pai ListQuotas"] if doors else [])]
-        async with simulator.serve_doors(["all"]) if doors else simulator.serve() as served:
+        names = ["pai ListJobs", "modelarts ListPools", *(["pai ListQuotas"] if listeners else [])]
+        async with simulator.serve_listeners(["all"]) if listeners else simulator.serve() as served:
             url = served if isinstance(served, str) else served["all"].url
             asking = [asyncio.create_task(raw(url, asked[name])) for name in names]
             await asyncio.sleep(3)

@@ -13,7 +13,7 @@ from random import Random
 
 from tests.soak.site import USER, Site, Wish
 from tests.soak.visitors import Answer, Unsatisfied, Visitor
-from trainfleet_exporter.simulator import Fault
+from trainfleet_simulator import Fault
 
 HOUR = 3600.0
 OPEN_HOURS = 21

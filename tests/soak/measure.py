@@ -15,18 +15,19 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 import trainfleet_exporter
+import trainfleet_simulator
 from tests.soak.site import Site
 from trainfleet_exporter.page import Format
 
 _OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - the beginning of file names, as texts
-_SIMULATOR = os.path.join(_OWN, "simulator") + os.sep  # noqa: PTH118 - likewise
+_SIMULATOR = os.path.dirname(trainfleet_simulator.__file__) + os.sep  # noqa: PTH120 - likewise
 _TESTS = str(Path(__file__).parent.parent) + os.sep
 _TABLE = sys.getsizeof({"": 0}) - sys.getsizeof({})
 """Bytes of the table of a small dict. CPython keeps those of deleted dicts for the next dict, and
 tracemalloc does not see that: what the exporter allocated for a request may be a job's of the simulator then, for ever.
 A leak of nothing but blocks of this very size would hide among them; they are counted, and not judged."""
 _ONCE = (ModuleType, type, FunctionType, CodeType, asyncio.AbstractEventLoop)
-_OTHERS = ("trainfleet_exporter.simulator", "tests.")
+_OTHERS = ("trainfleet_simulator", "tests.")
 _FILES = Path("/proc/self/fd")
 _STATUS = Path("/proc/self/status")
 
@@ -62,7 +63,7 @@ def _look_at_process(site: Site, found: Look) -> None:
     for one in objects:
         kind = type(one)
         module = str(kind.__module__)
-        if module.startswith("trainfleet_exporter.") and not module.startswith("trainfleet_exporter.simulator"):
+        if module.startswith("trainfleet_exporter."):
             found.classes[f"{module.removeprefix('trainfleet_exporter.')}.{kind.__qualname__}"] += 1
     figures["own objects"] = found.classes.total()
     figures["all objects"] = len(objects)

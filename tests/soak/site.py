@@ -15,10 +15,10 @@ import bcrypt
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.doors import Door
-from trainfleet_exporter.simulator.modelarts import catalog
 from trainfleet_exporter.web.access import Access
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.listener import Listener
+from trainfleet_simulator.modelarts import catalog
 
 PAI, MODELARTS = "pai", "modelarts"
 WORKSPACES = ("12345",)
@@ -94,7 +94,7 @@ class Wish:
 class Site:
     """The daemon and its surroundings. `often` is how far apart polls of jobs and usage are, in seconds."""
 
-    def __init__(self, folder: Path, simulator: Simulator, door: Door, often: int) -> None:
+    def __init__(self, folder: Path, simulator: Simulator, door: Listener, often: int) -> None:
         self.simulator = simulator
         self.door = door
         self.often = often
@@ -188,7 +188,7 @@ async def site(folder: Path, seed: int, often: int) -> AsyncIterator[Site]:
         patience=_PATIENCE,
         token_lifetime=_TOKEN_LIFETIME,
     )
-    async with simulator.serve_doors(["clouds"]) as doors:
+    async with simulator.serve_listeners(["clouds"]) as doors:
         found = Site(folder, simulator, doors["clouds"], often)
         try:
             await found.daemon.start()

@@ -21,8 +21,8 @@ from tests.soak.measure import Look, look
 from tests.soak.site import MODELARTS, PAI, RETENTION, WORKSPACES, Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.polling import Runner, schedule
-from trainfleet_exporter.simulator.world.jobs import Job
 from trainfleet_exporter.web import server
+from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0
 """28 January 2026, midnight in UTC+8 being eight hours away: the month's budgets change within the week."""

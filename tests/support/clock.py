@@ -1,5 +1,5 @@
-"""Stepped time, which providers' own tests use as well: see trainfleet_exporter.testing.clock."""
+"""Stepped time, which providers' own tests use as well: see trainfleet_conformance.clock."""
 
-from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
+from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
 
 __all__ = ["START", "SteppedLoop", "run_stepped"]

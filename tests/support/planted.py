@@ -1,10 +1,10 @@
-"""Secrets that can be recognised anywhere, and the search for them: see trainfleet_exporter.testing.planted."""
+"""Secrets that can be recognised anywhere, and the search for them: see trainfleet_conformance.planted."""
 
 from __future__ import annotations
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.quotes import string_to_sign
-from trainfleet_exporter.testing.planted import SPECIAL, Planted, authorizations, hits, make_secret
+from trainfleet_conformance.planted import SPECIAL, Planted, authorizations, hits, make_secret
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.quoting_errors import string_to_sign
 
 __all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret", "quoted_proofs"]
 

@@ -11,7 +11,7 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.sharding import Shard, apportioned
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 _OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
 """What an exporter says of itself; a scrape's own labels distinguish it from others."""

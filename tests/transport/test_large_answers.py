@@ -17,8 +17,8 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.transport.rig import Rig
 from trainfleet_exporter.errors import BadAnswer, CloudError
-from trainfleet_exporter.providers.huawei_modelarts.aom import is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.payloads import QueryAnswer
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import is_too_large
 from trainfleet_exporter.providers.jobs.listing import Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits, Call, body, payload

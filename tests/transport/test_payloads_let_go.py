@@ -16,8 +16,8 @@ from tests.faults.operations import ROWS
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
-from trainfleet_exporter.simulator import Simulator
 from trainfleet_exporter.transport import ApiClient, Call
+from trainfleet_simulator import Simulator
 
 _OPERATIONS = (
     "ListNodes",

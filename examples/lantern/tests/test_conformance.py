@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pretend_lantern import PretendLantern
+from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.testing import PretendCloud, ProviderConformance
 from trainfleet_lantern import translate
 from trainfleet_lantern.provider import PLATFORM
 

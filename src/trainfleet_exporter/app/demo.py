@@ -15,7 +15,7 @@ from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.process.arguments import found
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 NOTICE = "This is the demo: the clouds and their data are simulated."
 CLOUDS = ("pai", "modelarts")

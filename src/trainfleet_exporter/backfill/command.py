@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -20,10 +20,10 @@ from trainfleet_exporter.backfill.series import Namer
 from trainfleet_exporter.backfill.spending import Spending
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
-from trainfleet_exporter.config import Config, Global, ProviderConfig
+from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily, described
-from trainfleet_exporter.providers.history import History, Range
+from trainfleet_exporter.families import FAMILIES, KEYS, described
+from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt
 
@@ -92,11 +92,16 @@ async def backfill(
     """Do it; what came of it, and what to do next, in words. `tell` takes lines for the person who waits; `stream` is
     where a progress bar goes, if it is a terminal. StartError, or Unfinished where the same command goes on later."""
     provider = next(each for each in config.providers if each.name == wish.provider)
-    platform = platforms[provider.platform]
+    platform, settings = platforms[provider.platform], config.global_
     open_history = platform.history
     assert open_history is not None
     _make_folder(wish.out)
     progress = Progress(stream)
+
+    def say(text: str) -> None:
+        progress.leave()
+        tell(text)
+
     with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
         try:
             _agree(spool, wish, config, provider)
@@ -107,99 +112,72 @@ async def backfill(
                 spending.attempted(attempt.api)
                 progress.tell()
 
-            context = BuildContext(settings=config.global_, account=spending.account, observe=attempted)
+            context = BuildContext(settings=settings, account=spending.account, observe=attempted)
             history = open_history(provider, context)
             try:
-                return await _Doing(
-                    wish=wish,
+                for line in history.limits(wish.wanted, time.time()):
+                    say(line)
+                order = Order(
+                    provider=provider.name,
+                    wanted=wish.wanted,
+                    begun=_begun(spool),
+                    job_id=wish.job_id,
+                    out=wish.out,
+                    step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
+                    retention=settings.finished_job_retention,
+                    workers=provider.limits.concurrency,
                     families=described(platforms.values()),
-                    settings=config.global_,
-                    provider=provider,
-                    history=history,
-                    account=spending.account,
-                    spool=spool,
-                    progress=progress,
-                    tell=tell,
-                ).run()
+                )
+                work = Work(history, spool, Namer(provider.name, settings, wish.labels), order, progress)
+                outcome = await _run(work, wish, spool, spending.account, progress=progress, say=say)
             finally:
                 progress.leave()
                 await history.aclose()
                 spending.close()
         except sqlite3.Error as error:
             raise StartError(f"{spool.path}: {error}; the same command goes on") from None
+    return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Doing:
-    """All that a backfill needs, at hand."""
+async def _run(
+    work: Work, wish: Wish, spool: Spool, account: Account, *, progress: Progress, say: Callable[[str], None]
+) -> Outcome:
+    """Find the jobs, say what is expected, and read all days."""
+    all_days = list(days(wish.wanted))
+    try:
+        searches = await work.learn()
+        if searches:
+            say(f"looking for jobs: {in_words(searches)} call(s) at least, and then what records of jobs take")
+        await work.find()
+        if wish.job_id and not spool.count_lives():
+            raise StartError(
+                f"--job: {wish.job_id!r} is not known to provider {wish.provider}, in the workspaces and by the"
+                " filter of its config, or did not live in that time; nothing is written"
+            )
+        expected = work.expected()
+        progress.expected = sum(expected.values())
+        say(_forecast(spool.count_lives(), len(all_days), expected, account))
+        outcome = await work.run()
+    except Unfinished as error:
+        written = sum(spool.is_written(day.start) for day in all_days)
+        raise Unfinished(
+            f"{error}; {written} of {len(all_days)} day(s) are written, and what else was read is kept:"
+            " the same command goes on where this one stopped"
+        ) from None
+    if gone := spool.count_gone():
+        say(f"{gone} job(s) are not known to the cloud any more: of them there is what lists still tell")
+    if dropped := spool.all_dropped():
+        say(f"not shown, by reason: {in_words(dropped)}")
+    return outcome
 
-    wish: Wish
-    families: Sequence[MetricFamily]
-    settings: Global
-    provider: ProviderConfig
-    history: History
-    account: Account
-    spool: Spool
-    progress: Progress
-    tell: Callable[[str], None]
 
-    async def run(self) -> tuple[Outcome, str]:
-        """Do it (backfill)."""
-        wish, spool, progress, tell = self.wish, self.spool, self.progress, self._say
-        settings, provider = self.settings, self.provider
-        begun = spool.recall("begun")
-        if begun is None:
-            begun = repr(time.time()).encode()
-            spool.note("begun", begun)
-        for line in self.history.limits(wish.wanted, time.time()):
-            tell(line)
-        order = Order(
-            provider=provider.name,
-            wanted=wish.wanted,
-            begun=float(begun),
-            job_id=wish.job_id,
-            out=wish.out,
-            step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
-            retention=settings.finished_job_retention,
-            workers=provider.limits.concurrency,
-            families=self.families,
-        )
-        work = Work(self.history, spool, Namer(provider.name, settings, wish.labels), order, progress)
-        try:
-            searches = await work.learn()
-            if searches:
-                tell(f"looking for jobs: {in_words(searches)} call(s) at least, and then what records of jobs take")
-            await work.find()
-            if wish.job_id and not spool.count_lives():
-                raise StartError(
-                    f"--job: {wish.job_id!r} is not known to provider {provider.name}, in the workspaces and by the"
-                    " filter of its config, or did not live in that time; nothing is written"
-                )
-            expected = work.expected()
-            progress.expected = sum(expected.values())
-            tell(_forecast(spool.count_lives(), len(list(days(wish.wanted))), expected, self.account))
-            outcome = await work.run()
-        except Unfinished as error:
-            progress.leave()
-            all_days = list(days(wish.wanted))
-            written = sum(spool.is_written(day.start) for day in all_days)
-            raise Unfinished(
-                f"{error}; {written} of {len(all_days)} day(s) are written, and what else was read is kept:"
-                " the same command goes on where this one stopped"
-            ) from None
-        progress.leave()
-        if gone := spool.count_gone():
-            tell(f"{gone} job(s) are not known to the cloud any more: of them there is what lists still tell")
-        if dropped := spool.all_dropped():
-            tell(f"not shown, by reason: {in_words(dropped)}")
-        if outcome.missing:
-            return outcome, _failed(outcome)
-        return outcome, _next_steps(wish, outcome)
-
-    def _say(self, text: str) -> None:
-        """Tell something, on a line of its own."""
-        self.progress.leave()
-        self.tell(text)
+def _begun(spool: Spool) -> float:
+    """The Unix time at which the work began, in this run or an earlier one."""
+    begun = spool.recall("begun")
+    if begun is None:
+        begun = repr(time.time()).encode()
+        spool.note("begun", begun)
+    return float(begun)
 
 
 def _make_folder(path: Path) -> None:

@@ -1,24 +1,35 @@
-"""From the model to series: the same names and labels as on /metrics, so that both are one series to Prometheus."""
+"""From the model to series: the same names and labels as on /metrics, so that both are one series to Prometheus.
+
+A job's record proves what it is, what it asked for, when it did what, and its status where known (`steady`). Such a
+series has a sample at each step for as long as the daemon would have shown it; a file of samples has no other way to
+say that something was so all the time. What is not proven is not there: absent is not zero.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.model import Readings, UsageSource
+from trainfleet_exporter.model import Job, Readings, Status, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
 from trainfleet_exporter.page.text import escape_label, is_too_long
-from trainfleet_exporter.providers.history import Track
+from trainfleet_exporter.providers.history import Life, Range, Track, seconds_after
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
 """By family, its place in the public table: the order of the files."""
+_ALWAYS = ("info", "labels", "created_timestamp_seconds")
+_MOMENTS = ("submitted", "started", "finished")
+_REQUESTED = ("requested_cpu_cores", "requested_memory_bytes", "requested_nodes", "requested_accelerators")
+_STATUS = ("status", "platform_status", "holds_resources")
 _OF_SOURCES = {"source": "trainfleet_job_usage_info", "timestamp": "trainfleet_job_usage_timestamp_seconds"}
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One series: its family by its place in the table, and its labels as they stand in the file."""
 
     family: int
@@ -68,3 +79,47 @@ class Namer:
         return labels + "".join(
             f',{name}="{escape_label(value)}"' for name, value in zip(KEYS[of][0], keys, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A series that has one and the same value at each multiple of `step` within a range."""
+
+    series: Series
+    value: str
+    within: Range
+
+
+def steady(life: Life, day: Range, namer: Namer, *, step: int, retention: float) -> Iterator[Steady]:
+    """What is so on a day. `retention` is how many seconds a job is shown after its end."""
+    shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
+    if shown.empty:
+        return
+    job = life.job
+    while_it_asks = shown if life.until is None else shown.clip(shown.start, life.until)
+    yield from _facets(job, _ALWAYS, shown, namer, step)
+    yield from _facets(job, _REQUESTED, while_it_asks, namer, step)
+    for name in _MOMENTS:
+        moment = life.ended if name == "finished" else getattr(job, name)
+        if moment is not None:
+            dated = replace(job, finished=moment) if name == "finished" else job
+            yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer, step)
+    for spell in life.spells:
+        end = shown.end if spell.end is None else spell.end
+        known = Job(
+            job_id=job.job_id,
+            status=spell.status,
+            platform_status=spell.platform_status,
+            holds_resources=spell.holds_resources,
+        )
+        facets = _STATUS if spell.status is not Status.UNKNOWN or spell.platform_status else ()
+        yield from _facets(known, facets, shown.clip(spell.start, end), namer, step)
+
+
+def _facets(job: Job, suffixes: tuple[str, ...], within: Range, namer: Namer, step: int) -> Iterator[Steady]:
+    if within.empty or seconds_after(within.start, step) >= within.end:
+        return
+    wanted = {f"trainfleet_job_{suffix}" for suffix in suffixes}
+    for name, series, value in namer.of_objects([job]):
+        if name in wanted:
+            yield Steady(series, value, within)

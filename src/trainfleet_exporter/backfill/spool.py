@@ -8,16 +8,16 @@ Rows are pieces of series, sorted by an index, so that a day is written in order
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from trainfleet_exporter.backfill.facts import Steady
-from trainfleet_exporter.backfill.series import Series
+from trainfleet_exporter.backfill.series import Series, Steady
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.providers.history import Life, Range, packed_life, unpacked_life
 
@@ -40,7 +40,6 @@ CREATE TABLE dropped (reason TEXT NOT NULL, unit INTEGER NOT NULL, count INTEGER
 CREATE TABLE gone (job_id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE days (day INTEGER PRIMARY KEY);
 """
-_LIVED = "since < :end AND (until IS NULL OR until >= :start)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +121,20 @@ class Spool:
 
     def recall(self, name: str) -> bytes | None:
         """What is remembered; None if it is not."""
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+        found: bytes | None = self._first("SELECT value FROM facts WHERE name = ?", name)
+        return found
 
     # Units of work.
 
     def is_done(self, stage: str, key: str) -> bool:
         """Whether a unit was done to its end."""
-        row = self._db.execute("SELECT done FROM units WHERE stage = ? AND key = ?", (stage, key)).fetchone()
-        return row is not None and bool(row[0])
+        return bool(self._first("SELECT done FROM units WHERE stage = ? AND key = ?", stage, key))
 
     def begin(self, stage: str, key: str) -> int:
         """The number of a unit, of which nothing is there."""
         with self.transaction():
             self._db.execute("INSERT OR IGNORE INTO units (stage, key, done) VALUES (?, ?, 0)", (stage, key))
-            row = self._db.execute("SELECT number FROM units WHERE stage = ? AND key = ?", (stage, key)).fetchone()
-            number = int(row[0])
+            number = int(self._first("SELECT number FROM units WHERE stage = ? AND key = ?", stage, key))
             for table in ("pieces", "marks", "dropped"):
                 self._db.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))  # noqa: S608 - one of three words
         return number
@@ -165,15 +162,12 @@ class Spool:
     def lives(self, within: Range | None = None, *, shown_after: float = 0.0) -> Iterator[Life]:
         """The jobs that lived in a range, or that ended at most so many seconds before it; by id, one by one."""
         after = ""
+        start, end = (-math.inf, math.inf) if within is None else (within.start - shown_after, within.end)
         while True:  # in pages: while a cursor is open, nothing else can be done for good
-            where = f"job_id > :after{'' if within is None else f' AND {_LIVED}'}"
             rows = self._db.execute(
-                f"SELECT job_id, life FROM lives WHERE {where} ORDER BY job_id LIMIT 200",  # noqa: S608 - fixed texts
-                {
-                    "after": after,
-                    "start": 0.0 if within is None else within.start - shown_after,
-                    "end": 0.0 if within is None else within.end,
-                },
+                "SELECT job_id, life FROM lives WHERE job_id > ? AND since < ? AND (until IS NULL OR until >= ?)"
+                " ORDER BY job_id LIMIT 200",
+                (after, end, start),
             ).fetchall()
             for _, data in rows:
                 yield unpacked_life(data)
@@ -183,7 +177,7 @@ class Spool:
 
     def count_lives(self) -> int:
         """How many jobs are known."""
-        return int(self._db.execute("SELECT count(*) FROM lives").fetchone()[0])
+        return int(self._first("SELECT count(*) FROM lives"))
 
     def gone(self, job_id: str) -> None:
         """A job that the cloud does not know any more."""
@@ -191,7 +185,7 @@ class Spool:
 
     def count_gone(self) -> int:
         """How many such there are."""
-        return int(self._db.execute("SELECT count(*) FROM gone").fetchone()[0])
+        return int(self._first("SELECT count(*) FROM gone"))
 
     # Samples.
 
@@ -207,40 +201,18 @@ class Spool:
         """Points of one series, by the day (Unix seconds of its beginning) that they are of."""
         self._db.executemany(
             "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?)",
-            (
-                (
-                    day,
-                    series.family,
-                    series.labels,
-                    times[0],
-                    unit,
-                    job_id,
-                    source,
-                    times[-1] + 1,
-                    _packed(times, values),
-                )
+            [
+                (day, *series, times[0], unit, job_id, source, times[-1] + 1, _packed(times, values))
                 for day, times, values in points
                 if times
-            ),
+            ],
         )
 
     def add_steady(self, unit: int, day: int, found: Iterable[Steady], step: int) -> None:
         """Series that have one value for a time."""
         self._db.executemany(
             "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, '', '', ?, ?, ?, x'')",
-            (
-                (
-                    day,
-                    one.series.family,
-                    one.series.labels,
-                    one.within.start,
-                    unit,
-                    step,
-                    one.within.end,
-                    one.value,
-                )
-                for one in found
-            ),
+            ((day, *one.series, one.within.start, unit, step, one.within.end, one.value) for one in found),
         )
 
     def forget(self, day: int, told: Iterable[tuple[str, str]]) -> None:
@@ -286,7 +258,7 @@ class Spool:
 
     def is_written(self, day: int) -> bool:
         """Whether the day's file is there."""
-        return self._db.execute("SELECT 1 FROM days WHERE day = ?", (day,)).fetchone() is not None
+        return bool(self._first("SELECT 1 FROM days WHERE day = ?", day))
 
     def written(self, day: int, stage: str) -> None:
         """It is: what it was made of goes."""
@@ -296,6 +268,11 @@ class Spool:
             self._db.execute("DELETE FROM marks WHERE day = ?", (day,))
             # What was dropped is told at the end, whichever unit it was of.
             self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
+
+    def _first(self, query: str, *values: object) -> Any:
+        """What the first column of the first row holds; None without a row."""
+        row = self._db.execute(query, values).fetchone()
+        return None if row is None else row[0]
 
     def shrink(self) -> None:
         """Give back the disk that is not needed any more."""

@@ -11,15 +11,14 @@ import asyncio
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from trainfleet_exporter.backfill.days import days, name_of
-from trainfleet_exporter.backfill.facts import steady
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import Namer
+from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
 from trainfleet_exporter.errors import (
@@ -31,7 +30,7 @@ from trainfleet_exporter.errors import (
     StartError,
 )
 from trainfleet_exporter.families import MetricFamily
-from trainfleet_exporter.providers.history import History, Life, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
 _PATIENCE = 3600.0
 """Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. What
@@ -115,7 +114,7 @@ class Work:
         history.recall(learned, order.job_id)
         calls: Counter[str] = Counter()
         if self._spool.recall(_SEARCHED) is None:
-            for unit in chain.from_iterable(history.searches(order.wanted, order.begun, order.job_id)):
+            for unit in chain.from_iterable(history.searches(order.wanted, order.begun)):
                 calls.update(unit.calls)
         return calls
 
@@ -123,22 +122,19 @@ class Work:
         """Find the jobs. Raises Unfinished."""
         order, history, spool = self._order, self._history, self._spool
 
-        async def search(unit: Unit, sink: Sink, deadline: float) -> None:
-            await history.search(unit, order.wanted, sink, deadline)
-
         self._progress.stage = "finding jobs"
         if spool.recall(_SEARCHED) is None:
             # Begun anew where it was cut short: a job may have gone from a list that is still to be asked for to one
             # that was asked for then.
             spool.begin_search(_SEARCH)
-            for searches in history.searches(order.wanted, order.begun, order.job_id):
-                if not await self._all(_SEARCH, searches, search):
+            for searches in history.searches(order.wanted, order.begun):
+                if not await self._all(_SEARCH, searches):
                     break
             else:
                 spool.note(_SEARCHED, b"")
         self._progress.stage = "reading records of jobs"
         if not self._outcome.failures:
-            await self._all(_DETAIL, history.details(spool.lives()), history.detail)
+            await self._all(_DETAIL, history.details(spool.lives()))
         if self._outcome.failures:
             raise Unfinished(f"not all jobs could be found: {self._outcome.failures[0]}")
 
@@ -150,12 +146,10 @@ class Work:
             if self._spool.is_written(day.start):
                 continue
             for unit in (*self._history.readings(day, self._spool.lives), *self._history.left(day, self._lives, None)):
-                stage = _stage(day, unit)
-                if stage == _ONCE:
-                    if unit.key in seen:
-                        continue
-                    seen.add(unit.key)
-                if not self._spool.is_done(stage, unit.key):
+                if unit.once and unit.key in seen:
+                    continue
+                seen.update([unit.key] if unit.once else [])
+                if not self._spool.is_done(_ONCE if unit.once else name_of(day), unit.key):
                     calls.update(unit.calls)
         return calls
 
@@ -176,10 +170,9 @@ class Work:
     async def _day(self, day: Range, path: Path) -> bool:
         """Whether its file is there."""
         history, spool = self._history, self._spool
-        good = await self._all("", history.readings(day, self._lives), history.read, day=day)
-        if good:
-            good = await self._all("", history.left(day, self._lives, spool.marks(day.start)), history.read, day=day)
-        if not good:
+        if not await self._all(name_of(day), history.readings(day, self._lives), day):
+            return False
+        if not await self._all(name_of(day), history.left(day, self._lives, spool.marks(day.start)), day):
             return False
         self._add_records(day)
         with spool.transaction():
@@ -188,7 +181,7 @@ class Work:
             write_day(path, spool.pieces(day.start), self._order.families)
         except OSError as error:
             raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
-        spool.written(day.start, _stage(day))
+        spool.written(day.start, name_of(day))
         self._progress.tell(at_once=True)
         return True
 
@@ -196,46 +189,30 @@ class Work:
         return self._spool.lives(within)
 
     def _add_records(self, day: Range) -> None:
-        order, spool, stage = self._order, self._spool, _stage(day)
-        if spool.is_done(stage, "records"):
+        order, spool = self._order, self._spool
+        if spool.is_done(name_of(day), "records"):
             return
-        unit = spool.begin(stage, "records")
-        some: list[Life] = []
-        for life in spool.lives(day, shown_after=order.retention):
-            some.append(life)
-            if len(some) == _RECORDS:
-                self._add_some(unit, day, some)
-                some = []
-        self._add_some(unit, day, some)
+        unit = spool.begin(name_of(day), "records")
+        lives = spool.lives(day, shown_after=order.retention)
+        while some := list(islice(lives, _RECORDS)):
+            with spool.transaction():
+                for life in some:
+                    found = steady(life, day, self._namer, step=order.step, retention=order.retention)
+                    spool.add_steady(unit, day.start, found, order.step)
         spool.done(unit)
 
-    def _add_some(self, unit: int, day: Range, lives: Iterable[Life]) -> None:
-        order = self._order
-        with self._spool.transaction():
-            for life in lives:
-                found = steady(life, day, self._namer, step=order.step, retention=order.retention)
-                self._spool.add_steady(unit, day.start, found, order.step)
-
-    async def _all(
-        self,
-        stage: str,
-        units: Iterable[Unit],
-        do: Callable[[Unit, Sink, float], Awaitable[None]],
-        *,
-        day: Range | None = None,
-    ) -> bool:
+    async def _all(self, stage: str, units: Iterable[Unit], day: Range | None = None) -> bool:
         """Do units, some at a time; whether all of them are done. Raises Unfinished."""
         source, good = iter(units), True
 
         async def work() -> None:
             nonlocal good
             for unit in source:  # shared: each unit is taken by one
-                where = stage or _stage(day, unit)
-                calls = sum(unit.calls.values())
+                where = _ONCE if unit.once else stage
                 if self._spool.is_done(where, unit.key):
                     self._progress.tell()  # it was not expected either
-                elif await self._one(where, unit, do, day):
-                    self._progress.done(0 if stage else calls)
+                elif await self._one(where, unit, day):
+                    self._progress.done(0 if day is None else sum(unit.calls.values()))
                 else:
                     good = False
 
@@ -248,16 +225,14 @@ class Work:
             await asyncio.gather(*workers, return_exceptions=True)
         return good
 
-    async def _one(
-        self, stage: str, unit: Unit, do: Callable[[Unit, Sink, float], Awaitable[None]], day: Range | None
-    ) -> bool:
+    async def _one(self, stage: str, unit: Unit, day: Range | None) -> bool:
         loop = asyncio.get_running_loop()
         pauses, patience = iter(_PAUSES), _OPENINGS
         while True:
             number = self._spool.begin(stage, unit.key)
             sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
             try:
-                await do(unit, sink, loop.time() + _PATIENCE)
+                await unit.do(sink, loop.time() + _PATIENCE)
             except BudgetSpent as error:
                 raise Unfinished(str(error)) from None
             except AccessDenied as error:
@@ -359,13 +334,6 @@ class _Gathering:
         for day in self._days:
             part = slice(bisect_left(track.times, day.start), bisect_left(track.times, day.end))
             yield day.start, track.times[part], track.values[part]
-
-
-def _stage(day: Range | None, unit: Unit | None = None) -> str:
-    if unit is not None and unit.once:
-        return _ONCE
-    assert day is not None
-    return name_of(day)
 
 
 def in_words(counts: Mapping[str, int]) -> str:

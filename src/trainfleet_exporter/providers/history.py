@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from trainfleet_exporter.model import Accelerator, Job, Status
 
@@ -103,18 +102,6 @@ class Track:
     """Which source told it, where jobs may be served by one or another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A piece of work. Its key is the same whenever the plan is made again; `data` is for whoever planned it."""
-
-    key: str
-    calls: Mapping[str, int] = field(default_factory=dict)
-    """By API, how many calls it is expected to take."""
-    data: Any = field(default=None, compare=False, repr=False)
-    once: bool = False
-    """Whether it tells of all days at once: planned for several, it is done for the first."""
-
-
 class Sink(Protocol):
     """Where a unit puts what it learns."""
 
@@ -140,10 +127,31 @@ class Sink(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work. Its key is the same whenever the plan is made again."""
+
+    key: str
+    calls: Mapping[str, int]
+    """By API, how many calls it is expected to take."""
+    do: Callable[[Sink, float], Coroutine[Any, Any, None]] = field(compare=False, repr=False)
+    """Does it until a deadline (loop time). Raises CloudError."""
+    once: bool = False
+    """Whether its answer is about all days: planned for several, it is done for the first."""
+
+
 Marks = Mapping[str, Collection[str]]
 """By job, the notes on it."""
 Lives = Callable[[Range], Iterable[Life]]
 """The jobs that lived in a range, in an order that does not change."""
+
+
+class PastSource(Protocol):
+    """A source of a cloud that has past usage."""
+
+    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        ...
 
 
 class History(ABC):
@@ -162,24 +170,16 @@ class History(ABC):
         """Take over what was learned, and which job alone is wanted (empty: all). Called once, before what follows."""
 
     @abstractmethod
-    def searches(self, wanted: Range, now: float, job_id: str) -> Sequence[Sequence[Unit]]:
-        """How the jobs that lived in a range are found: all, or one by its id. `now` is when the work was begun.
+    def searches(self, wanted: Range, now: float) -> Sequence[Sequence[Unit]]:
+        """How the jobs that lived in a range are found: all, or the one that is wanted. `now` is when the work began.
 
         Round after round, each begun when all of the one before is done: a job that leaves a list meanwhile has to be
         in that of a later round.
         """
 
-    @abstractmethod
-    async def search(self, unit: Unit, wanted: Range, sink: Sink, deadline: float) -> None:
-        """Do one of them."""
-
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
         """What has to be asked of single jobs, before any day is read."""
         return iter(())
-
-    async def detail(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """Do one of them."""
-        raise NotImplementedError("there is none")
 
     @abstractmethod
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
@@ -195,10 +195,6 @@ class History(ABC):
     def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
         """Jobs, each with a source (Track.source) whose readings of the day are not shown, because others are."""
         return iter(())
-
-    @abstractmethod
-    async def read(self, unit: Unit, sink: Sink, deadline: float) -> None:
-        """Do a unit of `readings` or `left`."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -218,19 +214,3 @@ def packed_life(life: Life) -> bytes:
 def unpacked_life(data: bytes) -> Life:
     """The life again."""
     return msgspec.msgpack.decode(data, type=Life)
-
-
-def lasting(job: Job, shown_tags: Collection[str]) -> Job:
-    """What of a job is so all its life; of its tags, those alone that are shown: who knows what others hold."""
-    return replace(
-        job,
-        status=Status.UNKNOWN,
-        platform_status="",
-        reason="",
-        holds_resources=None,
-        priority=None,
-        finished=None,
-        duration=None,
-        restarts=None,
-        tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
-    )

@@ -17,9 +17,9 @@ from tests.support.fleet import Fleet
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.sts import OIDC_TOKEN
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.sts import OIDC_TOKEN
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 
 @pytest.fixture

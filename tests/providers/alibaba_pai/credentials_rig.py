@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.sts import ECS_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.sts import ECS_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 MINUTE, HOUR = 60.0, 3600.0
 EXTERNAL_ID = "planted-external-id"

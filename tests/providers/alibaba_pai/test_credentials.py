@@ -23,11 +23,11 @@ from tests.providers.alibaba_pai.credentials_rig import (
     Stepped,
 )
 from tests.support.clock import START
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.pai.sts import ECS_ROLE, OIDC_TOKEN
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_exporter.transport.json_fields import iso_time
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.pai.sts import ECS_ROLE, OIDC_TOKEN
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -26,10 +26,10 @@ from tests.providers.alibaba_pai.credentials_rig import (
     profile,
 )
 from tests.support.clock import START
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.pai.keys import Key
-from trainfleet_exporter.simulator.pai.sts import ECS_ROLE, ROLE
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.keys import Key
+from trainfleet_simulator.pai.sts import ECS_ROLE, ROLE
 
 
 def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(stepped: Stepped) -> None:

@@ -13,9 +13,9 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.pai.monitor_places import served
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.pai.monitor_subjects import served
+from trainfleet_simulator.world.usage import reading
 
 SERIES = re.compile(r"trainfleet_(\w+)\{([^}]*)\} (\S+)")
 LABEL = re.compile(r'(\w+)="([^"]*)"')

@@ -10,11 +10,11 @@ import pytest
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud
 from tests.providers.huawei_modelarts.credentials_rig import SECURITY_TOKEN, SIMULATORS
-from tests.providers.huawei_modelarts.usage_rig import Check, Page, Run
+from tests.providers.huawei_modelarts.usage.usage_rig import Check, Page, Run
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
-from trainfleet_exporter.simulator.modelarts.agency import OIDC_TOKEN
-from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, PASSWORD, PROJECT_ID, SECRET_KEY
+from trainfleet_simulator.modelarts.agency import OIDC_TOKEN
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, PASSWORD, PROJECT_ID, SECRET_KEY
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def no_secret_in_any_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     secrets = {SECRET_KEY, PASSWORD, OIDC_TOKEN, SECURITY_TOKEN}
     for simulator in SIMULATORS:
         for key in simulator.agency.issued:
-            secrets |= {key.access_key, key.secret_key, key.security_token}
+            secrets |= {key.access_key_id, key.access_key_secret, key.security_token}
     records = caplog.get_records("call")
     logged = "\n".join(f"{record.getMessage()} {record.__dict__.get('fields', '')}" for record in records)
     assert logged

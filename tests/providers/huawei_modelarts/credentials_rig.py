@@ -14,10 +14,10 @@ from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.huawei_modelarts.config import Collectors
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts import catalog
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     DOMAIN_NAME,
     PASSWORD,

@@ -22,15 +22,15 @@ from tests.providers.huawei_modelarts.credentials_rig import (
 )
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_exporter.transport import Call
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
+from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     PASSWORD,
     SECRET_KEY,
     USER_NAME,
 )
-from trainfleet_exporter.transport import Call
 
 pytestmark = pytest.mark.usefixtures("no_secret_in_any_log")
 

@@ -21,9 +21,9 @@ from tests.providers.huawei_modelarts.credentials_rig import (
     stepped,
 )
 from tests.support.clock import START
-from trainfleet_exporter.simulator.faults import Fault
-from trainfleet_exporter.simulator.modelarts.agency import TemporaryKey
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.keys import Key
+from trainfleet_simulator.modelarts.catalog import (
     ACCESS_KEY,
     PROJECT_ID,
     SECRET_KEY,
@@ -46,9 +46,9 @@ async def polled(rig: Rig, seconds: int = 10) -> bool:
 def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) -> None:
     simulator = simulated()
     first, second, third = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(3))
-    texts = {"access": "access_key", "secret": "secret_key", "token": "security_token"}
+    texts = {"access": "access_key_id", "secret": "access_key_secret", "token": "security_token"}
 
-    def put(key: TemporaryKey, *parts: str) -> None:
+    def put(key: Key, *parts: str) -> None:
         for part in parts:
             (home / part).write_text(getattr(key, texts[part]))
 
@@ -57,9 +57,9 @@ def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) ->
         for part in texts:
             put(second, part)
             assert await polled(rig)  # half a rotation changes nothing
-        simulator.agency.revoke(first.access_key)
+        simulator.agency.revoke(first.access_key_id)
         assert await polled(rig)
-        simulator.agency.revoke(second.access_key)  # at once: what is refused is not waited for
+        simulator.agency.revoke(second.access_key_id)  # at once: what is refused is not waited for
         put(third, *texts)
         assert await polled(rig)
         assert rig.calls("ListWorkspaces", "auth") == 1
@@ -74,8 +74,10 @@ def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
     first, second = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(2))
     path = home / ".huaweicloud" / "credentials"
 
-    def text(key: TemporaryKey) -> str:
-        return f"[team]\nak = {key.access_key}\nsecurity_token = {key.security_token}\nsk = {key.secret_key}\n"
+    def text(key: Key) -> str:
+        return (
+            f"[team]\nak = {key.access_key_id}\nsecurity_token = {key.security_token}\nsk = {key.access_key_secret}\n"
+        )
 
     async def check(rig: Rig) -> None:
         assert await polled(rig)
@@ -84,7 +86,7 @@ def test_a_profile_is_followed_and_half_a_file_is_not_taken(home: Path) -> None:
         assert await polled(rig, 30)
         path.write_text(whole)
         assert await polled(rig)
-        simulator.agency.revoke(first.access_key)
+        simulator.agency.revoke(first.access_key_id)
         assert await polled(rig)
         assert rig.calls("ListWorkspaces", "auth") == 0
 

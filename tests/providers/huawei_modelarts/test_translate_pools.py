@@ -24,13 +24,13 @@ from tests.support.payloads import payload, payloads
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import PoolQueue, QueuePlace
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
-from trainfleet_exporter.providers.huawei_modelarts.pool_monitor import add_pool
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import (
     node,
     pool_queue,
     queue_places,
     training_quota,
 )
+from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import add_pool
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"

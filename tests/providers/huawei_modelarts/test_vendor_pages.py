@@ -13,7 +13,7 @@ from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import add_cards, add_pod
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import add_cards, add_pod
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,8 +12,8 @@ import httpx
 from tests.simulator.client import HOST, START, Clock, send
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_exporter.providers.huawei_modelarts.signing import sign
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, DEFAULT, PROJECT_ID, SECRET_KEY
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, DEFAULT, PROJECT_ID, SECRET_KEY
 
 JSON = "application/json"
 V1, V2 = f"/v1/{PROJECT_ID}", f"/v2/{PROJECT_ID}"

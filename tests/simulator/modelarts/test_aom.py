@@ -13,10 +13,10 @@ from tests.simulator.client import START, send
 from tests.simulator.modelarts.client import V1, Caller, decoded, signed_headers
 from tests.simulator.modelarts.test_truth import told
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
-from trainfleet_exporter.simulator import Fault
-from trainfleet_exporter.simulator.modelarts.aom_samples import METRICS
-from trainfleet_exporter.simulator.modelarts.catalog import ASCEND, GPU
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator import Fault
+from trainfleet_simulator.modelarts.aom_samples import METRICS
+from trainfleet_simulator.modelarts.catalog import ASCEND, GPU
+from trainfleet_simulator.world.usage import reading
 
 AOM = f"{V1}/aom/api/v1"
 QUERY = f"{AOM}/query"

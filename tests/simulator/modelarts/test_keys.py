@@ -12,8 +12,8 @@ import pytest
 from tests.simulator.client import START, Clock, send
 from tests.simulator.modelarts.client import POOLS, Caller, decoded, refusal, signed_headers
 from tests.simulator.modelarts.test_truth import told
-from trainfleet_exporter.simulator import Fault, Simulator
-from trainfleet_exporter.simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
+from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
 
 ASSUME = "/v5/agencies/assume-with-oidc"
 TOKEN = "/meta-data/latest/api/token"
@@ -209,7 +209,7 @@ def test_the_log_has_every_call_and_no_secret() -> None:
         "metadata": {"GetMetadataToken": {"ok": 2}, "GetSecurityKey": {"ok": 1, "auth": 1, "not_found": 1}},
     }
     known = str(truth) + repr(caller.simulator.agency)
-    secrets = [text for key in caller.simulator.agency.issued for text in (key.secret_key, key.security_token)]
+    secrets = [text for key in caller.simulator.agency.issued for text in (key.access_key_secret, key.security_token)]
     assert len(secrets) == 4
     assert not [text for text in (*secrets, OIDC_TOKEN, "stolen-id-token") if text in known]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import POOLS, V2, Caller, refusal
-from trainfleet_exporter.simulator.modelarts.catalog import (
+from trainfleet_simulator.modelarts.catalog import (
     ASCEND,
     ASCEND_TEAM,
     COMING,
@@ -16,8 +16,8 @@ from trainfleet_exporter.simulator.modelarts.catalog import (
     NEVER_CAME,
     TEAM_WORKSPACE,
 )
-from trainfleet_exporter.simulator.modelarts.phases import WORKLOAD_STATUSES
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.modelarts.phases import WORKLOAD_STATUSES
+from trainfleet_simulator.world.usage import reading
 
 RUNTIME = f"{V2}/metrics/runtime/pools"
 BAD = (400, "ModelArts.50004000")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.simulator.modelarts.promql import Matcher, Query, Refused, read, read_selector
+from trainfleet_simulator.modelarts.promql import Matcher, Query, Refused, read, read_selector
 
 SELECTOR = 'ma_container_cpu_util{container_name="modelarts-training"}'
 TRAINING = (Matcher("container_name", "modelarts-training"),)

@@ -11,10 +11,10 @@ import pytest
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import SEARCHES, V2, Caller, refusal
 from tests.simulator.modelarts.test_truth import told
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.modelarts.catalog import ASCEND, DEFAULT, GPU, TEAM_WORKSPACE
-from trainfleet_exporter.simulator.modelarts.phases import PHASES
-from trainfleet_exporter.simulator.modelarts.task_series import MOST_MINUTES
+from trainfleet_simulator.modelarts.catalog import ASCEND, DEFAULT, GPU, TEAM_WORKSPACE
+from trainfleet_simulator.modelarts.phases import PHASES
+from trainfleet_simulator.modelarts.task_series import MOST_MINUTES
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 SIX = ["cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage"]
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.simulator.client import send
 from tests.simulator.modelarts.client import POOLS, SEARCHES, V1, V2, Caller, refusal
-from trainfleet_exporter.simulator import Fault
-from trainfleet_exporter.simulator.modelarts.catalog import ASCEND, GPU, TEAM_WORKSPACE
-from trainfleet_exporter.simulator.truth import outcome_of
+from trainfleet_simulator import Fault
+from trainfleet_simulator.modelarts.catalog import ASCEND, GPU, TEAM_WORKSPACE
+from trainfleet_simulator.truth import outcome_of
 
 
 def told(caller: Caller, **query: str) -> dict[str, Any]:

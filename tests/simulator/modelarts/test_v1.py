@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import V1, Caller
-from trainfleet_exporter.simulator.modelarts.catalog import TEAM_WORKSPACE
-from trainfleet_exporter.simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
+from trainfleet_simulator.modelarts.catalog import TEAM_WORKSPACE
+from trainfleet_simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
 
 JOBS = f"{V1}/training-jobs"
 LISTS = ["diskReadRate", "diskWriteRate", "recvBytesRate", "sendBytesRate"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.modelarts.catalog import ACCESS_KEY, ASCEND, GPU, PROJECT_ID, SECRET_KEY
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, ASCEND, GPU, PROJECT_ID, SECRET_KEY
 
 # The vendor's package asks for the time in a way that newer Pythons are going to remove.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator.client import START
-from trainfleet_exporter.simulator.modelarts.catalog import ASCEND, FLAVORS, GPU
-from trainfleet_exporter.simulator.modelarts.legacy import SETTING as V1
-from trainfleet_exporter.simulator.modelarts.legacy import v1_job_id
-from trainfleet_exporter.simulator.modelarts.past import SETTING as V2
-from trainfleet_exporter.simulator.modelarts.phases import PHASES, phase, v1_status, workload_status
-from trainfleet_exporter.simulator.world.fleet import World
-from trainfleet_exporter.simulator.world.nouns import DAY
-from trainfleet_exporter.simulator.world.pools import Amount, pod_amount
-from trainfleet_exporter.simulator.world.setting import Setting
+from trainfleet_simulator.modelarts.catalog import ASCEND, FLAVORS, GPU
+from trainfleet_simulator.modelarts.legacy import SETTING as V1
+from trainfleet_simulator.modelarts.legacy import v1_job_id
+from trainfleet_simulator.modelarts.past import SETTING as V2
+from trainfleet_simulator.modelarts.phases import PHASES, phase, v1_status, workload_status
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import DAY
+from trainfleet_simulator.world.pools import Amount, pod_amount
+from trainfleet_simulator.world.setting import Setting
 
 FOLLOWS = {
     "Creating": {"Pending"},

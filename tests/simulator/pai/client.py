@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.simulator.client import Caller, send, signed_headers
-from trainfleet_exporter.simulator.pai.monitor_metrics import DLC, QUOTA
+from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
 
 VERSIONS = {"cloudmonitor": "2019-01-01", "sts": "2015-04-01", "dlc": "2020-12-03"}
 Points = list[dict[str, Any]]

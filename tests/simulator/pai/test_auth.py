@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller, Clock, refusal, send, signed_headers
-from trainfleet_exporter.simulator import Simulator
+from trainfleet_simulator import Simulator
 
 PATH = "/api/v1/jobs"
 

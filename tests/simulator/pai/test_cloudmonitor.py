@@ -10,11 +10,11 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal
 from tests.simulator.pai.client import answered, last, pages, rpc, told
-from trainfleet_exporter.simulator.pai import monitor_places
-from trainfleet_exporter.simulator.pai.catalog import ACCOUNT_ID, REGION
-from trainfleet_exporter.simulator.pai.monitor_metrics import DLC, QUOTA
-from trainfleet_exporter.simulator.world.jobs import Job, Pod
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.pai import monitor_subjects
+from trainfleet_simulator.pai.catalog import ACCOUNT_ID, REGION
+from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
+from trainfleet_simulator.world.jobs import Job, Pod
+from trainfleet_simulator.world.usage import reading
 
 NEWEST = int(START - 60) // 60 * 60
 META, LAST = "DescribeMetricMetaList", "DescribeMetricLast"
@@ -342,13 +342,13 @@ def test_pages_are_complete_and_stable_while_time_goes_on() -> None:
 def test_later_pages_and_other_metrics_of_the_minute_gather_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller()
     looked_at: list[str] = []
-    original = monitor_places.last_places
+    original = monitor_subjects.last_places
 
     def counting(job: Job, *rest: Any, **options: Any) -> Any:
         looked_at.append(job.job_id)
         return original(job, *rest, **options)
 
-    monkeypatch.setattr(monitor_places, "last_places", counting)
+    monkeypatch.setattr(monitor_subjects, "last_places", counting)
     assert len(list(pages(caller, "JOB_CPU_UTIL", 5))) > 5
     once = len(looked_at)
     assert once == len(set(looked_at)) > 25

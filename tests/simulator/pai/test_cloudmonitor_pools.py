@@ -8,9 +8,9 @@ import pytest
 
 from tests.simulator.client import START, Caller
 from tests.simulator.pai.client import last, told
-from trainfleet_exporter.simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
-from trainfleet_exporter.simulator.world.pools import Amount
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
+from trainfleet_simulator.world.pools import Amount
+from trainfleet_simulator.world.usage import reading
 
 NEWEST = int(START - 60) // 60 * 60
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal
 from tests.simulator.pai.client import Points, answered, rpc
-from trainfleet_exporter.simulator.pai.monitor_metrics import DLC, QUOTA
-from trainfleet_exporter.simulator.world.jobs import Job
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.usage import reading
 
 DAY = 86_400
 NEWEST = int(START - 60) // 60 * 60

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller
-from trainfleet_exporter.simulator.catalog import PLANTED_SECRETS
-from trainfleet_exporter.simulator.pai.catalog import ECS_SPECS, HIDDEN, TRAIN
-from trainfleet_exporter.simulator.pai.dlc_rows import NEVER
-from trainfleet_exporter.simulator.world.nouns import JOB_STATUSES, LIVE
-from trainfleet_exporter.simulator.world.usage import METRIC_TYPES
+from trainfleet_simulator.pai.catalog import ECS_SPECS, HIDDEN, TRAIN
+from trainfleet_simulator.pai.dlc_rows import NEVER
+from trainfleet_simulator.world.nouns import JOB_STATUSES, LIVE, PLANTED_SECRETS
+from trainfleet_simulator.world.usage import METRIC_TYPES
 
 EARLY = "2000-01-01T00:00:00Z"
 JOBS = "/api/v1/jobs"

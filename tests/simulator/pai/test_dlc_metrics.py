@@ -10,9 +10,9 @@ import pytest
 
 from tests.simulator.client import START, Caller
 from tests.simulator.pai.client import told
-from trainfleet_exporter.simulator.pai.monitor_metrics import DLC
-from trainfleet_exporter.simulator.world.jobs import Job
-from trainfleet_exporter.simulator.world.usage import reading
+from trainfleet_simulator.pai.monitor_metrics import DLC
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.usage import reading
 
 PATH = "/api/v1/cms/metrics"
 NEWEST = int(START - 60) // 60 * 60

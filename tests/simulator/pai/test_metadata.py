@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulator.client import Caller, refusal, send
 from tests.simulator.pai.client import told, with_key
-from trainfleet_exporter.simulator.pai.sts import ECS_ROLE, ROLE
+from trainfleet_simulator.pai.sts import ECS_ROLE, ROLE
 
 TOKEN_PATH = "/latest/api/token"
 ROLES = "/latest/meta-data/ram/security-credentials/"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import Caller
-from trainfleet_exporter.simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
+from trainfleet_simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
 
 QUOTAS = "/api/v1/quotas/"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulator.client import Caller
 from tests.simulator.pai.client import told
-from trainfleet_exporter.simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
+from trainfleet_simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
 
 NODES = "/api/v1/nodes"
 

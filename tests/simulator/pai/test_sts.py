@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal, send, signed_headers
 from tests.simulator.pai.client import answered, rpc, told, with_key
-from trainfleet_exporter.simulator.pai.sts import LOCKED_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE
+from trainfleet_simulator.pai.sts import LOCKED_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE
 
 ASK = {"RoleArn": "acs:ram::1000000000000001:role/trainfleet-reader", "RoleSessionName": "exporter"}
 BY_TOKEN = ASK | {"OIDCProviderArn": OIDC_PROVIDER, "OIDCToken": OIDC_TOKEN}

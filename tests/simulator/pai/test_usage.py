@@ -8,10 +8,10 @@ from statistics import mean, pstdev
 import pytest
 
 from tests.simulator.client import START, Caller
-from trainfleet_exporter.simulator.pai.setting import SETTING
-from trainfleet_exporter.simulator.world.fleet import World
-from trainfleet_exporter.simulator.world.jobs import Job
-from trainfleet_exporter.simulator.world.usage import METRIC_TYPES, reading
+from trainfleet_simulator.pai.past import SETTING
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.usage import METRIC_TYPES, reading
 
 NOW = int(START)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from trainfleet_exporter.simulator import Simulator
-from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 pytestmark = [
     # The vendor's packages still import what setuptools is going to remove.

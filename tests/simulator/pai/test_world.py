@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator.client import START
-from trainfleet_exporter.simulator.pai.catalog import ROOT, WORKSPACES
-from trainfleet_exporter.simulator.pai.setting import SETTING
-from trainfleet_exporter.simulator.world.fleet import World
-from trainfleet_exporter.simulator.world.jobs import Job
-from trainfleet_exporter.simulator.world.nouns import DAY, FINISHED, JOB_STATUSES, LIVE
-from trainfleet_exporter.simulator.world.pools import Amount, pod_amount
+from trainfleet_simulator.pai.catalog import ROOT, WORKSPACES
+from trainfleet_simulator.pai.past import SETTING
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.nouns import DAY, FINISHED, JOB_STATUSES, LIVE
+from trainfleet_simulator.world.pools import Amount, pod_amount
 
 FOLLOWS = {
     "Creating": {"Queuing", "Bidding"},

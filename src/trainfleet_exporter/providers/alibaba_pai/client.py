@@ -11,10 +11,9 @@ from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import POINTS, point_batches
-from trainfleet_exporter.providers.alibaba_pai.metric_map import Feed
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import POINTS, point_batches
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, Feed
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole

@@ -29,7 +29,6 @@ from trainfleet_exporter.config.kinds import (
     Flag,
     Region,
     SecretText,
-    choice,
     region,
 )
 from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
@@ -37,7 +36,7 @@ from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.auth import arn_form, default_chain, find_profile, needs_session
-from trainfleet_exporter.providers.alibaba_pai.usage_config import UsageMetrics
+from trainfleet_exporter.providers.alibaba_pai.usage.config import Usage
 from trainfleet_exporter.providers.credentials import (
     AssumedRole,
     CredentialsSection,
@@ -69,8 +68,6 @@ _REGIONS = (
     *("eu-central-1", "eu-west-1", "me-east-1", "me-central-1"),
 )
 _METADATA = "http://100.100.100.200"
-
-_SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
 
 
 class PaiRule(Wording):
@@ -273,24 +270,6 @@ class Pods(Collector):
     interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
     """How many live jobs at most are asked for, newest first."""
-
-
-class Usage(Collector):
-    """How much jobs, pods, their accelerators and pools use of what they have."""
-
-    interval: Duration | None = 120.0
-    source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
-    `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
-    metrics: UsageMetrics = UsageMetrics()
-    """What feeds which family, in place of or beyond the table of this platform."""
-    max_jobs: CountFrom0 = 500
-    """How many jobs at most are asked for one by one, newest first; CloudMonitor is asked for all together."""
-
-    @property
-    def by_cloudmonitor(self) -> bool:
-        """Whether CloudMonitor serves some jobs, and pools."""
-        return self.source in ("auto", "cloudmonitor")
 
 
 class Nodes(Collector):

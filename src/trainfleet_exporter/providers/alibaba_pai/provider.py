@@ -7,32 +7,27 @@ from datetime import timedelta
 from functools import partial
 
 from trainfleet_exporter.budgets.billing import BillingPeriod
-from trainfleet_exporter.model import Job, ProviderFacts
+from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import SOURCE as DLC_METRICS
-from trainfleet_exporter.providers.alibaba_pai.collectors.dlc_metrics import DlcMetricsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_metrics import JobMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
-from trainfleet_exporter.providers.alibaba_pai.collectors.nodes import NodesCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import PodsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import PoolWorkloadsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.pools import PoolsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai.collectors.pools import NodesCollector, PoolsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared, PaiWorkspacesCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as CLOUDMONITOR
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.workspaces import PaiWorkspacesCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import SOURCE as JOB_METRICS
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import is_pay_as_you_go
-from trainfleet_exporter.providers.alibaba_pai.metric_map import JOB_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
+from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import SOURCE as DLC_METRICS
+from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import DlcMetricsCollector
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
@@ -125,13 +120,7 @@ class AlibabaPai:
         chosen, deny = config.collectors.usage, self._settings.metrics.deny
         if not chosen.enabled:
             return
-
-        def source_of(job: Job) -> str:
-            if chosen.source != "auto":
-                return chosen.source
-            return JOB_METRICS if is_pay_as_you_go(job) else CLOUDMONITOR
-
-        serving = Decided(source_of, shared.jobs.listed, shared.jobs.watch).serving
+        serving = Decided(chosen.source_of, shared.jobs.listed, shared.jobs.watch).serving
         interval = chosen.effective_interval(self._settings.poll_interval)
         families, choices = exposed(JOB_FAMILIES, deny), chosen.metrics.choices()
         if monitor is not None and chosen.by_cloudmonitor:
@@ -147,7 +136,7 @@ class AlibabaPai:
 
 
 def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.alibaba_pai.history import PaiHistory  # noqa: PLC0415 - the daemon has no need
+    from trainfleet_exporter.providers.alibaba_pai.past import PaiHistory  # noqa: PLC0415 - the daemon has no need
 
     return PaiHistory(config, context)
 

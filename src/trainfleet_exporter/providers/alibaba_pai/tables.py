@@ -1,6 +1,6 @@
 """What feeds each family: APIs and fields of PAI, and what of it is unproven. HELP texts are made from this.
 
-Names of metrics are those of `metric_map` and `job_metrics`.
+Names of metrics are those of `usage.metrics` and `usage.job_metrics`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.alibaba_pai.metric_map import FAMILIES
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES
 from trainfleet_exporter.providers.usage.table import Family
 
 _LIST = "PAI-DLC ListJobs, Jobs[]"

@@ -33,7 +33,7 @@ from trainfleet_exporter.providers.credentials import (
     Source,
 )
 from trainfleet_exporter.providers.huawei_modelarts.auth import default_chain, find_profile, read_profile
-from trainfleet_exporter.providers.huawei_modelarts.usage_config import Usage
+from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
 
 _HOSTS = {
     "modelarts": "modelarts.{}.myhuaweicloud.com",

@@ -498,7 +498,7 @@ class QueryAnswer(msgspec.Struct, gc=False):
 
 
 class Labels(msgspec.Struct, gc=False):
-    """What names the job, the pod and the card of a series (metric_map). An empty text: it has no such label."""
+    """What names the job, the pod and the card of a series (usage.metrics). An empty text: it has no such label."""
 
     service_id: str = ""
     pod_name: str = ""

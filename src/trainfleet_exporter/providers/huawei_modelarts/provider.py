@@ -11,24 +11,24 @@ from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.huawei_modelarts.aom import NAMES, QUERY, RANGE, AomApi, AomDialect
-from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
 from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1Collector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.nodes import NodesCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_usage import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import PoolWorkloadsCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import PoolsCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
-from trainfleet_exporter.providers.huawei_modelarts.collectors.task_metrics import TaskMetricsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import NodesCollector, PoolsCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
+    ModelArtsShared,
+    ModelArtsWorkspacesCollector,
+)
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.workspaces import ModelArtsWorkspacesCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
+from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
@@ -119,7 +119,7 @@ class HuaweiModelArts:
 
 
 def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.huawei_modelarts.history import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
+    from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
 
     return ModelArtsHistory(config, context)
 

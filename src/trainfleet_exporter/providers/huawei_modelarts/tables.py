@@ -1,6 +1,6 @@
 """What feeds each family: APIs and fields of ModelArts, and what of it is unproven. HELP texts are made from this.
 
-Names of metrics are those of `metric_map` (AOM), `metric_arrays` (tasks, v1) and `pool_monitor` (pools).
+Names of metrics are those of `usage`: `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_monitor`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.huawei_modelarts.metric_arrays import RATE_METRICS, RATIO_METRICS
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import READINGS, Reading
-from trainfleet_exporter.providers.huawei_modelarts.pool_monitor import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Reading
+from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATE_METRICS, RATIO_METRICS
 from trainfleet_exporter.providers.usage.table import Level
 
 _JOBS = "ModelArts training-job-searches, items[]"

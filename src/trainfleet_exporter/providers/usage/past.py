@@ -1,204 +1,172 @@
-"""Dated readings of a range: of parts (pods, cards), and what wholes made of them have at each time. Pure."""
+"""The usage of a past range: how a day is cut into calls, by a table of what each source answers and what that costs.
+
+PastCalls ─► batches of jobs and times ─► units ─► the cloud ─► Batch of readings ─► Past (dated) ─► tracks
+"""
 
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from trainfleet_exporter.model import UsageSource
-from trainfleet_exporter.providers.history import Range, Track
-from trainfleet_exporter.providers.usage.columns import SILENCE, Target
-from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Key
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Range, Sink, Unit
+from trainfleet_exporter.providers.usage.columns import Target
+from trainfleet_exporter.providers.usage.dated import Past
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.newest import Batch
-from trainfleet_exporter.providers.usage.quantities import convert, mean
-from trainfleet_exporter.providers.usage.table import SHOWN_AS
-
-UNFIT = math.nan
-"""The value of a reading that has none, or none that can be true."""
+from trainfleet_exporter.providers.usage.table import Level
 
 
-@dataclass(slots=True)
-class Dated:
-    """The readings of one thing. After `sort`, oldest first and each time once."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one unit asks for: some jobs (or pools), each with the time whose readings are shown."""
 
-    times: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-
-    def add(self, time: int, value: float | None) -> None:
-        """A reading; None for one that cannot be true."""
-        self.times.append(time)
-        self.values.append(UNFIT if value is None else value)
-
-    def sort(self) -> int:
-        """Put them in order; how many shared their time with an earlier one, which counts."""
-        if all(before < after for before, after in zip(self.times, self.times[1:], strict=False)):
-            return 0
-        first: dict[int, float] = {}
-        for time, value in zip(self.times, self.values, strict=True):
-            first.setdefault(time, value)
-        twice = len(self.times) - len(first)
-        self.times = array("q", sorted(first))
-        self.values = array("d", [first[time] for time in self.times])
-        return twice
-
-    def fit(self) -> tuple[array[int], array[float]]:
-        """The readings that can be shown."""
-        if not any(map(math.isnan, self.values)):
-            return self.times, self.values
-        kept = [(time, value) for time, value in zip(self.times, self.values, strict=True) if not math.isnan(value)]
-        return array("q", [time for time, _ in kept]), array("d", [value for _, value in kept])
-
-
-def whole(parts: Sequence[Dated], *, is_ratio: bool, goes_on: int | None = None, spoiled: bool = False) -> Dated:
-    """What a whole has: the mean of ratios; the sum of all else, where no part lacks its value.
-
-    A part lacks one at a time at which it has none although it had some within the three minutes before, and will have
-    some again: a sum without it would look like a drop. Where the readings end because no more was asked for (at
-    `goes_on`, Unix seconds), it may have had some again. `spoiled`: some part's reading could not be read, so that
-    nothing can be summed up.
-    """
-    found = Dated()
-    if not is_ratio and spoiled:
-        return found
-    if len(parts) == 1:
-        found.times, found.values = parts[0].fit()
-        return found
-    times = sorted({time for part in parts for time in part.times})
-    values: dict[int, list[float]] = {time: [] for time in times}
-    for part in parts:
-        for time, value in zip(part.times, part.values, strict=True):
-            values[time].append(value)
-    lacking = set() if is_ratio else _lacking(parts, times, goes_on)
-    for time in times:
-        fit = [value for value in values[time] if not math.isnan(value)]
-        if is_ratio:
-            average = mean(fit)
-            if average is not None:
-                found.add(time, average)
-        elif fit and len(fit) == len(values[time]) and time not in lacking:
-            found.add(time, math.fsum(fit))
-    return found
-
-
-def _lacking(parts: Iterable[Dated], times: Sequence[int], goes_on: int | None) -> set[int]:
-    """The times at which some part lacks a reading."""
-    found: set[int] = set()
-    for part in parts:
-        ends: Iterable[int] = part.times[1:]
-        if goes_on is not None and part.times:
-            ends = [*ends, goes_on]
-        for before, after in zip(part.times, ends, strict=False):
-            first = bisect_right(times, before)
-            last = min(bisect_left(times, after), bisect_right(times, before + int(SILENCE)))
-            found.update(times[first:last])
-    return found
-
-
-class Past:
-    """The readings of one metric from within a range, batch by batch. `dropped` counts by reason what is not shown.
-
-    `targets` are the families that it feeds, at its own level or above. `runs` is when a job (or pool) has readings
-    that are shown; None for one that is not wanted.
-    """
-
-    def __init__(self, targets: Sequence[Target], runs: Callable[[str], Range | None], source: str) -> None:
-        self.dropped: Counter[str] = Counter()
-        self._targets = targets
-        self._runs = runs
-        self._source = source
-        self._found: Sequence[dict[Key, Dated]] = [{} for _ in targets]
-        """For each target, by what the reading is of."""
-        self._spoiled: set[str] = set()
-        """Owners of readings of which it is not known when they are from, or which of their parts they are of."""
-
-    def take(self, batch: Batch, length: int) -> None:
-        """Take over some readings; `length` is how many texts name what the metric is of (entities.KEY_LENGTHS)."""
-        times = [batch.times] * len(batch.keys) if isinstance(batch.times, float) else batch.times
-        for key, time, *values in zip(batch.keys, times, *batch.values, strict=True):
-            reason = self._take(key, time, values, length)
-            if reason:
-                self.dropped[reason] += 1
+    within: Mapping[str, Range]
+    readings: int
+    """About how many they have."""
+    step: int
+    """Seconds between two of them."""
 
     @property
-    def found(self) -> bool:
-        """Whether there is any reading."""
-        return bool(self._found[0])
-
-    def spoil(self, owner: str) -> None:
-        """Some reading of a job (or pool) could not be used, and it is not known of which time or part it was."""
-        self._spoiled.add(owner)
-
-    def tracks(self, asked: Range, *, tells_source: bool = False) -> Iterator[Track]:
-        """What there is to be shown, given what range was asked for; with `tells_source`, also which source served
-        each job, and when."""
-        for number, found in enumerate(self._found):
-            twice = sum([dated.sort() for dated in found.values()])
-            if number == 0:
-                self.dropped["duplicate"] += twice
-        for target, found in zip(self._targets, self._found, strict=True):
-            family = target.family
-            for key, dated in self._at_level(target, found, asked).items():
-                times, values = dated.fit()
-                if times:
-                    yield Track(SHOWN_AS[family.level], family.path, key, times, values, source=self._source)
-        if tells_source:
-            moments: dict[str, set[int]] = {}
-            for key, dated in self._found[0].items():
-                moments.setdefault(key[0], set()).update(dated.fit()[0])
-            for owner, times_of in moments.items():
-                yield from source_tracks(owner, self._source, times_of)
-
-    def _take(self, key: Key, time: float, values: Sequence[float | None], length: int) -> str:
-        runs = self._runs(key[0])
-        if runs is None:
-            return "unlisted"
-        if not 0 <= time < math.inf or len(key) < length:
-            self._spoiled.add(key[0])
-            return "malformed"
-        if not runs.start <= int(time) < runs.end:
-            return ""  # the daemon shows nothing of a job that does not run
-        fit, lacks = False, False
-        for target, found in zip(self._targets, self._found, strict=True):
-            raw = values[target.statistic]
-            value = None if raw is None else convert(raw, target.factor, target.family.quantity)
-            fit, lacks = fit or value is not None, lacks or raw is None
-            dated = found.get(key)
-            if dated is None:
-                dated = found[key] = Dated()
-            dated.add(int(time), value)
-        return "malformed" if lacks else "" if fit else "out_of_range"
-
-    def _at_level(self, target: Target, found: Mapping[Key, Dated], asked: Range) -> Mapping[Key, Dated]:
-        length = KEY_LENGTHS[target.family.level]
-        parts: dict[Key, list[Dated]] = {}
-        for key, dated in found.items():
-            parts.setdefault(key[:length], []).append(dated)
-        if all(len(key) == length for key in found):
-            return found
-        return {
-            key: whole(
-                dated,
-                is_ratio=target.family.is_ratio,
-                goes_on=self._goes_on(key[0], asked),
-                spoiled=key[0] in self._spoiled,
-            )
-            for key, dated in parts.items()
-        }
-
-    def _goes_on(self, owner: str, asked: Range) -> int | None:
-        """The end of what was asked for, where a job ran on beyond it."""
-        runs = self._runs(owner)
-        return asked.end if runs is not None and runs.end >= asked.end else None
+    def span(self) -> Range:
+        """The whole time in which any of them has readings."""
+        return Range(min(each.start for each in self.within.values()), max(each.end for each in self.within.values()))
 
 
-def source_tracks(job_id: str, source: str, moments: Iterable[int], *, are_dated: bool = True) -> Iterator[Track]:
-    """That a job had readings of a source, at each time at which it had some; `are_dated`: by the source's own word."""
-    times = array("q", sorted(moments))
-    if times:
-        yield Track(UsageSource, "source", (job_id,), times, array("d", [1.0]) * len(times), source=source)
-        if are_dated:
-            yield Track(UsageSource, "timestamp", (job_id,), times, array("d", map(float, times)), source=source)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCalls:
+    """What a source answers about the past, and what that costs: a row of a cloud's table."""
+
+    source: str
+    """As Track.source."""
+    api: str
+    """Whose budget the calls are of."""
+    kept: Sequence[tuple[int, float]] = ((MINUTE, math.inf),)
+    """Seconds between two readings, and for how many seconds they are kept; the finest first."""
+    owners: int = 1
+    """The most jobs (or pools) of one call."""
+    readings: float = math.inf
+    """About the most readings of a unit: they are in memory together, and asked for again if one call fails."""
+    answered: float = math.inf
+    """The most readings of one answer."""
+
+    def step(self, age: float) -> int:
+        """Seconds between two readings that are kept for so many seconds; 0 where there are none."""
+        return next((step for step, kept in self.kept if age < kept), 0)
+
+    def calls(self, asked: Asked) -> Mapping[str, int]:
+        """How many calls a metric of these is expected to take, by API."""
+        return {self.api: max(1, math.ceil(asked.readings / self.answered))}
+
+    def batches(self, owners: Iterable[tuple[str, int, Range]], step: int) -> Iterator[Asked]:
+        """Jobs (or pools) that are asked for together: each with its number of parts, and when it has readings. A large
+        one is asked for alone, some of its time at once."""
+        within: dict[str, Range] = {}
+        readings = 0
+        for owner, parts, runs in owners:
+            own = parts * _steps(runs, step)
+            if own > self.readings:
+                for piece in _cut(runs, max(1, int(self.readings // parts)) * step):
+                    yield Asked({owner: piece}, parts * _steps(piece, step), step)
+                continue
+            if within and (len(within) == self.owners or readings + own > self.readings):
+                yield Asked(within, readings, step)
+                within, readings = {}, 0
+            within[owner] = runs
+            readings += own
+        if within:
+            yield Asked(within, readings, step)
+
+
+class PastMetric(Protocol):
+    """A metric that is asked for by itself."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def level(self) -> Level: ...
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether jobs without accelerators have no readings of it."""
+        ...
+
+    @property
+    def targets(self) -> Sequence[Target]: ...
+
+
+M = TypeVar("M", bound=PastMetric)
+Owners: TypeAlias = Callable[[Range, Lives, M], Iterator[tuple[str, int, Range]]]
+"""The jobs (or pools) that have readings of a metric on a day, as PastCalls.batches takes them: of all metrics of one
+level the same, those of accelerators apart."""
+Fetch: TypeAlias = Callable[[M, Asked, float], AsyncIterator[Batch]]
+"""The readings of a metric, until a deadline (loop time). Raises CloudError."""
+
+
+class PastMetrics(Generic[M]):
+    """The metrics of a source, a unit for each metric and each batch of jobs (or pools).
+
+    By the metric `telling`, jobs are known to have readings.
+    """
+
+    def __init__(
+        self,
+        calls: PastCalls,
+        metrics: Iterable[M],
+        owners: Owners[M],
+        fetch: Fetch[M],
+        telling: M | None = None,
+    ) -> None:
+        self._calls = calls
+        self._metrics = sorted(metrics, key=lambda metric: (*_kind(metric), metric.key))
+        self._owners = owners
+        self._fetch = fetch
+        self._telling = telling
+
+    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        step = self._calls.step(time.time() - day.start)
+        if not step:
+            return
+        for _, found in groupby(self._metrics, key=_kind):
+            metrics = list(found)
+            for number, asked in enumerate(self._calls.batches(self._owners(day, lives, metrics[0]), step)):
+                for metric in metrics:
+                    # Which jobs are in a batch goes by the step, which another day of asking may change.
+                    key = f"{metric.key} {step} {number}"
+                    yield Unit(key, self._calls.calls(asked), partial(self._read, metric, asked))
+
+    async def _read(self, metric: M, asked: Asked, sink: Sink, deadline: float) -> None:
+        past = Past(metric.targets, asked.within.get, self._calls.source)
+        try:
+            async for batch in self._fetch(metric, asked, deadline):
+                past.take(batch, KEY_LENGTHS[metric.level])
+                del batch  # before the next call
+        except NotFound:
+            if self._calls.owners > 1:
+                raise  # no list of readings for several jobs says that there are none
+            sink.gone(next(iter(asked.within)))
+            return
+        past.publish(sink, asked.span, tells_source=metric is self._telling)
+
+
+def parts_of(life: Life, level: Level) -> int:
+    """About how many readings a job has at a time, of a metric of this level."""
+    return 1 if level == "job" else max(1, life.pods, life.cards if level == "device" else 0)
+
+
+def _kind(metric: PastMetric) -> tuple[bool, int]:
+    return metric.of_accelerators, KEY_LENGTHS[metric.level]
+
+
+def _steps(within: Range, step: int) -> int:
+    return math.ceil((within.end - within.start) / step)
+
+
+def _cut(within: Range, length: int) -> Iterator[Range]:
+    for start in range(within.start, within.end, length):
+        yield Range(start, min(start + length, within.end))

@@ -1,8 +1,12 @@
-"""Pools (PaiStudio ListQuotas, verbose): one call a poll for each 100 quotas."""
+"""Pools (PaiStudio ListQuotas, verbose): one call a poll for each 100 quotas; and their nodes (ListNodes, verbose): one
+for each quota and each further 100 of its nodes.
+"""
 
 from __future__ import annotations
 
-from trainfleet_exporter.polling import Poll
+from collections.abc import Sequence
+
+from trainfleet_exporter.polling import Part, PartsCollector, Poll
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
@@ -40,3 +44,23 @@ class PoolsCollector(ListCollector):
         quotas = {quota_id: translate.quota(row) for quota_id, row in listing.rows.items()}
         ids = with_unread(quotas, known, malformed=listing.malformed)
         self._shared.pools.publish({quota_id: quotas.get(quota_id) or known[quota_id] for quota_id in ids})
+
+
+class NodesCollector(PartsCollector):
+    """A part for each quota; a node of a child quota is one of its parent, too."""
+
+    def __init__(self, shared: PaiShared, interval: float) -> None:
+        super().__init__("nodes", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The quotas that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """List the nodes of one quota."""
+        listing = await self._shared.client.list_nodes(part.key, deadline=part.deadline)
+        part.dropped("malformed", listing.malformed)
+        found = [translate.node(row, part.key) for row in listing.rows.values()]
+        del listing  # before publishing, during which other lists are read
+        await part.publish([node for node in found if node is not None])

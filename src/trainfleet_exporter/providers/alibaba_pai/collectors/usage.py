@@ -2,31 +2,39 @@
 
 Cost a poll: one call for each metric and each 1,440 points of it, and nothing while there is no job that it serves. A
 metric of pods feeds the families of pods and, where there is none of jobs, those of jobs as well.
+
+Whether the service answers without Dimensions is documented nowhere. Where it refuses that, or answers nothing while
+there must be something, resources are named, fifty at a time; what was learnt holds for a day (`Asking`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from trainfleet_exporter.errors import NotReady
+from trainfleet_exporter.errors import CloudError, NotReady, RequestRefused
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.providers.alibaba_pai.asking import Asking
-from trainfleet_exporter.providers.alibaba_pai.catalogue import DLC, QUOTA
-from trainfleet_exporter.providers.alibaba_pai.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.collectors.feeds import Feeds
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
+from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds, Owner
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, QUOTA, Feed
 from trainfleet_exporter.providers.usage.columns import Column, Shown, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
 from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 50
+"""The most resources of one call's Dimensions."""
+_DAY = 86400.0
 SOURCE = "cloudmonitor"
 _SOURCES = "sources"
 """The part that says for each job where its usage came from; metrics are in capitals."""
@@ -36,6 +44,88 @@ _TESTED = 1_000
 """Jobs that are gone through before the loop runs other tasks: about half a millisecond."""
 _NEARLY = 2.0
 """A poll that ends so many seconds before its deadline has not had the time it needed: the last calls were refused."""
+
+
+class Asking:
+    """The way in which one namespace is asked. `key` is the dimension that names a resource of it."""
+
+    def __init__(self, monitor: CloudMonitor, namespace: str, key: str, owner: Owner | None = None) -> None:
+        """`owner` finds whose a point is, where it is not simply of the job that it names."""
+        self._monitor = monitor
+        self._namespace = namespace
+        self._key = key
+        self._owner = owner
+        self._named_until: dict[str, float] = {}
+        """Metrics that are asked for by name, and until when (loop time)."""
+        self._useless_until = float("-inf")
+        """Until when names are known not to help where nothing comes without them."""
+        self._told: set[str] = set()
+
+    async def read(self, feed: Feed, into: Newest, *, names: Collection[str], deadline: float) -> None:
+        """Every point of a metric there is, or those of `names` if it must be so. Raises CloudError."""
+        metric = feed.metric.name
+        if self._is_named(metric):
+            await self._by_name(feed, into, names, deadline)
+            return
+        try:
+            await self._pages(feed, into, deadline)
+        except RequestRefused as refusal:
+            if into.rows or not names:
+                raise
+            try:
+                await self._by_name(feed, into, names, deadline)
+            except CloudError:
+                raise refusal from None  # that Dimensions were missing was not the reason
+            self._named_until[metric] = _now() + _DAY
+            self._tell("it refuses to answer without them")
+
+    def try_names(self, metrics: Collection[str]) -> bool:
+        """No metric had any point although there must be some: whether to ask again, for now by name."""
+        if _now() < self._useless_until or all(map(self._is_named, metrics)):
+            return False
+        self._named_until |= dict.fromkeys(metrics, _now() + _DAY)
+        return True
+
+    def names_helped(self, helped: bool) -> None:
+        """Note what came of that. Where it was nothing either, no such calls are spent for a day."""
+        if helped:
+            self._tell("it answers nothing without them")
+        else:
+            self._named_until.clear()
+            self._useless_until = _now() + _DAY
+
+    def names_unproven(self) -> None:
+        """Some of those calls failed: nothing was learnt, and the next poll tries again."""
+        self._named_until.clear()
+
+    def _is_named(self, metric: str) -> bool:
+        return _now() < self._named_until.get(metric, float("-inf"))
+
+    def _tell(self, why: str) -> None:
+        if why not in self._told:
+            self._told.add(why)
+            log.warning(
+                "CloudMonitor is asked for %s with Dimensions, %d at a time, because %s",
+                self._namespace,
+                _AT_ONCE,
+                why,
+            )
+
+    async def _by_name(self, feed: Feed, into: Newest, names: Collection[str], deadline: float) -> None:
+        ordered = sorted(names)
+        for start in range(0, len(names), _AT_ONCE):
+            asked = [{self._key: name} for name in ordered[start : start + _AT_ONCE]]
+            await self._pages(feed, into, deadline, dimensions=json.dumps(asked, separators=(",", ":")))
+
+    async def _pages(self, feed: Feed, into: Newest, deadline: float, *, dimensions: str = "") -> None:
+        batches = self._monitor.describe_metric_last(
+            self._namespace, feed, since=into.since, deadline=deadline, dimensions=dimensions, owner=self._owner
+        )
+        await into.take_all(batches)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)

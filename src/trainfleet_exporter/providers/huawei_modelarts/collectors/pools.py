@@ -1,15 +1,19 @@
-"""Dedicated pools: one call a workspace for what they are, and one for what all of them have and have given out."""
+"""Dedicated pools: one call a workspace for what they are, and one for what all of them have and have given out. Their
+nodes, off by default: one call for each 500 nodes of a pool.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from trainfleet_exporter.model import Accelerator, Pool, PoolAmounts
-from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.model import Accelerator, Node, Pool, PoolAmounts
+from trainfleet_exporter.polling import FairQueue, Part, PartsCollector, Poll
 from trainfleet_exporter.providers.collectors import ListCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import node
 from trainfleet_exporter.providers.jobs.listing import with_unread
 
 _AMOUNTS = "runtime metrics"
@@ -119,3 +123,39 @@ def _pools(rows: Sequence[payloads.Pool | None], elsewhere: Collection[str]) -> 
         else:
             found[pool.pool_id] = pool
     return found, dropped
+
+
+class NodesCollector(PartsCollector):
+    """A part for each pool."""
+
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("nodes", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """List the nodes of one pool."""
+        try:
+            rows = await self._shared.client.list_nodes(part.key, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        found = _nodes(part, rows)
+        del rows  # before publishing, during which other lists are read
+        await part.publish(list(found.values()))
+
+
+def _nodes(part: Part, rows: Sequence[payloads.Node | None]) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for row in rows:
+        one = None if row is None else node(part.key, row)
+        if one is None:
+            part.dropped("malformed")
+        elif one.node_name in found:
+            part.dropped("duplicate")
+        else:
+            found[one.node_name] = one
+    return found

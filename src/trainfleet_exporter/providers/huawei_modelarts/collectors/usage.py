@@ -17,11 +17,9 @@ from typing import TypeAlias
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.providers.huawei_modelarts.aom import is_refusal
-from trainfleet_exporter.providers.huawei_modelarts.aom_samples import Collected, JobNames
-from trainfleet_exporter.providers.huawei_modelarts.aom_source import AomSource
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
-from trainfleet_exporter.providers.huawei_modelarts.metric_map import ACCELERATORS, Plan
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomSource, Collected, JobNames, is_refusal
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan
 from trainfleet_exporter.providers.usage.arbitration import Handover, all_of
 from trainfleet_exporter.providers.usage.columns import kept_of
 from trainfleet_exporter.providers.usage.entities import Entities

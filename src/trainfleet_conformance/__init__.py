@@ -1,0 +1,30 @@
+"""The conformance kit for providers, in whichever package they live, and what their other tests need.
+
+    class TestMyCloud(ProviderConformance):
+        platform = PLATFORM
+        ...
+
+Installed with the extra `testing`; the daemon does without it, and imports nothing from here.
+"""
+
+from trainfleet_conformance.budgets import BudgetChecks
+from trainfleet_conformance.contract import ContractChecks
+from trainfleet_conformance.faults import FaultChecks
+from trainfleet_conformance.gateway import PretendCloud
+from trainfleet_conformance.hygiene import PlatformChecks, SecretChecks
+from trainfleet_conformance.parts import PartChecks
+from trainfleet_conformance.public_api import PUBLIC
+from trainfleet_conformance.sharing import SharingChecks
+from trainfleet_conformance.statuses import StatusChecks
+
+__all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
+
+
+class ProviderConformance(
+    ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks, SharingChecks
+):
+    """What the exporter promises of every cloud, held against one provider.
+
+    Derive a class whose name begins with `Test`, and say of your cloud what ProviderCase asks for. A whole exporter
+    polls your pretend cloud over loopback HTTP, in stepped time: hours take seconds.
+    """

@@ -1,0 +1,131 @@
+"""What is asked is counted, limited and paid for; it does not grow with the jobs where the cloud allows that."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.gateway import UNSIGNED, Arrival
+from trainfleet_conformance.stage import Stage
+
+_BY_TRANSPORT = (
+    "call the cloud by ApiClient.call of the transport that open_transport gives, and by nothing else: no client of "
+    "your own, no thread that asks"
+)
+_RATE, _CONCURRENCY = 4, 2
+_BUDGET = 30
+_POLLS_OF_A_BUDGET = 30
+
+
+class BudgetChecks(ProviderCase):
+    """Calls."""
+
+    def test_budget_every_call_is_counted(self) -> None:
+        """As many requests arrive as the metrics tell of, and all of them by the transport."""
+
+        async def check(stage: Stage) -> None:
+            await stage.polls(3)
+            complain(await _uncounted(stage), _BY_TRANSPORT)
+            apis = {arrival.api for arrival in stage.gateway.arrivals}
+            complain(
+                [f"the API {api!r} is called, and is none of {self.platform.config.__name__}.apis" for api in apis]
+                if not apis <= set(self.platform.config.apis)
+                else [],
+                "name every API there, or no budget can be set for it",
+            )
+
+        self.on_stage(check)
+
+    def test_budget_a_month_s_calls_are_not_exceeded(self) -> None:
+        """With a budget that would last for a few polls, polls stretch, and not one call is made beyond it."""
+        apis = sorted({api for api, _ in self.good.operations})
+
+        async def main(folder: Path) -> None:
+            budgets = dict.fromkeys(apis, _BUDGET)
+            async with self.stage(folder, limits={"monthly_calls": budgets}) as stage:
+                await stage.polls(_POLLS_OF_A_BUDGET)
+                arrived = Counter(arrival.api for arrival in stage.gateway.arrivals)
+                complain(
+                    [
+                        f"{count} calls of {api!r}, of {_BUDGET} a month"
+                        for api, count in arrived.items()
+                        if count > _BUDGET
+                    ],
+                    _BY_TRANSPORT,
+                )
+                complain(await _uncounted(stage), _BY_TRANSPORT)
+
+        self.play(main)
+
+    def test_budget_rate_and_concurrency_are_kept(self) -> None:
+        """No more requests in a second, and no more at a time, than the config allows for each API."""
+
+        async def main(folder: Path) -> None:
+            limits = {"requests_per_second": _RATE, "concurrency": _CONCURRENCY}
+            async with self.stage(folder, limits=limits, delay=0.3) as stage:
+                await stage.polls(2)
+                complaints = [
+                    f"{count} requests of {api!r} were under way at a time, where {_CONCURRENCY} may be"
+                    for api, count in stage.gateway.at_once.items()
+                    if count > _CONCURRENCY
+                ]
+                for api in stage.gateway.at_once:
+                    most = _most_in_a_second([arrival for arrival in stage.gateway.arrivals if arrival.api == api])
+                    if most > 2 * _RATE:  # what a second's worth of patience has saved up, and a second's
+                        complaints.append(f"{most} requests of {api!r} in a second, where {_RATE} may be")
+                complain(complaints, _BY_TRANSPORT)
+
+        self.play(main)
+
+    def test_budget_calls_of_sweeps_do_not_grow_with_the_jobs(self) -> None:
+        """With four times the jobs, a sweep makes as many calls, but for pages."""
+
+        async def calls(jobs: int) -> Counter[tuple[str, str]]:
+            found: list[Counter[tuple[str, str]]] = []
+            async with self.stage(Path(self._folder), jobs=jobs) as stage:
+                await stage.polls(1)
+                first = len(stage.gateway.arrivals)
+                await stage.polls(1)
+                arrived = [arrival for arrival in stage.gateway.arrivals[first:] if arrival.collector in self.good.bulk]
+                found.append(Counter((arrival.collector, arrival.operation) for arrival in arrived))
+            return found[0]
+
+        async def main(folder: Path) -> None:
+            self._folder = str(folder)
+            few, many = await calls(self.jobs), await calls(4 * self.jobs)
+            # A page holds two rows at least; a call for each job would be as many more as there are jobs.
+            complain(
+                [
+                    f"{collector} calls {operation} {count} times for {4 * self.jobs} jobs, "
+                    f"and {few[collector, operation]} times for {self.jobs}"
+                    for (collector, operation), count in many.items()
+                    if count - few[collector, operation] > math.ceil(3 * self.jobs / 2)
+                ],
+                "ask for all at once (lists, bulk metrics), or use a PerObjectCollector, which is spread and capped",
+            )
+
+        self.play(main)
+
+    _folder = ""
+
+
+async def _uncounted(stage: Stage) -> list[str]:
+    """Requests that arrived and are not counted, or the other way round."""
+    counted, arrived = stage.counted(await stage.scrape()), stage.arrived()
+    complaints = [
+        f"{arrival.target[:80]} was asked for, and not by the transport"
+        for arrival in stage.gateway.arrivals
+        if arrival.operation == UNSIGNED
+    ]
+    for key, count in arrived.items():
+        # A kept connection that the server closes in the very moment of its use is an attempt that never arrives.
+        if key[1] != UNSIGNED and not 0 <= counted[key] - count <= 1 + count // 50:
+            complaints.append(f"{key[1]} arrived {count} times and is counted {counted[key]} times")
+    return complaints
+
+
+def _most_in_a_second(arrivals: list[Arrival]) -> int:
+    times = sorted(arrival.at for arrival in arrivals)
+    return max((sum(1 for other in times if 0 <= other - time < 1) for time in times), default=0)

@@ -1,0 +1,175 @@
+"""Families and labels are those of the exporter's table, values are in base units, and pages can be read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.page import Key, Page, samples, words
+from trainfleet_conformance.stage import PROVIDER, Stage
+from trainfleet_exporter.families import FAMILIES, KEYS
+from trainfleet_exporter.model import FINISHED, Status
+
+_TABLE = {
+    family.name: None if family.labels is None else frozenset(("provider", *KEYS[family.of][0], *family.labels))
+    for family in FAMILIES
+    if family.kind != "histogram"
+} | {
+    f"{family.name}{ending}": frozenset(("provider", *KEYS[family.of][0], *labels))
+    for family in FAMILIES
+    if family.kind == "histogram"
+    for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
+}
+"""By sample name, its labels; None where the operator chooses them. Taken when this is imported, before anything is
+run."""
+_FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
+"""By sample name, its family."""
+_UNBOUNDED = ("_cpu_utilization_ratio",)
+"""A job may use more CPU than it asked for."""
+
+
+def strangers(page: Page) -> Iterator[str]:
+    """What is on a page and not in the exporter's table."""
+    for family, pairs in page.shown:
+        names = frozenset(name for name, _ in pairs)
+        if family not in _TABLE:
+            yield f"{family} is no family of the exporter"
+            continue
+        wanted = _TABLE[family]
+        if wanted is not None and names != wanted:
+            yield f"{family} has the labels {sorted(names)}, not {sorted(wanted)}"
+        elif dict(pairs).get("provider") != PROVIDER:
+            yield f"{words((family, pairs))} does not say which provider it is of"
+
+
+def untrue_numbers(page: Page) -> Iterator[str]:
+    """Values that no measurement can have."""
+    for key, value in page.shown.items():
+        if not math.isfinite(value) or value < 0:
+            yield f"{words(key)} is {value}"
+        elif key[0].endswith("_ratio") and value > 1 and not key[0].endswith(_UNBOUNDED):
+            yield f"{words(key)} is {value}: ratios are 0 to 1"
+
+
+class ContractChecks(ProviderCase):
+    """What is on a good page."""
+
+    def test_contract_families_and_labels_are_of_the_table(self) -> None:
+        """A provider publishes objects of model.py; what they look like is not its business."""
+        complain(
+            sorted(set(strangers(self.good.page))),
+            "publish objects of trainfleet_exporter.model, and leave families and labels to the exporter. A family "
+            "that is missing is a row of its table: propose it there",
+        )
+
+    def test_contract_every_family_has_a_source(self) -> None:
+        """HELP says which API and which fields the values come from."""
+        sources = self.platform.sources
+        shown = {_FAMILY[name] for name, _ in self.good.page.shown if name in _TABLE}
+        complaints = [f"{family} has no source" for family in sorted(shown) if not sources.get(family)]
+        unknown = (sources.keys() | self.platform.experimental.keys()) - {family.name for family in FAMILIES}
+        complaints += [f"{family} is no family of the exporter" for family in sorted(unknown)]
+        complain(complaints, "name the APIs and fields of each family in Platform.sources")
+
+    def test_contract_values_are_in_base_units(self) -> None:
+        """Ratios are 0 to 1 and not percent; nothing is below 0, NaN or infinite."""
+        complain(
+            untrue_numbers(self.good.page),
+            "translate to the units of model.py: bytes, seconds, ratios (providers/usage/json_fields.py)",
+        )
+
+    def test_contract_known_samples_are_shown(self) -> None:
+        """The samples whose values the tests know."""
+        page = self.good.page
+        complaints = []
+        for series, value in self.samples.items():
+            key = _key(series)
+            shown = page.shown.get(key)
+            if shown is None:
+                complaints.append(f"{series} is not on the page")
+            elif not math.isclose(shown, value, rel_tol=1e-9):
+                complaints.append(f"{series} is {shown}, where the cloud says {value}")
+        complain(complaints, "look for a unit that was not translated, or a field that is read under another name")
+
+    def test_contract_every_live_job_is_shown_once_and_as_it_is(self) -> None:
+        """The jobs on the page are those of the cloud, page by page and workspace by workspace."""
+        shown: Counter[str] = Counter()
+        states: dict[str, str] = {}
+        for labels, value in self.good.page.of("trainfleet_job_status"):
+            if value:
+                shown[labels["job_id"]] += 1
+                states[labels["job_id"]] = labels["status"]
+        truth = {job_id: self.statuses.get(word, Status.UNKNOWN) for job_id, word in self.good.truth.items()}
+        complaints = [f"live job {job_id} is not shown" for job_id in truth.keys() - shown.keys()]
+        complaints += [f"job {job_id} is in {count} states" for job_id, count in shown.items() if count > 1]
+        complaints += [
+            f"job {job_id} is shown as {states[job_id]}, where the cloud says {truth[job_id]}"
+            for job_id in truth.keys() & states.keys()
+            if states[job_id] != truth[job_id]
+        ]
+        over = {str(status) for status in FINISHED}
+        complaints += [
+            f"job {job_id} is shown as {states[job_id]}, and the cloud has no such job"
+            for job_id in states.keys() - truth.keys()
+            if states[job_id] not in over
+        ]
+        complain(sorted(complaints), "read each page of each list (providers/jobs/listing.py, read_whole_list)")
+
+    def test_contract_counts_have_every_known_state(self) -> None:
+        """A state in which there is no job has a count of 0: an alert cannot wait for a series that is not there."""
+        wanted = {(str(status), word) for word, status in self.statuses.items() if word not in self.not_counted}
+        found: dict[str, set[tuple[str, str]]] = {}
+        for labels, _ in self.good.page.of("trainfleet_jobs"):
+            pair = (labels["status"], labels["platform_status"])
+            found.setdefault(labels["workspace_id"], set()).add(pair)
+        complaints = ["trainfleet_jobs is not on the page"] * (not found)
+        complaints += [
+            f"workspace {name} has no count of jobs that are {word!r} ({status})"
+            for name, pairs in found.items()
+            for status, word in sorted(wanted - pairs)
+        ]
+        finished = {str(status) for status in FINISHED}
+        totals: dict[str, set[str]] = {}
+        for labels, _ in self.good.page.of("trainfleet_jobs_finished_total"):
+            totals.setdefault(labels["workspace_id"], set()).add(labels["status"])
+        complaints += [
+            f"workspace {name} has no trainfleet_jobs_finished_total of jobs that are {status}"
+            for name in found
+            for status in sorted(finished - totals.get(name, set()))
+        ]
+        complain(complaints, "publish WorkspaceJobs.live_counts with all known pairs, and finished_counts")
+
+    def test_contract_counts_are_those_of_the_cloud(self) -> None:
+        """As many live jobs are counted in each state as there are."""
+        truth = Counter(self.good.truth.values())
+        counted: Counter[str] = Counter()
+        for labels, value in self.good.page.of("trainfleet_jobs"):
+            if labels["status"] not in {str(status) for status in FINISHED}:
+                counted[labels["platform_status"]] += int(value)
+        complain(
+            [
+                f"{counted[word]} jobs are counted as {word!r}, where the cloud has {truth[word]}"
+                for word in sorted(truth.keys() | counted.keys())
+                if counted[word] != truth[word] and self.statuses.get(word) not in FINISHED
+            ],
+            "count what was listed, before filters, once for each job",
+        )
+
+    def test_contract_both_formats_can_be_read(self) -> None:
+        """Text and OpenMetrics, and every other page."""
+
+        async def check(stage: Stage) -> None:
+            await stage.polls(1)
+            await stage.scrape()
+            await stage.read_everything()
+
+        self.on_stage(check)
+
+
+def _key(series: str) -> Key:
+    name, _, labels = series.partition("{")
+    line = f'{name}{{provider="{PROVIDER}"' + (f",{labels}" if labels else "}") + " 0\n"
+    ((family, pairs, _),) = samples(line.encode())
+    return family, tuple(sorted(pairs.items()))

@@ -1,0 +1,145 @@
+"""The faults that every operation of every cloud can have, whatever its answers look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from trainfleet_conformance.answers import change_leaves, change_rows, dumps, is_identity
+from trainfleet_conformance.gateway import Answer, Arrival
+from trainfleet_simulator.broken_bodies import LOGIN, other_types
+from trainfleet_simulator.rows import ENDLESS_NUMBER
+from trainfleet_simulator.wire import Breaking
+
+_RETRY_AFTER = {"retry-after": "7"}
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([KMGT]i?)?")
+_KEY = re.compile(r"^(id|uid|uuid)$|_id$|Id$|ID$")
+_HOSTILE = (
+    'a"b\\c\nd\re\tf\x00g',
+    'x"} 1\n# TYPE trainfleet_injected gauge\ntrainfleet_injected 1\n',
+    "\u202e\u2028</script><script>alert(1)</script>",
+    "{} %s ${HOME} {{7*7}}",
+    "long" * 2560,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """A fault. One that is a `refusal` says no to who asks; a provider may then leave its credentials alone."""
+
+    name: str
+    meaning: str
+    make: Callable[[Arrival, Answer], Response | None]
+    refusal: bool = False
+    pauses: bool = False
+    """Whether the whole host is left alone for a while, because it asked for that."""
+    renames: bool = False
+    """Whether ids are others, so that other things are shown."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _status(status: int, headers: dict[str, str] | None = None) -> Callable[[Arrival, Answer], Response]:
+    told = {"code": "MadeToFail", "message": "made to fail"}
+    return lambda arrival, answer: JSONResponse({**told, "error": told}, status, headers)
+
+
+def _quoting(arrival: Arrival, answer: Answer) -> Response:
+    """A refusal that quotes all that the request told, in every field that errors have."""
+    quoted = " ".join((*arrival.headers.values(), arrival.target, arrival.body.decode("utf-8", "replace")))
+    names = ("code", "message", "error_code", "error_msg", "request_id", "Code", "Message", "RequestId", "reason")
+    told = dict.fromkeys(names, quoted)
+    return JSONResponse({**told, "error": told}, 400, {"x-request-id": quoted[:200].replace("\n", " ")})
+
+
+def _wire(kind: str) -> Callable[[Arrival, Answer], Response]:
+    return lambda arrival, answer: Breaking(kind, answer.response() if kind == "cut_off" else None)
+
+
+def _body(make: Callable[[bytes], bytes]) -> Callable[[Arrival, Answer], Response]:
+    return lambda arrival, answer: answer.response(make(answer.body))
+
+
+def _leaves(change: Callable[[str, Any], Any]) -> Callable[[Arrival, Answer], Response | None]:
+    def make(arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        return None if payload is None else answer.response(dumps(change_leaves(payload, change)))
+
+    return make
+
+
+def _details(arrival: Arrival, answer: Answer) -> Response | None:
+    """What rows hold beside what they are called by is of other types."""
+    payload = answer.payload
+
+    def change(name: str, value: Any) -> Any:
+        return value if _KEY.search(name) else other_types(value)
+
+    if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
+        return None
+    return answer.response(dumps(payload))
+
+
+def _number(make: Callable[[float], Any], text: Callable[[str], str]) -> Callable[[str, Any], Any]:
+    """Changes what is a number, or a number as text; what names something stays."""
+
+    def change(name: str, value: Any) -> Any:
+        if is_identity(name) or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return make(value)
+        return text(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+    return change
+
+
+def _hostile(name: str, value: Any) -> Any:
+    return _HOSTILE[len(name) % len(_HOSTILE)] if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
+
+
+WHOLE = (
+    FaultKind("server error", "500", _status(500)),
+    FaultKind("unavailable", "503, with Retry-After", _status(503, _RETRY_AFTER), pauses=True),
+    FaultKind("throttled", "429, with Retry-After", _status(429, _RETRY_AFTER), pauses=True),
+    FaultKind("unauthorized", "401", _status(401), refusal=True),
+    FaultKind("denied", "403", _status(403), refusal=True),
+    FaultKind("not found", "404", _status(404)),
+    FaultKind("quoting", "400, in which all that was asked is quoted, secrets too", _quoting, refusal=True),
+    FaultKind("hang", "nothing ever comes", _wire("hang")),
+    FaultKind("reset", "the connection is reset before an answer", _wire("reset")),
+    FaultKind("cut off", "the connection is closed in the middle of the answer", _wire("cut_off")),
+    FaultKind("truncated", "JSON that ends in the middle", _body(lambda body: body[: len(body) // 2])),
+    FaultKind("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(LOGIN)),
+    FaultKind("empty", "200 without a body", _body(lambda body: b"")),
+    FaultKind("null", "JSON null", _body(lambda body: b"null")),
+    FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
+    FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
+)
+"""They spoil an answer as a whole: nothing of it may be taken."""
+
+ODD = (
+    FaultKind("wrong types", "every value is of another type", _leaves(lambda name, value: other_types(value))),
+    FaultKind("odd details", "values of rows are of other types, but for their ids", _details),
+    FaultKind("nulls", "every value is null", _leaves(lambda name, value: None)),
+    FaultKind(
+        "huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS_NUMBER, lambda text: "1e400"))
+    ),
+    FaultKind("NaN", "NaN for numbers", _leaves(_number(lambda value: float("nan"), lambda text: "NaN"))),
+    FaultKind(
+        "negative numbers",
+        "numbers below 0",
+        _leaves(_number(lambda value: -(abs(value) or 1), lambda text: "-" + text.lstrip("-"))),
+    ),
+    FaultKind(
+        "hostile texts",
+        "quotes, line breaks, control characters, 10 kB, for every text",
+        _leaves(_hostile),
+        renames=True,
+    ),
+)
+"""They keep the form of an answer: what of it makes no sense may not be shown, and nothing may break."""

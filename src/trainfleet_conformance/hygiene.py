@@ -1,0 +1,155 @@
+"""What a platform owes its operators: rights by name, diagnosis, a clean end, reloads, public imports; secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from pathlib import Path
+
+from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.fault_kinds import WHOLE
+from trainfleet_conformance.faults import SILENCE, of
+from trainfleet_conformance.gateway import Signatures
+from trainfleet_conformance.page import missing, words, wrong
+from trainfleet_conformance.public_api import private_imports, source_folder
+from trainfleet_conformance.stage import Stage, config_text, load, serve_cloud
+from trainfleet_exporter.config import redacted
+from trainfleet_exporter.diagnose import examine
+
+
+class PlatformChecks(ProviderCase):
+    """The platform and its providers as objects."""
+
+    def test_platform_is_what_the_entry_point_should_name(self) -> None:
+        """The config says its platform, and each operation has a right that diagnose can name."""
+        known = {name for _, name in self.good.operations}
+        complain(
+            [
+                f"no right is known for {name}"
+                for name in sorted(known - self.platform.permissions.keys() - self.without_right)
+            ],
+            "say in Platform.permissions which right each operation needs",
+        )
+
+    def test_platform_diagnose_is_content(self) -> None:
+        """diagnose finds nothing to complain of, and can say who asks, and where."""
+
+        async def main(folder: Path) -> None:
+            async with serve_cloud(self.cloud(self.jobs), Signatures()) as (_, listener):
+                config = load(folder, self.platform, config_text(self.platform, self.config(listener.url), {}))
+                (report,) = await examine(config, {self.platform.name: self.platform})
+                complaints = [f"{problem.collectors}: {problem.message}" for problem in report.problems]
+                complaints += ["no collector ran"] * (not report.collectors)
+                complaints += ["it does not say where credentials came from"] * (not report.credentials.strip())
+                complaints += [f"it calls itself {report.platform}"] * (report.platform != self.platform.name)
+                complaints += [
+                    f"{endpoint.api} at {endpoint.url} was not called"
+                    for endpoint in report.endpoints
+                    if not endpoint.outcomes and endpoint.api in {api for api, _ in self.good.operations}
+                ]
+                apis = {endpoint.api for endpoint in report.endpoints}
+                complaints += [
+                    f"{api} is called, and has no endpoint" for api, _ in self.good.operations if api not in apis
+                ]
+                complain(sorted(set(complaints)), "fill in facts, identity and endpoints of the Provider")
+
+        self.play(main)
+
+    def test_platform_names_the_right_that_is_missing(self) -> None:
+        """An operation that is refused is reported with the right that it needs."""
+        (denied,) = (kind for kind in WHOLE if kind.name == "denied")
+        for _, operation in self.good.operations:
+            if operation in self.copes | self.without_right:
+                continue
+
+            async def main(folder: Path, operation: str = operation) -> None:
+                async with serve_cloud(self.cloud(self.jobs), Signatures()) as (gateway, listener):
+                    gateway.spoil = of(operation, denied)
+                    config = load(folder, self.platform, config_text(self.platform, self.config(listener.url), {}))
+                    (report,) = await examine(config, {self.platform.name: self.platform})
+                found = {missing.operation: missing.right for missing in report.missing_rights}
+                wanted = self.platform.permissions.get(operation)
+                complain(
+                    [f"{operation} is refused with 403, and diagnose names {found.get(operation, 'nothing')}"]
+                    * (found.get(operation) != wanted),
+                    "answer AccessDenied with status=403 in Dialect.judge; Platform.permissions is by operation",
+                )
+
+            self.play(main)
+
+    def test_platform_closing_leaves_nothing_behind(self) -> None:
+        """After the end no connection stands, and no task runs."""
+
+        async def main(folder: Path) -> None:
+            before = len(asyncio.all_tasks())
+            with warnings.catch_warnings():
+                # A client that was never closed warns when it is collected: here it is complained of in words.
+                warnings.simplefilter("ignore", ResourceWarning)
+                async with self.stage(folder) as stage:
+                    await stage.polls(1)
+                    await stage.during_a_poll()
+                    await stage.stop()
+                    await stage.aclose()
+                    standing = stage.listener.connections
+                    gc.collect()
+            left = len(asyncio.all_tasks()) - before
+            complaints = [f"{standing} connections still stand"] * bool(standing)
+            complaints += [f"{left} tasks still run"] * (left > 0)
+            complain(complaints, "close the transport, and end tasks of your own, in Provider.aclose")
+
+        self.play(main)
+
+    def test_platform_a_reload_starts_it_anew(self) -> None:
+        """With other limits the provider is built again beside the first one, which goes; the page is as before."""
+
+        async def check(stage: Stage) -> None:
+            await stage.polls(2)
+            before = await stage.scrape()
+            (first,) = stage.daemon.exporter.providers
+            said = await stage.reload()
+            (second,) = stage.daemon.exporter.providers
+            await stage.polls(2)
+            now = await stage.scrape()
+            complaints = [f"the reload failed: {said}"] * (first is second)
+            complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
+            complaints += [f"has not come back: {words(key)}" for key in missing(now, before)]
+            complaints += [f"{name} fails" for name in now.failing]
+            complain(complaints, "keep all that changes in the Provider, nothing in modules or classes")
+
+        self.on_stage(check, reloaded={"concurrency": 7})
+
+    def test_platform_imports_only_public_modules(self) -> None:
+        """Of the exporter its modules import what is public, and no HTTP client but the transport."""
+        folder = source_folder(self.platform)
+        complain(private_imports(folder), "docs/adding-a-provider.md lists the public modules; ask for what is missing")
+
+
+class SecretChecks(ProviderCase):
+    """Secrets. Under faults they are looked for as well: see FaultChecks."""
+
+    def test_secret_none_is_in_logs_pages_or_reprs(self) -> None:
+        """A good run, a run of refusals that quote everything, and what objects say of themselves."""
+        (quoting,) = (kind for kind in WHOLE if kind.name == "quoting")
+
+        async def check(stage: Stage) -> None:
+            complain(["config() has no secret"] * (not self.secrets.secrets), "plant them by self.secret(name)")
+            await stage.polls(1)
+            await stage.scrape()
+            stage.gateway.spoil = quoting.make
+            await stage.polls(1)
+            await stage.scrape()
+            await stage.read_everything()
+            exporter = stage.daemon.exporter
+            said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
+            for provider in exporter.providers:
+                told = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
+                said += [repr(provider), str(provider), repr(provider.identity), repr(told)]
+                said += [repr(value) for value in getattr(provider, "__dict__", {}).values()]
+                said += [repr(collector) for collector in provider.collectors]
+            for runner in exporter.runners:
+                said += [f"{error!s} {error!r}" for error in runner.errors]
+                said.append(repr(runner.last_error))
+            complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
+
+        self.on_stage(check)

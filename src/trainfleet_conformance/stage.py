@@ -1,0 +1,276 @@
+"""Where the kit plays: a pretend cloud on loopback, a whole exporter that polls it, and a scraper, in stepped time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import io
+import logging
+import random
+import ssl
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import httpx
+import yaml
+
+from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures
+from trainfleet_conformance.page import Page, parse_openmetrics, parse_text
+from trainfleet_conformance.planted import Planted, authorizations, hits
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
+from trainfleet_exporter.providers.registry import Platform
+from trainfleet_simulator.listener import Listener
+
+PROVIDER = "kit"
+INTERVAL = 60.0
+POLL_TIMEOUT = 50.0
+KEPT_POLLS = 1
+_QUIET = 57.0
+"""Seconds after the start of a poll at which it has ended, whatever held it up."""
+_REQUESTS = "trainfleet_exporter_api_requests_total"
+_OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
+_PROOFS = 40
+"""Requests whose tokens and signatures are looked for: those of all would take longer than what is tested."""
+_SELDOM = {"polling.schedule._HOUSEKEEPING_INTERVAL": 5.0, "web.server._TICK_SECONDS": 30.0}
+"""What the daemon does every second and has nothing to do for most of them: half of the time that polls take here."""
+
+
+def config_text(platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    """The config file of one provider. What it says of limits goes before what its tests say."""
+    settings = {
+        "poll_interval": f"{INTERVAL:.0f}s",
+        "poll_timeout": f"{POLL_TIMEOUT:.0f}s",
+        "keep_last_good_polls": KEPT_POLLS,
+    }
+    generous = {"requests_per_second": 200, "concurrency": 8}
+    mine = {
+        "name": PROVIDER,
+        "platform": platform.name,
+        **provider,
+        "limits": {**generous, **provider.get("limits", {}), **limits},
+    }
+    text = yaml.safe_dump({"global": settings, "providers": [mine]}, allow_unicode=True, width=10_000)
+    return text.replace("$", "$$")
+
+
+def load(folder: Path, platform: Platform, text: str) -> Config:
+    """The config as the exporter reads it."""
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, environ={}, platforms={platform.name: platform.config})
+
+
+class Stage:
+    """One exporter and its cloud. Use inside stepped time."""
+
+    def __init__(self, cloud: PretendCloud, gateway: Gateway, listener: Listener, daemon: Daemon, logs: Logs) -> None:
+        self.cloud = cloud
+        self.gateway = gateway
+        self.listener = listener
+        self.daemon = daemon
+        self.logs = logs
+        self.outputs: list[str] = []
+        """Every page that was read."""
+        self._origin = asyncio.get_running_loop().time()
+        self._polls = 0
+        self._client = httpx.AsyncClient(
+            base_url=f"http://{daemon.server.addresses[0]}", trust_env=False, verify=_authorities()
+        )
+
+    async def polls(self, count: int) -> None:
+        """Wait until `count` more polls of every collector have begun, and are over."""
+        self._polls += count
+        end = self._origin + (self._polls - 1) * INTERVAL + _QUIET
+        await asyncio.sleep(end - asyncio.get_running_loop().time())
+
+    async def during_a_poll(self) -> None:
+        """Wait until the next poll has begun, and is not over if it hangs."""
+        begun = self._origin + self._polls * INTERVAL + 2
+        await asyncio.sleep(begun - asyncio.get_running_loop().time())
+
+    async def stop(self) -> float:
+        """Stop the exporter; how many seconds that took."""
+        began = asyncio.get_running_loop().time()
+        await self.daemon.stop()
+        return asyncio.get_running_loop().time() - began
+
+    @staticmethod
+    def now() -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def leaks(self, planted: Planted, **more: str) -> list[str]:
+        """Where a secret, or what was made of it to prove who asks, stands in anything that was put out."""
+        proofs = authorizations(arrival.headers for arrival in self.gateway.arrivals[-_PROOFS:])
+        outputs = {"a page": "\n".join(dict.fromkeys(self.outputs)), "the log": self.logs.written, **more}
+        outputs["what the provider logs"] = self.logs.said
+        return hits(outputs, planted.secrets | proofs)
+
+    async def scrape(self) -> Page:
+        """The page of metrics. ValueError where it is not what a Prometheus can read."""
+        answer = await self._client.get("/metrics")
+        if answer.status_code != 200:
+            raise ValueError(f"/metrics answered {answer.status_code}")
+        self.outputs.append(answer.text)
+        return Page(answer.text)
+
+    async def read_everything(self) -> None:
+        """Read every page, the metrics in both formats; ValueError where one is not as it should be."""
+        parse_text((await self._client.get("/metrics")).text)
+        answer = await self._client.get("/metrics", headers=_OPENMETRICS)
+        parse_openmetrics(answer.text)
+        self.outputs.append(answer.text)
+        for path in ("/", "/config", "/-/ready"):
+            answer = await self._client.get(path)
+            if answer.status_code != 200:
+                raise ValueError(f"{path} answered {answer.status_code}")
+            self.outputs.append(answer.text)
+
+    async def reload(self) -> str:
+        """Have the config read again; what is said of that."""
+        return (await self._client.post("/-/reload")).text
+
+    def counted(self, page: Page) -> Counter[tuple[str, str]]:
+        """The attempts that the page tells of, by API and operation."""
+        found: Counter[tuple[str, str]] = Counter()
+        for labels, value in page.of(_REQUESTS):
+            found[labels["api"], labels["operation"]] += int(value)
+        return found
+
+    def arrived(self) -> Counter[tuple[str, str]]:
+        """The requests that have arrived, by API and operation."""
+        return Counter((arrival.api, arrival.operation) for arrival in self.gateway.arrivals)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+class Logs:
+    """What was logged: as the exporter writes it at debug level, and what the provider's package said, word by word."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._written = io.StringIO()
+        self._said: list[str] = []
+
+    @property
+    def written(self) -> str:
+        """Lines of the exporter's log."""
+        return self._written.getvalue()
+
+    @property
+    def said(self) -> str:
+        """Messages of the provider's package with all that they quote, whether or not they are shown."""
+        return "\n".join(self._said)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take the logs of this process, and give them back as they were."""
+        root = logging.getLogger()
+        handlers, level, hook, warn = list(root.handlers), root.level, sys.excepthook, warnings.showwarning
+        levels = {name: logging.getLogger(name).level for name in LIBRARIES}
+        set_up_logs("debug", "logfmt", self._written)
+        # An exception that a test runner turns a warning into is worth more than its line in a log.
+        sys.excepthook, warnings.showwarning = hook, warn
+        listener = _Listener(self._package, self._said)
+        root.addHandler(listener)
+        try:
+            yield
+        finally:
+            root.handlers[:] = handlers
+            root.setLevel(level)
+            for name, before in levels.items():
+                logging.getLogger(name).setLevel(before)
+
+
+class _Listener(logging.Handler):
+    def __init__(self, package: str, said: list[str]) -> None:
+        super().__init__(logging.DEBUG)
+        self._package = package
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] == self._package:
+            self._said.append(f"{record.getMessage()} {getattr(record, 'fields', '')} {record.exc_info or ''}")
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Loaded once, for that takes longer than a poll. All is plain http here."""
+    return ssl.create_default_context()
+
+
+async def _in_executor(function: Callable[..., Any], *arguments: Any, **_: object) -> Any:
+    """What Starlette has anyio do for endpoints that are no coroutines: in threads that the stepped clock knows of."""
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(None, partial(context.run, function, *arguments))
+
+
+@contextmanager
+def _quickened() -> Iterator[None]:
+    with ExitStack() as stack:
+        for constant, seconds in _SELDOM.items():
+            stack.enter_context(mock.patch(f"trainfleet_exporter.{constant}", seconds))
+        # The same jitter always.
+        stack.enter_context(mock.patch("random.SystemRandom", return_value=random.Random(1)))
+        context = "trainfleet_exporter.transport.aiohttp_transport._tls_context"
+        stack.enter_context(mock.patch(context, return_value=_authorities()))
+        stack.enter_context(mock.patch("anyio.to_thread.run_sync", _in_executor))
+        yield
+
+
+@asynccontextmanager
+async def serve_cloud(cloud: PretendCloud, signatures: Signatures) -> AsyncIterator[tuple[Gateway, Listener]]:
+    """Serve a pretend cloud, and know what is asked of it."""
+    gateway = Gateway(cloud.app, signatures)
+    listener = Listener(gateway)
+    try:
+        with signatures.watching():
+            yield gateway, listener
+    finally:
+        await listener.aclose()
+
+
+@asynccontextmanager
+async def open_stage(
+    folder: Path,
+    platform: Platform,
+    cloud: PretendCloud,
+    provider: Any,
+    *,
+    limits: Mapping[str, Any] | None = None,
+    reloaded: Mapping[str, Any] | None = None,
+    delay: float = 0.0,
+) -> AsyncIterator[Stage]:
+    """An exporter that polls `cloud`. `provider` makes the provider's config of a base URL; `limits` are its limits,
+    `reloaded` those that a reload finds."""
+    package = platform.build.__module__.partition(".")[0]
+    logs, signatures = Logs(package), Signatures()
+    with logs.taken(), _quickened():
+        async with serve_cloud(cloud, signatures) as (gateway, listener):
+            gateway.delay = delay
+            config = load(folder, platform, config_text(platform, provider(listener.url), limits or {}))
+            again = config_text(platform, provider(listener.url), limits or {} if reloaded is None else reloaded)
+            daemon = Daemon(
+                config,
+                {platform.name: platform},
+                WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True),
+                load=lambda: load(folder, platform, again),
+            )
+            stage = Stage(cloud, gateway, listener, daemon, logs)
+            try:
+                await daemon.start()
+                yield stage
+            finally:
+                await stage.aclose()
+                await daemon.stop()

@@ -1,0 +1,70 @@
+"""The collector `usage` of a provider of platform `alibaba_pai`, as the config file says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import create_model
+
+from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
+from trainfleet_exporter.providers.usage.table import ChosenMetrics, Family
+
+_SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
+
+
+class _UsageMetrics(ChosenMetrics):
+    """One key for each family that can be fed: its name after `trainfleet_`."""
+
+    def choices(self) -> dict[str, Choice]:
+        """What the file says, by family."""
+        return {
+            suffix: Choice(metric.name or "", metric.unit or "", metric.statistic or "")
+            for suffix, metric in self.given().items()
+        }
+
+
+def _metric_of(family: Family) -> type[Section]:
+    """The section for one family: one that no metric feeds by itself needs a name, and the unit must fit."""
+    name: Any = (Text | None, None) if family.names else (Text, ...)
+    unit = Annotated[str, choice(tuple(UNITS[family.quantity]))]
+    fields: dict[str, Any] = {"name": name, "unit": (unit | None, None), "statistic": (Text | None, None)}
+    return create_model(f"MetricOf_{family.suffix}", __base__=Section, **fields)
+
+
+if TYPE_CHECKING:
+    UsageMetrics = _UsageMetrics
+else:
+    UsageMetrics = create_model(
+        "UsageMetrics",
+        __base__=_UsageMetrics,
+        **{suffix: (_metric_of(family) | None, None) for suffix, family in FAMILIES.items()},
+    )
+
+
+class Usage(Collector):
+    """How much jobs, pods, their accelerators and pools use of what they have."""
+
+    interval: Duration | None = 120.0
+    source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
+    """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
+    `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
+    metrics: UsageMetrics = UsageMetrics()
+    """What feeds which family, in place of or beyond the table of this platform."""
+    max_jobs: CountFrom0 = 500
+    """How many jobs at most are asked for one by one, newest first; CloudMonitor is asked for all together."""
+
+    @property
+    def by_cloudmonitor(self) -> bool:
+        """Whether CloudMonitor serves some jobs, and pools."""
+        return self.source in ("auto", "cloudmonitor")
+
+    def source_of(self, job: Job) -> str:
+        """The source that serves a job. GetJobMetrics is kept up for pay-as-you-go jobs on general computing only, and
+        CloudMonitor has all others."""
+        if self.source != "auto":
+            return self.source
+        is_pay_as_you_go = job.payment_type == "PostPaid" and job.resource_type in ("", "ECS")
+        return "job_metrics" if is_pay_as_you_go else "cloudmonitor"

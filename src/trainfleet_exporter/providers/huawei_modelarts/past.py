@@ -1,0 +1,237 @@
+"""ModelArts' past: jobs by searches, and their usage (usage/past.py).
+
+A job's record proves when it ran (running_records, or start_time and duration) and how it ended, and nothing of the
+time before: a job may have been created or pending then.
+
+Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it;
+and one call a task, for all days together, of each job that AOM lacks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from trainfleet_exporter.config import JobsScope
+from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
+from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.providers.credentials import CredentialClients
+from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi, AomDialect, is_refusal
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Plan, Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
+    AOM,
+    MOST_MINUTES,
+    TASK_METRICS,
+    WINDOW,
+    AomPast,
+    TasksPast,
+)
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.values import unix_time
+from trainfleet_exporter.transport.json_fields import iso_time
+
+log = logging.getLogger(__name__)
+
+LOOK_BACK = 93 * DAY
+"""How long before the start a job that has ended may have been created and is still found."""
+_SEARCHED = 7 * DAY
+"""One search; at most 31 days are allowed, and fewer are fewer rows in memory."""
+
+
+class _Learned(msgspec.Struct):
+    """What plans are made by."""
+
+    workspaces: list[str] = msgspec.field(default_factory=list)
+    metrics: list[str] | None = None
+    """The metrics that AOM has; None where their names cannot be had."""
+    closed: bool = False
+    """Whether AOM tells nothing."""
+
+
+class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
+    """One project of ModelArts."""
+
+    list_api = "modelarts"
+
+    def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
+        super().__init__(config, context)
+        self._transport = open_transport(config, context)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self._config = config
+        self._usage = config.collectors.usage
+        identity = open_identity(
+            config.credentials.source,
+            self._credential_clients,
+            region=config.region,
+            project_id=config.project_id or config.credentials.project_id,
+        )
+        clients = {
+            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
+            for api in ("modelarts", "iam")
+        }
+        identity.use(clients["iam"])
+        self._api = ModelArtsClient(clients["modelarts"], identity)
+        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
+        self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
+        self._tasks: TasksPast | None = None
+        self._shown_tags = frozenset(self.settings.metrics.job_labels)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._credential_clients.aclose()
+        await self._transport.aclose()
+
+    def limits(self, wanted: Range, now: float) -> Sequence[str]:
+        found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
+        asks_tasks = self._usage.enabled and self._usage.source != AOM.source
+        if asks_tasks and wanted.start < now - MOST_MINUTES * MINUTE:
+            found.append("task metrics hold the last three days of a job at most (experimental: they have no dates)")
+        return found
+
+    async def learn(self, deadline: float) -> bytes:
+        found = _Learned()
+        if self._config.workspaces == "all":
+            try:
+                found.workspaces = sorted((await self._api.list_workspaces(deadline=deadline)).rows)
+            except (RequestRefused, NotFound) as error:
+                if error.status != 404:
+                    raise
+                found.workspaces = [DEFAULT_WORKSPACE]  # a region that does not serve workspaces has this one
+        else:
+            found.workspaces = sorted(self._config.workspaces)
+        if self._usage.asks_aom:
+            try:
+                found.metrics = await self._names(deadline)
+            except CloudError as error:
+                if not is_refusal(error) or self._usage.source == AOM.source:
+                    raise
+                log.warning("AOM tells nothing, usage comes from task metrics: %s", error)
+                found.closed = True
+        return msgspec.msgpack.encode(found)
+
+    async def _names(self, deadline: float) -> list[str] | None:
+        """The metrics that AOM has; None where it has no lists of names, and answers queries all the same."""
+        try:
+            return sorted(await self._aom.metric_names(deadline=deadline))
+        except (RequestRefused, NotFound):
+            now = int(time.time())
+            metric, _ = READINGS[0].sources[0].names[0]  # any will do: only whether the query is answered counts
+            text = Query(metric, 1.0, frozenset({"job"})).text("job", WINDOW)
+            await self._aom.query_range(text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
+            return None
+
+    def recall(self, learned: bytes, job_id: str) -> None:
+        usage, known = self._usage, msgspec.msgpack.decode(learned, type=_Learned)
+        self.workspaces, self.job_id = known.workspaces, job_id
+        found: list[Plan] = []
+        if usage.asks_aom and not known.closed:
+            found = plans(known.metrics, usage.metrics.choices(), self.settings.metrics.deny)
+        some = bool(job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
+        aom = AomPast(self._aom, found, some=some) if found else None
+        self.sources = [aom] if aom is not None else []
+        if usage.enabled and usage.source != AOM.source:
+            self._tasks = TasksPast(self._api, aom)
+
+    def query_of(self, job_id: str) -> Sequence[Filter]:
+        return [("id", "in", [job_id])]
+
+    def queries(self, wanted: Range, now: float) -> Sequence[Sequence[tuple[str, Sequence[Filter]]]]:
+        """Live jobs first; then those that have ended, by when they were created."""
+        live: list[Filter] = [("phase", "in", translate.LIVE_PHASES)]
+        ended: list[tuple[str, Sequence[Filter]]] = []
+        for start in range(wanted.start - LOOK_BACK, wanted.end, _SEARCHED):
+            created = [iso_time(start), iso_time(min(start + _SEARCHED, wanted.end))]
+            filters = [("phase", "in", translate.TERMINAL_PHASES), ("create_time", "between", created)]
+            ended.append((str(start), filters))
+        return [[("live", live)], ended]
+
+    async def list_jobs(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> Listing[payloads.Job]:
+        return await self._api.search_jobs(workspace_id, query, deadline=deadline)
+
+    def life(self, workspace_id: str, row: payloads.Job) -> Life | None:
+        return job_life(row, shown_tags=self._shown_tags)
+
+    def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
+        """Task metrics of the jobs that AOM lacks, or whose accelerators it lacks."""
+        return iter(()) if self._tasks is None else self._tasks.units(day, lives, marks)
+
+    def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
+        """Each job has one source on a day: AOM, too, where it lacks something and task metrics have nothing of it."""
+        if self._usage.source != "auto" or self._tasks is None:
+            return
+        for life in lives(day):
+            known = marks.get(life.job.job_id, ())
+            if not self._tasks.serves(life, known):
+                yield life.job.job_id, TASK_METRICS.source
+            elif TASK_METRICS.source in known:
+                yield life.job.job_id, AOM.source
+
+
+def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
+    """The life of a job by its row; None without an id."""
+    # An ended job does not show what it asked for; a running one does.
+    state = row.status or payloads.JobStatus()
+    now, then = translate.job(row), translate.job(replace(row, status=replace(state, phase="Running")))
+    if now is None or then is None:
+        return None
+    job = lasting(then, shown_tags)
+    end = _end(state, now)
+    gone = now.status in FINISHED
+    until = end_of_life(now, end) if gone else None
+    runs = list(_runs(state, now.started, end if gone else None))
+    # A run of a job that has ended nobody knows when is not known to have lasted for any time.
+    found = [
+        Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs if stop is not None or not gone
+    ]
+    if gone and end is not None:
+        found.append(Spell(end, None, now.status, now.platform_status, now.holds_resources))
+    tasks = translate.tasks(row).names
+    return Life(
+        job=job,
+        until=until,
+        ended=end if gone else None,
+        ceased=until,
+        spells=tuple(spell for spell in found if spell.end is None or spell.end > spell.start),
+        tasks=tasks,
+        pods=len(tasks) or int(job.nodes or 1),
+        cards=int(sum(item.count for item in job.accelerators)),
+    )
+
+
+def _end(state: payloads.JobStatus, job: Job) -> float | None:
+    """When the last run ended; None where nothing tells."""
+    end = translate.last_end(state.running_records)
+    if end is not None:
+        return end
+    return None if job.started is None or job.duration is None else job.started + job.duration
+
+
+def _runs(state: payloads.JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
+    """When it ran, run after run."""
+    found = [
+        (start, unix_time(record.end_at))
+        for record in state.running_records or ()
+        if record is not None and (start := unix_time(record.start_at)) is not None
+    ]
+    if not found:
+        if started is not None:
+            yield started, end
+        return
+    found.sort(key=lambda each: each[0])
+    for place, (start, stop) in enumerate(found):
+        following = found[place + 1][0] if place + 1 < len(found) else end
+        yield start, stop if stop is not None else following

@@ -1,0 +1,330 @@
+"""Past usage: AOM's range vectors, and the arrays of task metrics for jobs that AOM lacks.
+
+Each step of a range is an instant vector: it is made into readings by what makes the present ones (aom.Collected), so
+that wholes, duplicates and what cannot be true are the same.
+
+No array of task metrics says when: how its values are dated is believed, not proven. An array has a mean for each
+minute, from the start of its job on; each is dated to the end of its minute. Where a job ran for longer than the three
+days that an array holds, and the array is as long as that, it ends where the job ends, or now. What lies beyond the
+job's end has no date, and is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
+from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
+from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Marks, Range, Sink, Track, Unit, seconds_after
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage.aom import (
+    AomApi,
+    Collected,
+    JobNames,
+    is_refusal,
+    is_too_large,
+)
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan, Query
+from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATIOS
+from trainfleet_exporter.providers.usage.dated import Dated, source_tracks
+from trainfleet_exporter.providers.usage.entities import Entities
+from trainfleet_exporter.providers.usage.past import PastCalls, parts_of
+from trainfleet_exporter.providers.usage.quantities import convert
+from trainfleet_exporter.providers.usage.table import Family
+
+AOM = PastCalls(source="aom", api="aom", readings=50_000)
+TASK_METRICS = PastCalls(source="task_metrics", api="modelarts")
+MOST_MINUTES = 4320
+"""Three days: what the console shows at most, and is believed to be all that an array holds."""
+WINDOW = 2.0 * MINUTE
+"""How old a sample may be at a step: they come about a minute apart."""
+_MOST_NAMED = 50
+"""Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
+_ACCELERATORS = "aom accelerators"
+"""The mark of a job of whose accelerators AOM tells."""
+_DIGITS = 12
+_Key: TypeAlias = tuple[type, str, Accelerator, tuple[str, ...]]
+
+log = logging.getLogger(__name__)
+
+
+class AomPast:
+    """AOM's ranges: a unit for each reading of all jobs of the project.
+
+    Only `some` of these jobs may be wanted: where they are few, queries name them.
+    """
+
+    def __init__(self, aom: AomApi, plans: Sequence[Plan], *, some: bool) -> None:
+        self._aom = aom
+        self._plans = plans
+        self._some = some
+        self._takes_names = True
+        """Whether AOM has not refused a query that names its jobs."""
+
+    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
+        """How the readings of a day are asked for."""
+        sizes = [parts_of(life, "device") for life in lives(day) if not life.runs(day).empty]
+        if not sizes:
+            return
+        named = self._some and len(sizes) <= _MOST_NAMED
+        project = [("", sum(sizes), day)]
+        for plan in self._plans:
+            for asked in AOM.batches(project, MINUTE):
+                do = partial(self._read, plan, asked.span, lives, named=named)
+                yield Unit(f"{plan.key} {asked.span.start}", {AOM.api: len(plan.queries)}, do)
+
+    def lacks(self, life: Life, marks: Collection[str]) -> bool:
+        """Whether a job that has these marks is better served by task metrics (as the daemon's handover has it)."""
+        with_accelerators = any(plan.key == ACCELERATORS for plan in self._plans)
+        return AOM.source not in marks or bool(life.cards and with_accelerators and _ACCELERATORS not in marks)
+
+    async def _read(self, plan: Plan, within: Range, lives: Lives, sink: Sink, deadline: float, *, named: bool) -> None:
+        """`named`: the jobs are asked for by their names."""
+        running = {life.job.job_id: life for life in lives(within) if not life.runs(within).empty}
+        steps = Steps(plan, running, within)
+        if named and not running:
+            return
+        for query in plan.queries:
+            await self._series(query, within, steps, deadline=deadline, job_ids=running if named else ())
+        telling = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
+        for track in await steps.tracks(tells_source=plan is telling):
+            sink.track(track)
+        for job_id in sorted(steps.job_ids):
+            sink.mark(job_id, AOM.source)
+            if plan.key == ACCELERATORS:
+                sink.mark(job_id, _ACCELERATORS)
+        for reason, count in steps.dropped.items():
+            # Jobs that are not wanted here have samples, too.
+            if reason != "unlisted":
+                sink.dropped(reason, count)
+
+    async def _series(
+        self, query: Query, within: Range, steps: Steps, *, deadline: float, job_ids: Collection[str]
+    ) -> None:
+        """Ask for a range, in parts where an answer is too large; for some jobs alone, or all."""
+        start = seconds_after(within.start, MINUTE)
+        if start >= within.end:
+            return
+        names = job_ids if self._takes_names and not query.promql else ()
+        text = query.text("device" if query.accelerator else "pod", WINDOW, names)
+        try:
+            found = await self._aom.query_range(text, start=start, end=within.end - 1, step=MINUTE, deadline=deadline)
+        except RequestRefused as error:
+            if not names or is_refusal(error):
+                raise
+            # That AOM takes expressions in queries is believed, not proven; without them it tells more, and no less.
+            if self._takes_names:
+                log.warning("AOM refuses a query that names its jobs, and is asked for all of them: %s", error)
+            self._takes_names = False
+            await self._series(query, within, steps, deadline=deadline, job_ids=())
+            return
+        except NotFound as error:
+            # That AOM is not served is no answer, and must not be taken for an empty one.
+            raise RequestRefused(error.message, operation=error.operation, status=error.status) from None
+        except CloudError as error:
+            if not is_too_large(error) or within.end - start <= MINUTE:
+                raise
+            middle = start + max(1, (within.end - start) // (2 * MINUTE)) * MINUTE
+            for part in (Range(start, middle), Range(middle, within.end)):
+                await self._series(query, part, steps, deadline=deadline, job_ids=job_ids)
+            return
+        steps.add(query, found)
+
+
+class Steps:
+    """The samples of one plan's queries over a range, by their time."""
+
+    def __init__(self, plan: Plan, lives: Mapping[str, Life], within: Range) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.job_ids: set[str] = set()
+        """Jobs that have a reading."""
+        self._plan = plan
+        self._within = within
+        self._runs = {job_id: life.runs(within) for job_id, life in lives.items()}
+        self._names = {job_id: JobNames.of(life.job, life.tasks) for job_id, life in lives.items()}
+        self._entities = Entities()
+        self._samples: dict[int, list[tuple[Query, Sample]]] = {}
+
+    def add(self, query: Query, series: Iterable[Series | None]) -> None:
+        """Take over the series of a query's answer. None stands for a row that is no object."""
+        for one in series:
+            if one is None or one.values is None:
+                self.dropped["malformed"] += 1
+                continue
+            job_id = one.metric.service_id if one.metric is not None else ""
+            if job_id not in self._runs:  # not held: a project may have many more jobs than those that are wanted
+                self.dropped["unlisted" if job_id else "malformed"] += len(one.values)
+                continue
+            for value in one.values:
+                if value is None or value.time is None or not math.isfinite(value.time):
+                    self.dropped["malformed"] += 1
+                elif self._within.start <= int(value.time) < self._within.end:
+                    self._samples.setdefault(int(value.time), []).append((query, Sample(one.metric, value)))
+
+    async def tracks(self, *, tells_source: bool) -> list[Track]:
+        """What there is to be shown; with `tells_source`, also that it was AOM which had a job's readings."""
+        found: dict[_Key, tuple[array[int], array[float]]] = {}
+        moments: dict[str, array[int]] = {}
+        for at in sorted(self._samples):
+            running = {job_id: self._names[job_id] for job_id, runs in self._runs.items() if _is_in(runs, at)}
+            collected = Collected(self._plan, running, self._runs.keys(), self._entities)
+            for query in self._plan.queries:
+                collected.add(query, [sample for of, sample in self._samples[at] if of is query])
+            await collected.settle()
+            self.dropped.update(collected.dropped)
+            for readings in [column.readings for column in collected.columns]:
+                for subject, value in zip(readings.subjects, readings.values, strict=True):
+                    key = (readings.of, readings.field, readings.accelerator, subject.keys)
+                    times, values = found.setdefault(key, (array("q"), array("d")))
+                    times.append(at)
+                    values.append(value)
+            for job_id in collected.job_ids:
+                moments.setdefault(job_id, array("q")).append(at)
+        self.job_ids.update(moments)
+        tracks = [
+            Track(of, field, keys, times, values, accelerator=accelerator, source=AOM.source)
+            for (of, field, accelerator, keys), (times, values) in found.items()
+        ]
+        if tells_source:
+            for job_id, times in moments.items():
+                tracks += source_tracks(job_id, AOM.source, times, are_dated=False)
+        return tracks
+
+
+def _is_in(runs: Range, at: int) -> bool:
+    return runs.start <= at < runs.end
+
+
+class TasksPast:
+    """Task metrics, for all days together, of the jobs that AOM lacks; without `aom`, of all."""
+
+    def __init__(self, api: ModelArtsClient, aom: AomPast | None) -> None:
+        self._api = api
+        self._aom = aom
+
+    def units(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
+        """How they are asked for; before AOM was asked, those of jobs on public machines, of which it never tells."""
+        for life in lives(day):
+            if life.runs(day).minutes < 1 or not life.tasks:
+                continue
+            job_id, surely = life.job.job_id, self._aom is None or not life.job.pool_id
+            if surely if marks is None else self.serves(life, marks.get(job_id, ())):
+                calls = {TASK_METRICS.api: len(life.tasks)}
+                yield Unit(job_id, calls, partial(self._read, life), once=True)
+
+    def serves(self, life: Life, marks: Collection[str]) -> bool:
+        """Whether a job that has these marks is better served by task metrics."""
+        return self._aom is None or self._aom.lacks(life, marks)
+
+    async def _read(self, life: Life, sink: Sink, deadline: float) -> None:
+        job_id, arrays = life.job.job_id, Arrays(life, time.time())
+        missing = 0
+        for task in life.tasks:
+            try:
+                answer = await self._api.task_metrics(job_id, task, deadline=deadline)
+            except NotFound:
+                missing += 1
+                continue
+            for track in arrays.add(task, answer):
+                sink.track(track)
+            del answer  # before the next call
+        if missing == len(life.tasks):
+            sink.gone(job_id)
+        for track in arrays.whole():
+            sink.track(track)
+            sink.mark(job_id, TASK_METRICS.source, track.times)
+        for reason, count in arrays.dropped.items():
+            sink.dropped(reason, count)
+
+
+class Arrays:
+    """The arrays of all tasks of one job, one task after the other. `now` is when they were asked for (Unix time)."""
+
+    def __init__(self, life: Life, now: float) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._life = life
+        self._now = now
+        self._sums: dict[str, dict[int, tuple[float, int]]] = {}
+        """By field, the sum of the tasks' readings at each time, and how many they are."""
+        self._kind: Accelerator = "gpu"
+
+    def add(self, task: str, answer: payloads.Metrics) -> Iterator[Track]:
+        """What one task's answer shows."""
+        taken: set[str] = set()
+        job_id = self._life.job.job_id
+        for item in answer.metrics or ():
+            metric, values = (item.metric or "").lower(), item.value
+            row = RATIOS.get(metric)
+            if row is None or values is None:
+                self.dropped["malformed"] += 1
+                continue
+            field = row.pod.path
+            dated = self._dated(values, row.pod)
+            if not dated.times:  # a device kind that is not there is all -1: nothing is missing then
+                continue
+            if field in taken:
+                self.dropped["duplicate"] += 1
+                continue
+            taken.add(field)
+            if field == "values.accelerator_utilization":
+                self._kind = row.kind
+            sums = self._sums.setdefault(field, {})
+            for at, value in zip(dated.times, dated.values, strict=True):
+                total, count = sums.get(at, (0.0, 0))
+                sums[at] = total + value, count + 1
+            yield Track(
+                PodUsage,
+                field,
+                (job_id, task),
+                dated.times,
+                dated.values,
+                accelerator=row.kind,
+                source=TASK_METRICS.source,
+            )
+        if not taken:
+            self.dropped["no_data"] += 1
+
+    def whole(self) -> Iterator[Track]:
+        """The job: the mean over its tasks; and that it had readings."""
+        job_id = self._life.job.job_id
+        for field, sums in self._sums.items():
+            times = array("q", sorted(sums))
+            values = array("d", [round(sums[at][0] / sums[at][1], _DIGITS) for at in times])
+            yield Track(JobUsage, field, (job_id,), times, values, accelerator=self._kind, source=TASK_METRICS.source)
+        moments = {at for sums in self._sums.values() for at in sums}
+        yield from source_tracks(job_id, TASK_METRICS.source, moments, are_dated=False)
+
+    def _dated(self, values: Sequence[str | float | None], family: Family) -> Dated:
+        found = Dated()
+        life = self._life
+        started = int(life.job.started or 0)
+        end = int(self._now if life.ceased is None else life.ceased)
+        minutes = (end - started) // MINUTE
+        first = minutes - len(values) if len(values) >= MOST_MINUTES and minutes > len(values) else 0
+        for place, raw in enumerate(values, start=first):
+            try:
+                number = float("" if raw is None else raw)
+            except ValueError:
+                self.dropped["malformed"] += 1
+                continue
+            if number == -1:
+                continue
+            at = started + MINUTE * (place + 1)
+            if at > end:
+                self.dropped["undated"] += 1
+                continue
+            value = convert(number, 0.01, family.quantity)
+            if value is None:
+                self.dropped["out_of_range"] += 1
+            else:
+                found.add(at, value)
+        return found

@@ -1,0 +1,132 @@
+"""What each dedicated pool uses (its monitor): one call a pool, however many nodes and jobs.
+
+The series are those of the cluster that a pool stands in: a logical pool shows what the whole physical one uses.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.model import Accelerator
+from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
+from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.table import MEASURES, Family
+from trainfleet_exporter.providers.values import amount
+
+_LONGEST_NUMBER = 40
+"""Characters of a number given as text."""
+_UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
+_MINUTES = 5
+
+
+def _of_pools(suffix: str) -> Family:
+    family = MEASURES[suffix].at("pool")
+    assert family is not None  # none of them is a rate
+    return family
+
+
+MONITORED: Mapping[str, tuple[Family, str]] = {
+    "cpuUsage": (_of_pools("cpu_utilization_ratio"), "Percent"),
+    "memUsedRate": (_of_pools("memory_utilization_ratio"), "Percent"),
+    "gpuUtil": (_of_pools("accelerator_utilization_ratio"), "Percent"),
+    "gpuMemUsage": (_of_pools("accelerator_memory_utilization_ratio"), "Percent"),
+    "npuUtil": (_of_pools("accelerator_utilization_ratio"), "Percent"),
+    "npuMemUsage": (_of_pools("accelerator_memory_utilization_ratio"), "Percent"),
+    "diskUsedRate": (Family("pool_disk_utilization_ratio", "pool", "disk_utilization", "bounded_ratio"), "Percent"),
+    "diskCapacity": (Family("pool_disk_capacity_bytes", "pool", "disk_capacity_bytes", "bytes"), "Megabytes"),
+    "diskAvailableCapacity": (
+        Family("pool_disk_available_bytes", "pool", "disk_available_bytes", "bytes"),
+        "Megabytes",
+    ),
+}
+"""By metric of the monitor, what it feeds and its unit."""
+
+
+def add_pool(sheet: Sheet, answer: payloads.PoolMonitor) -> None:
+    """Take over what the monitor reads now. BadAnswer where the answer holds no list at all.
+
+    -1 is "no data", in a point as in a whole series (a kind of accelerator that the pool does not have).
+    """
+    if isinstance(answer.metrics, msgspec.UnsetType):
+        raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
+    for item in answer.metrics or ():
+        metric = (item.metric and item.metric.metric_name) or ""
+        if metric not in MONITORED:
+            sheet.dropped["malformed"] += not metric
+            continue
+        family, unit = MONITORED[metric]
+        points = item.data_points or []
+        newest = _newest(points)
+        if newest is None:
+            sheet.dropped["malformed"] += any(not _is_none(point) for point in points)
+        elif newest[2] != unit:
+            sheet.dropped["malformed"] += 1
+        else:  # the same metric may come again, of another cluster
+            kind: Accelerator = "npu" if metric.startswith("npu") else "gpu"
+            sheet.put(family, (), newest[1], _UNITS[unit], time=newest[0], kind=kind)
+
+
+def _newest(points: Iterable[payloads.MonitorPoint]) -> tuple[float, float, str] | None:
+    """Unix seconds, value and unit of the newest point that is one; None where there is none."""
+    newest: tuple[float, float, str] | None = None
+    for point in points:
+        at = amount(point.timestamp)
+        raw = next((_raw(row.value) for row in point.statistics or () if row.statistic == "average"), None)
+        if at is not None and raw is not None and raw != -1 and (newest is None or at / 1000 > newest[0]):
+            newest = at / 1000, raw, point.unit or ""
+    return newest
+
+
+def _is_none(point: payloads.MonitorPoint) -> bool:
+    return any(_raw(row.value) == -1 for row in point.statistics or ())
+
+
+def _raw(value: str | float | None) -> float | None:
+    """A number of any sign, given as a number or as text."""
+    if value is None or (isinstance(value, str) and len(value) > _LONGEST_NUMBER):
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
+
+
+class PoolUsageCollector(PartsCollector):
+    """A part for each pool."""
+
+    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
+        super().__init__("pool_usage", interval, at_once=shared.at_once)
+        self._shared = shared
+        self._max_data_age = shared.max_data_age
+
+    async def keys(self) -> Sequence[str]:
+        """The pools that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """Read the monitor of one pool."""
+        try:
+            answer = await self._shared.client.pool_monitor(part.key, minutes=_MINUTES, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        sheet = Sheet(part.key, now=time.time(), max_age=max_age(part, self._max_data_age))
+        add_pool(sheet, answer)
+        del answer  # before publishing, during which other pools are read
+        count(part, sheet.dropped)
+
+        async def build(since: float) -> tuple[Sequence[object], float]:
+            return sheet.readings(since), sheet.oldest(since)
+
+        await publish(part, build, self._max_data_age)

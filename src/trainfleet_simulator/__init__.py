@@ -1,0 +1,12 @@
+"""The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
+
+They import only the signing of requests from the exporter. Everything else is written from what the services document,
+so that both do not misread a field in the same way.
+"""
+
+from trainfleet_simulator.fault_kinds import KINDS
+from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.listener import Listener
+from trainfleet_simulator.server import Simulator
+
+__all__ = ["KINDS", "Fault", "Listener", "Simulator"]

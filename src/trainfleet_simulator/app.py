@@ -1,0 +1,102 @@
+"""The simulated clouds as one ASGI application: their signed APIs, and beside them `/truth` and `/faults`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import uuid
+from collections.abc import Callable, Sequence
+from email.utils import formatdate
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from trainfleet_simulator.exchange import ApiRequest, Cloud
+from trainfleet_simulator.faults import Fault, Faults
+from trainfleet_simulator.injection import Call, FaultInjector, Reply, facts_of
+from trainfleet_simulator.quoting_errors import QuotingErrors
+from trainfleet_simulator.truth import Truth
+from trainfleet_simulator.wire import connection_of
+
+
+class CloudApp:
+    """Hands requests to the clouds, and writes down what they said. A request that nobody takes goes to the last."""
+
+    def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
+        self.truth = Truth()
+        self.faults = Faults(clock)
+        self.quoting = QuotingErrors()
+        self._injector = FaultInjector(self.quoting)
+        self._clouds = clouds
+        self._clock = clock
+        self.asgi = Starlette(
+            routes=[
+                Route("/truth", self._report, methods=["GET"]),
+                Route("/faults", self._set_faults, methods=["POST"]),
+                Route("/{path:path}", self._serve, methods=["GET", "POST", "PUT", "DELETE"]),
+            ]
+        )
+
+    async def _serve(self, request: Request) -> Response:
+        received = ApiRequest(
+            method=request.method,
+            path=request.scope["raw_path"].decode("latin-1").partition("?")[0],
+            query=parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True),
+            headers={name: ",".join(request.headers.getlist(name)) for name in request.headers},
+            body=await request.body(),
+        )
+        cloud = next((cloud for cloud in self._clouds if cloud.takes(received)), self._clouds[-1])
+        operation = cloud.identify(received)
+        connection = connection_of(request.scope)
+        kept = "kept" if connection is not None and connection.is_kept else "new"
+        fault = self.faults.take({**facts_of(operation), "connection": kept})
+        waited = fault is None or await _wait(request, fault.delay)
+        call = Call(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
+        reply = self._injector.reply(call, fault) if waited else Reply(Response(), "timeout")
+        reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
+        answer = None if reply.fault else reply.answer
+        self.truth.note(
+            at=call.now,
+            api=operation.api,
+            operation=operation.name,
+            outcome=reply.outcome,
+            request_id=call.request_id,
+            query=operation.parameters,
+            total=None if answer is None else answer.total,
+            rows=[] if answer is None else answer.rows,
+            fault=reply.fault,
+        )
+        return reply.response
+
+    async def _report(self, request: Request) -> Response:
+        since = request.query_params.get("since", "0")
+        if not since.isascii() or not since.isdigit():
+            return PlainTextResponse("since is the number of an answer\n", 400)
+        operation = request.query_params.get("operation", "")
+        return JSONResponse(self.truth.tell(self._clock(), since=int(since), operation=operation))
+
+    async def _set_faults(self, request: Request) -> Response:
+        if request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:
+            return PlainTextResponse("faults are set from this machine only\n", 403)
+        try:
+            given = await request.json()
+            if not isinstance(given, list):
+                raise ValueError("a list of faults is wanted")
+            self.faults.replace([Fault.of(item) for item in given])
+        except ValueError as error:
+            return PlainTextResponse(f"{error}\n", 400)
+        return JSONResponse({"faults": len(self.faults)})
+
+
+async def _wait(request: Request, seconds: float) -> bool:
+    """Let so much time pass; whether the client has waited for it, as far as can be seen."""
+    if not seconds:
+        return True
+    connection = connection_of(request.scope)
+    if connection is not None:
+        return not await connection.lost_within(seconds)
+    await asyncio.sleep(seconds)
+    return True

@@ -1,0 +1,81 @@
+"""An agency of the account: whom it trusts, and the temporary keys that it gives.
+
+Two ways lead to them: an ID token that STS accepts, and the metadata service of a machine that has the agency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
+
+AGENCY = "trainfleet-exporter"
+PROVIDER_URN = f"iam::{DOMAIN_ID}:oidc-provider:sim-cluster"
+AGENCY_URN = f"iam::{DOMAIN_ID}:agency:{AGENCY}"
+OIDC_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ0cmFpbmZsZWV0LWV4cG9ydGVyIn0.c2ltdWxhdGVk"  # noqa: S105 - opens this only
+MACHINE_LIFETIME = 86400.0  # seconds that keys of a machine's agency live
+
+
+@dataclass(slots=True)
+class Agency:
+    """An agency of the account, as tests set it.
+
+    `name` is the agency that the machine has (None: it has none, and its metadata no keys); `oidc_token` is the one ID
+    token that STS accepts (None: none). `lifetime` is that of all keys issued from now on, in seconds; None leaves it
+    to the caller of STS, and to the service for a machine. Without `metadata_tokens` the metadata service is an old
+    one, which knows no tokens and wants none.
+    """
+
+    keys: Keys = field(repr=False)
+    name: str | None = AGENCY
+    oidc_token: str | None = field(default=OIDC_TOKEN, repr=False)
+    lifetime: float | None = None
+    metadata_tokens: bool = True
+    metadata_sessions: Tokens = field(default_factory=lambda: Tokens(_metadata_token), repr=False)
+    """Those of the sessions of the metadata service."""
+
+    @property
+    def issued(self) -> list[Key]:
+        """Every temporary key so far, oldest first."""
+        return self.keys.issued
+
+    def issue(self, now: float, lifetime: float, via: str) -> Key:
+        """A new temporary key."""
+        access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
+        return self.keys.add(
+            Key(
+                access_key_id=f"HSTA{access[:16].upper()}",
+                access_key_secret=secret[:40],
+                security_token=f"hQpjb{''.join(rest)}",
+                issued=now,
+                expires=now + (lifetime if self.lifetime is None else self.lifetime),
+                role=AGENCY,
+                via=via,
+            )
+        )
+
+    def of_machine(self, now: float) -> Key:
+        """The machine's key, which is replaced when half of its life is over."""
+        key = next((key for key in reversed(self.issued) if key.via == "metadata"), None)
+        if key is None or key.revoked or key.expires - now <= (key.expires - key.issued) / 2:
+            key = self.issue(now, MACHINE_LIFETIME, "metadata")
+        return key
+
+    def revoke(self, key_id: str | None = None) -> int:
+        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        return self.keys.revoke(key_id)
+
+
+def iam_token(number: int, now: float) -> str:
+    """A token of IAM, as long as real ones without a catalog."""
+    return f"MIISIM{''.join(_digest(f'{number}/{now}/{part}') for part in range(8))}"
+
+
+def _metadata_token(number: int, now: float) -> str:
+    return _digest(f"metadata/{number}/{now}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

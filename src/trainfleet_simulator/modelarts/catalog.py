@@ -1,0 +1,100 @@
+"""The ModelArts project: its keys, workspaces, people, flavors and pools, and how people there name their jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User, Workspace
+
+REGION = "cn-north-4"
+PROJECT_ID = "5f0c8e1d2b7a49c6a3d4e5f60718293a"
+OTHER_PROJECT_ID = "a1b2c3d4e5f60718293a4b5c6d7e8f90"
+PROJECTS = {REGION: PROJECT_ID, "cn-east-3": OTHER_PROJECT_ID}
+
+ACCESS_KEY = "HUAWEISIMULATORAK"
+SECRET_KEY = "simulated-secret-key"  # noqa: S105 - opens nothing but this simulator
+USER_NAME = "exporter"
+PASSWORD = "simulated-password"  # noqa: S105 - likewise
+DOMAIN_NAME = "sim-account"
+DOMAIN_ID = "d0a1b2c3d4e5f60718293a4b5c6d7e8f"
+
+DEFAULT, TEAM_WORKSPACE = "0", "c7d8e9fa0b1c2d3e4f5061728394a5b6"
+WORKSPACES = (
+    Workspace(DEFAULT, "default", is_default=True),
+    Workspace(TEAM_WORKSPACE, "vision-team"),
+)
+USERS = (
+    User("0a1b2c3d4e5f60718293a4b5c6d7e801", "li.na", "llm"),
+    User("0a1b2c3d4e5f60718293a4b5c6d7e802", "zhang.wei", "llm"),
+    User("0a1b2c3d4e5f60718293a4b5c6d7e803", "chen.jie", "vision"),
+    User("0a1b2c3d4e5f60718293a4b5c6d7e804", "wang.fang", "vision"),
+)
+MODELS = {
+    "llm": ("pangu-sft", "llama-dpo", "tokenizer-stats", "reward-model"),
+    "vision": ("yolo-sweep", "vit-base", "ocr-finetune", "pose-distil"),
+}
+
+NODE_FAULT = "NodeFault"
+FAILURES = (
+    ("ContainerExitedWithError", "worker-0 exited with code 1."),
+    ("ContainerExitedWithError", "worker-0 exited with code 1."),
+    ("OutOfMemory", "worker-0 was killed: out of memory."),
+    (NODE_FAULT, "The node of worker-0 was lost."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A machine type of the public pools. Memory in GiB, card memory in GiB per card."""
+
+    flavor_id: str
+    kind: str
+    arch: str
+    cpu: int
+    memory: int
+    cards: int = 0
+    product: str = ""
+    card_memory: int = 0
+
+
+FLAVORS = {
+    flavor.flavor_id: flavor
+    for flavor in (
+        Flavor("modelarts.vm.cpu.8u", "CPU", "x86", 8, 32),
+        Flavor("modelarts.vm.gpu.v100", "GPU", "x86", 8, 64, 1, "NVIDIA-V100", 32),
+        Flavor("modelarts.vm.gpu.8v100", "GPU", "x86", 72, 512, 8, "NVIDIA-V100", 32),
+        Flavor("modelarts.kat1.xlarge", "Ascend", "arm", 24, 96, 1, "ascend-snt9", 32),
+        Flavor("modelarts.kat1.8xlarge", "Ascend", "arm", 192, 720, 8, "ascend-snt9", 32),
+    )
+}
+
+ASCEND_NODE = NodeType("modelarts.bm.npu.arm.8snt9b", 192, 1536 * GIB, 8, 64, prefix="os-node-created")
+GPU_NODE = NodeType("modelarts.vm.gpu.8v100.pool", 72, 512 * GIB, 8, 32, prefix="os-node-created")
+ASCEND_CARD, GPU_CARD = "ascend-snt9b", "nvidia-v100"
+
+ASCEND = "pool-7a1c-0f0e4b1f9f593c7f0b6f2a11aabbccdd"
+ASCEND_TEAM = "pool-7a1d-19b2c3d4e5f60718293a4b5c6d7e8f90"
+GPU = "pool-31f0-5e6f708192a3b4c5d6e7f8091a2b3c4d"
+COMING = "pool-90aa-77889900aabbccddeeff001122334455"
+NEVER_CAME = "pool-0bad-00112233445566778899aabbccddeeff"
+
+POOLS = (
+    PoolSpec(ASCEND, "ascend-train", "Dedicate", ASCEND_CARD, ASCEND_NODE, 6, (DEFAULT,), status="Running"),
+    PoolSpec(
+        ASCEND_TEAM, "ascend-team", "Logical", ASCEND_CARD, ASCEND_NODE, 4, (DEFAULT,), parent=ASCEND, status="Running"
+    ),
+    PoolSpec(GPU, "gpu-vision", "Dedicate", GPU_CARD, GPU_NODE, 5, (TEAM_WORKSPACE,), status="Running"),
+    PoolSpec(COMING, "ascend-coming", "Dedicate", ASCEND_CARD, ASCEND_NODE, 0, (DEFAULT,), status="Creating"),
+    PoolSpec(NEVER_CAME, "gpu-never", "Dedicate", GPU_CARD, GPU_NODE, 0, (DEFAULT,), status="CreationFailed"),
+)
+ABNORMAL_NODES = {GPU: 1}
+"""Nodes that are bound and broken; nothing runs on them and no capacity counts them."""
+
+DEVICE_KEYS = {ASCEND_CARD: "huawei.com/ascend-1980", GPU_CARD: "nvidia.com/gpu"}
+NODE_DEVICE_KEYS = {ASCEND_CARD: "huawei.com/ascend-snt9", GPU_CARD: "nvidia.com/gpu"}
+
+OTHER_WORKLOADS = {
+    ASCEND: (("notebook", "notebook-li-na", "Running"), ("infer", "pangu-chat", "Running")),
+    GPU: (("notebook", "notebook-chen-jie", "Running"), ("infer", "ocr-service", "Abnormal")),
+}
+"""What runs in pools beside training: type, name, status. It is there for ever and asks for next to nothing."""

@@ -1,0 +1,104 @@
+"""What the users of the ModelArts project submit."""
+
+from __future__ import annotations
+
+from random import Random
+
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.catalog import FLAVORS
+from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
+from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
+
+# Where jobs go, and how often: (weight, workspace, pool or "" for the public one).
+_PLACES = (
+    (24, catalog.DEFAULT, catalog.ASCEND),
+    (11, catalog.DEFAULT, catalog.ASCEND_TEAM),
+    (22, catalog.TEAM_WORKSPACE, catalog.GPU),
+    (10, catalog.DEFAULT, ""),
+    (14, catalog.TEAM_WORKSPACE, ""),
+)
+_TEAMS = {catalog.DEFAULT: "llm", catalog.TEAM_WORKSPACE: "vision"}
+
+
+def draft(rng: Random, *, short: bool = True) -> Draft:
+    """One submission; `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    _, workspace, pool = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
+    user = rng.choice([user for user in catalog.USERS if user.team == _TEAMS[workspace]])
+    roles = _pool_roles(rng, pool) if pool else public_roles(rng.choice(tuple(FLAVORS)), rng.choice((1, 1, 2)))
+    plan = ordinary_plan(rng, short=short)
+    return compose(rng, workspace=workspace, user=user, pool=pool, roles=roles, plan=plan)
+
+
+def compose(rng: Random, *, workspace: str, user: User, pool: str, roles: tuple[Role, ...], plan: Plan) -> Draft:
+    """A draft of its main facts; the rest (name, annotations, priority) is drawn."""
+    annotations = {"fault-tolerance/job-retry-num": "3"}
+    if rng.random() < 0.75:
+        annotations |= {"team": user.team, "project": rng.choice(("atlas", "borealis", "comet"))}
+    return Draft(
+        name=f"{rng.choice(catalog.MODELS[user.team])}-{rng.randint(1, 999):03d}",
+        job_type="job" if len(roles) == 1 else "hetero_job",
+        workspace_id=workspace,
+        user=user,
+        pool_id=pool,
+        payment="",
+        resource_type="",
+        priority=rng.choice((1, 1, 1, 2, 3)),
+        roles=roles,
+        tags=tuple(annotations.items()),
+        plan=plan,
+        restarts_allowed=3,
+    )
+
+
+def public_roles(flavor_id: str, count: int) -> tuple[Role, ...]:
+    """Workers on machines of the public pool."""
+    flavor = FLAVORS[flavor_id]
+    return (Role("worker", count, flavor.cpu, flavor.memory * GIB, flavor.cards, flavor.product, flavor_id),)
+
+
+def pool_role(pool: str, kind: str, count: int, cards: int) -> Role:
+    """Tasks that take `cards` of a pool's node and their share of the rest of it; without cards an eighth of a node."""
+    spec = next(spec for spec in catalog.POOLS if spec.pool_id == pool)
+    node, share = spec.node_type, max(cards, 1)
+    size = f"modelarts.pool.visual.{f'{cards}x' if cards > 1 else 'x' if cards else 'cpu.'}large"
+    return Role(
+        kind,
+        count,
+        node.cpu * share // node.cards // (1 if cards else 2),
+        node.memory * share // node.cards // (1 if cards else 2),
+        cards,
+        spec.card_type if cards else "",
+        size,
+    )
+
+
+def _pool_roles(rng: Random, pool: str) -> tuple[Role, ...]:
+    kind = rng.random()
+    if kind < 0.12:
+        return (pool_role(pool, "worker", rng.randint(1, 2), 0),)
+    if kind < 0.24:
+        return (pool_role(pool, "worker", rng.randint(1, 3), rng.choice((1, 2))), pool_role(pool, "server", 1, 0))
+    if kind < 0.8:
+        return (pool_role(pool, "worker", 1, rng.choice((1, 1, 2, 4))),)
+    return (pool_role(pool, "worker", 2 if kind > 0.95 else 1, 8),)
+
+
+def ordinary_plan(rng: Random, *, short: bool) -> Plan:
+    """What becomes of an ordinary job. Its restarts do not show in its phase."""
+    running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
+    outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (62, 24, 14))[0]
+    reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)
+    restarts: tuple[Restart, ...] = ()
+    if rng.random() < 0.15:
+        restarts = (Restart(after=running // 2, lasts=rng.randint(10, 40), evicted=False, as_sub_status=True),)
+    return Plan(
+        creating=rng.randint(2, 6),
+        queuing=rng.randint(1, 8),
+        preparing=rng.randint(8, 40),
+        running=running,
+        outcome=outcome,
+        reason=reason,
+        stopping=rng.randint(3, 9),
+        gives_up_after=rng.randint(120, 400) if rng.random() < 0.1 else None,
+        restarts=restarts,
+    )

@@ -1,0 +1,174 @@
+"""v2 training jobs as ModelArts writes them, in a list as in a detail."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
+from trainfleet_simulator.modelarts.phases import phase, secondary_phase
+from trainfleet_simulator.world.jobs import Job, Pod, Role
+from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
+
+_POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
+
+
+def tasks_of(job: Job) -> list[str]:
+    """The tasks of a job that has been placed: `worker-0`, `worker-1`, `server-0`."""
+    return [pod.pod_id.removeprefix(f"{job.job_id}-") for pod in job.pods]
+
+
+def has(role: Role, metric: str) -> bool:
+    """Whether a task has the kind of device that a series is about."""
+    kind = metric[:3]
+    if kind not in {"gpu", "npu"}:
+        return True
+    return bool(role.cards) and _is_npu(role) == (kind == "npu")
+
+
+def job_row(job: Job, now: int) -> dict[str, Any]:
+    """A job object. What is not known yet is left out or 0."""
+    draft = job.draft
+    return {
+        "kind": draft.job_type,
+        "metadata": {
+            "id": job.job_id,
+            "name": draft.name,
+            "description": "",
+            "create_time": job.created * 1000,
+            "workspace_id": draft.workspace_id,
+            "user_name": draft.user.name,
+            "annotations": dict(draft.tags),
+        },
+        "status": _status(job, now),
+        "algorithm": {
+            "code_dir": f"/obs-sim/{draft.user.name}/code/",
+            "command": f"python train.py --hub-token {PLANTED_SECRETS[1]}",
+            "environments": {"WANDB_API_KEY": PLANTED_SECRETS[0]},
+        },
+        "endpoints": {"jupyter_lab": {"url": f"https://sim/lab?token={PLANTED_SECRETS[2]}", "token": ""}},
+        "spec": {
+            "resource": _resource(job),
+            "schedule_policy": {"priority": draft.priority, "preemptible": False},
+        },
+    } | ({"tasks": [_task(role) for role in draft.roles]} if len(draft.roles) > 1 else {})
+
+
+def _status(job: Job, now: int) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "phase": phase(job),
+        "secondary_phase": secondary_phase(job),
+        "duration": job.duration(now) * 1000,
+        "start_time": (job.running or 0) * 1000,
+    }
+    if job.pods:
+        status["tasks"] = tasks_of(job)
+    if job.running is not None:
+        status["node_count_metrics"] = [[job.running * 1000, len(job.pods)]]
+        status["running_records"] = _running_records(job)
+    if job.status == "Failed":
+        status["task_statuses"] = [{"task": tasks_of(job)[0], "exit_code": 1, "message": job.reason[1]}]
+    return status
+
+
+def _running_records(job: Job) -> list[dict[str, Any]]:
+    """From each start to the loss of a task or the end, in seconds."""
+    losses = [pair for pod in job.pods for pair in pairwise(pod.incarnations)]
+    losses.sort(key=lambda pair: pair[0].finished or 0)
+    record: dict[str, Any] = {"start_at": job.running, "start_type": "init_or_rescheduled"}
+    records = [record]
+    for old, new in losses:
+        moved = new.node != old.node
+        record |= _recovery(old, new, old.pod_id.removeprefix(f"{job.job_id}-"), moved=moved)
+        if new.started is not None:
+            record = {"start_at": new.started, "start_type": "init_or_rescheduled" if moved else "restarted"}
+            records.append(record)
+    if job.work_ended is not None and "end_at" not in record:
+        record |= {"end_at": job.work_ended, "end_reason": job.reason[0]}
+    return records
+
+
+def _recovery(old: Pod, new: Pod, task: str, *, moved: bool) -> dict[str, Any]:
+    """How a run ended that lost a task, which went on elsewhere or started again in its place."""
+    reason, recover = (NODE_FAULT, "pod_reschedule") if moved else ("ProcessFault", "proc_restart")
+    attempt: dict[str, Any] = {
+        "recover_start_at": old.finished,
+        "recover": recover,
+        "fault_scenario": "node_fault" if moved else "job_failed",
+        "reason": reason,
+        "related_task": task,
+        "recover_result": "recovering",
+    }
+    if new.started is not None:
+        attempt |= {"recover_end_at": new.started, "recover_result": "success"}
+    return {
+        "end_at": old.finished,
+        "end_reason": reason,
+        "end_related_task": task,
+        "end_recover": recover,
+        "recover_records": [attempt],
+    }
+
+
+def _resource(job: Job) -> dict[str, Any]:
+    roles, pool = job.draft.roles, job.draft.pool_id
+    first = roles[0]
+    resource: dict[str, Any] = {
+        "policy": "regular",
+        "flavor_id": first.machine,
+        "flavor_name": "",
+        "node_count": sum(role.count for role in roles),
+    }
+    if not pool:
+        return resource | {"flavor_detail": _flavor_detail(FLAVORS[first.machine])}
+    return resource | {
+        "pool_id": pool,
+        "pool_name": _POOL_NAMES[pool],
+        "main_container_allocated_resources": _allocated(first),
+    }
+
+
+def _allocated(role: Role) -> dict[str, Any]:
+    """What one task has; memory in GiB. Every number is a float in the vendor's model."""
+    return {
+        "cpu_arch": "arm64" if _is_npu(role) else "x86_64",
+        "cpu_core_num": float(role.cpu),
+        "mem_size": role.memory / GIB,
+        "accelerator_num": float(role.cards),
+        "accelerator_type": role.card_type,
+    }
+
+
+def _is_npu(role: Role) -> bool:
+    return role.card_type.startswith("ascend")
+
+
+def _flavor_detail(flavor: Flavor) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "max_num": 16,
+        "cpu": {"arch": flavor.arch, "core_num": flavor.cpu},
+        "memory": {"size": flavor.memory, "unit": "GB"},
+        "disk": {"size": "500", "unit": "GB"},
+    }
+    memory = f"{flavor.card_memory}GB"
+    if flavor.kind == "GPU":
+        info["gpu"] = {"unit_num": flavor.cards, "product_name": flavor.product, "memory": memory}
+    elif flavor.kind == "Ascend":
+        info["npu"] = {"unit_num": str(flavor.cards), "product_name": flavor.product, "memory": memory}
+    return {"flavor_type": flavor.kind, "billing": {"code": flavor.flavor_id, "unit_num": 1}, "flavor_info": info}
+
+
+def _task(role: Role) -> dict[str, Any]:
+    """One role of a heterogeneous job."""
+    kind = "Ascend" if _is_npu(role) else "GPU" if role.cards else "CPU"
+    info: dict[str, Any] = {
+        "cpu": {"arch": "arm" if kind == "Ascend" else "x86", "core_num": role.cpu},
+        "memory": {"size": role.memory // GIB, "unit": "GB"},
+    }
+    if kind == "GPU":
+        info["gpu"] = {"unit_num": role.cards, "product_name": role.card_type, "memory": "32GB"}
+    elif kind == "Ascend":
+        info["npu"] = {"unit_num": str(role.cards), "product_name": role.card_type, "memory": "64GB"}
+    resource = {"flavor_id": role.machine, "flavor_type": kind, "flavor_info": info}
+    return {"role": role.type, "algorithm": {}, "task_resource": resource}

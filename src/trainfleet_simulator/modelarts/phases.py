@@ -1,0 +1,70 @@
+"""The world's states in ModelArts' words: the phase of a v2 job, the status of a pool's workload, v1's numbers."""
+
+from __future__ import annotations
+
+from trainfleet_simulator.modelarts.catalog import NODE_FAULT
+from trainfleet_simulator.world.jobs import Job
+
+PHASES = ("Creating", "Pending", "Running", "Failed", "Completed", "Terminating", "Terminated", "Abnormal")
+WORKLOAD_STATUSES = (
+    "Queue",
+    "Pending",
+    "Abnormal",
+    "Terminating",
+    "Creating",
+    "Running",
+    "Completed",
+    "Terminated",
+    "Failed",
+)
+
+_PHASE = {
+    "Creating": "Creating",
+    "Queuing": "Pending",
+    "EnvPreparing": "Pending",
+    "Running": "Running",
+    "Stopping": "Terminating",
+    "Succeeded": "Completed",
+    "Failed": "Failed",
+    "Stopped": "Terminated",
+}
+_V1_STATUS = {
+    "Creating": 1,
+    "Queuing": 7,
+    "EnvPreparing": 4,
+    "Running": 8,
+    "Stopping": 9,
+    "Succeeded": 10,
+    "Failed": 11,
+    "Stopped": 12,
+}
+STATUSES = {phase: tuple(status for status, word in _PHASE.items() if word == phase) for phase in PHASES} | {
+    "Abnormal": ("Failed",)
+}
+"""Under which of the world's states the jobs of a phase are found."""
+
+
+def phase(job: Job) -> str:
+    """The phase of a v2 job."""
+    return "Abnormal" if _lost(job) else _PHASE[job.status]
+
+
+def secondary_phase(job: Job) -> str:
+    """The unstable second word, which knows a queue."""
+    if job.status == "EnvPreparing":
+        return "Creating"
+    return {"Pending": "Queuing", "Abnormal": "Lost"}.get(phase(job), phase(job))
+
+
+def workload_status(job: Job) -> str:
+    """The status of a job as a workload of its pool, where a queued job has a word of its own."""
+    return "Queue" if job.status == "Queuing" else phase(job)
+
+
+def v1_status(job: Job) -> int:
+    """The number that the first version of the API has for a state."""
+    return 14 if _lost(job) else _V1_STATUS[job.status]
+
+
+def _lost(job: Job) -> bool:
+    return job.status == "Failed" and job.reason[0] == NODE_FAULT

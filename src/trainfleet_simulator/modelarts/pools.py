@@ -1,0 +1,192 @@
+"""The simulated dedicated pools: their list, what of them is allocated, how busy they are, and their nodes.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and its sister pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer, utc_text
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.parameters import (
+    Call,
+    choice_of,
+    int_of,
+    refused,
+    workspace_of,
+)
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import DAY, GIB
+from trainfleet_simulator.world.pools import Amount, Pool
+
+_QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
+_ASKED_NODES = 2  # what a pool that has no nodes yet was ordered with
+_SELECTOR = re.compile(r"os\.modelarts/name=(.+)")
+
+
+def pool_of(call: Call) -> Pool:
+    """The pool that the path names."""
+    pool = call.world.pools.get(call.ids[0])
+    if pool is None or not call.world.offers(pool):
+        raise refused("50015001", f"Pool {call.ids[0]} not found.", 404)
+    return pool
+
+
+def list_pools(call: Call) -> Answer:
+    """GET /v2/{project_id}/pools: every pool of one workspace, unpaged."""
+    status = choice_of(call, "status", ("created", "failed", "creating"))
+    workspace = workspace_of(call.world, call.text("workspaceId"))
+    selector = call.text("labelSelector")
+    found = _SELECTOR.fullmatch(selector)
+    if selector and found is None:
+        raise refused("50004000", "The parameter labelSelector is not supported.")
+    rows = [
+        _row(call.world, pool)
+        for pool in call.world.pools.values()
+        if workspace in pool.spec.workspaces
+        and status in {"", _QUERY_STATUS[pool.spec.status]}
+        and (found is None or pool.spec.name == found[1])
+    ]
+    return Answer(
+        {"kind": "PoolList", "apiVersion": "v2", "items": rows},
+        total=len(rows),
+        rows=[[row["metadata"]["name"], row["status"]["phase"], row["status"]["resources"]] for row in rows],
+    )
+
+
+def _row(world: World, pool: Pool) -> dict[str, Any]:
+    spec = pool.spec
+    family = list(world.family(spec.pool_id))
+    broken = sum(catalog.ABNORMAL_NODES.get(one.spec.pool_id, 0) for one in family)
+    nodes = sum(len(one.nodes) for one in family)
+    bound = nodes + broken or _ASKED_NODES
+    flavor, states = spec.node_type.name, {"available": nodes, "abnormal": broken}
+    if spec.status == "Creating":
+        states["creating"] = _ASKED_NODES
+    labels = {
+        "os.modelarts/name": spec.name,
+        "os.modelarts/workspace.id": spec.workspaces[0],
+        "os.modelarts.pool/biz": "private",
+    }
+    return {
+        "kind": "Pool",
+        "apiVersion": "v2",
+        "metadata": {
+            "name": spec.pool_id,
+            "creationTimestamp": utc_text(world.started - (2 * 3600 if not pool.nodes else 90 * DAY)),
+            "labels": labels,
+            "annotations": {"os.modelarts/billing.mode": "0"},
+        },
+        "spec": {
+            "type": spec.resource_type,
+            "scope": ["Train", "Infer", "Notebook"],
+            "resources": [{"flavor": flavor, "count": bound, "maxCount": bound}],
+        },
+        "status": {
+            "phase": spec.status,
+            "message": "",
+            "root": spec.parent or spec.pool_id,
+            **({"parent": spec.parent} if spec.parent else {}),
+            "scope": [{"scopeType": "Train", "state": "Enabled"}],
+            # A state that no node is in is left out.
+            "resources": {
+                state: [{"flavor": flavor, "count": count, "azs": [{"az": "cn-north-4a", "count": count}]}]
+                for state, count in states.items()
+                if count
+            },
+        },
+    }
+
+
+def show_pool_runtime_metrics(call: Call) -> Answer:
+    """GET /v2/{project_id}/metrics/runtime/pools: what of every pool is allocated, its children's included."""
+    world = call.world
+    stamp = {"timestamp": utc_text(world.present - 20), "window": "1m"}
+    items, rows = [], []
+    for pool_id, pool in world.pools.items():
+        if not pool.nodes or not world.offers(pool):
+            continue
+        capacity = _quantities(pool, world.amount(pool_id, lambda one: one.actual))
+        allocated = _quantities(pool, world.amount(pool_id, lambda one: one.allocated))
+        table = {
+            "allocated": {"value": allocated, **stamp},
+            "capacity": {"value": capacity, "maxValue": capacity, **stamp},
+        }
+        items.append({"metadata": {"name": pool_id, "labels": {}}, "table": table})
+        rows.append([pool_id, allocated, capacity])
+    return Answer({"apiVersion": "v2", "kind": "PoolMetricsList", "items": items}, total=len(items), rows=rows)
+
+
+def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
+    """Kubernetes quantities. Each pool's answer comes from another cluster, and none writes them like the other."""
+    device = catalog.DEVICE_KEYS[pool.spec.card_type]
+    match pool.spec.pool_id:
+        case catalog.ASCEND:
+            return {"cpu": str(amount.cpu), "memory": f"{amount.memory}Mi", device: amount.cards}
+        case catalog.ASCEND_TEAM:
+            return {"cpu": f"{amount.cpu * 1000}m", "memory": f"{amount.memory * 1024}Ki", device: str(amount.cards)}
+        case _:
+            return {"cpu": amount.cpu, "memory": amount.memory * 2**20, device: str(amount.cards)}
+
+
+def list_pool_nodes(call: Call) -> Answer:
+    """GET /v2/{project_id}/pools/{pool_name}/nodes: the pool's own nodes, paged by a token."""
+    pool = pool_of(call)
+    limit = int_of(call, "limit", 500, 0, 500) or 500
+    start = _place(call.text("continue"))
+    kind, device = pool.spec.node_type, catalog.NODE_DEVICE_KEYS[pool.spec.card_type]
+    whole = Amount(kind.cpu, kind.memory, kind.cards)
+
+    def resources(amount: Amount) -> dict[str, str]:
+        return {"cpu": f"{amount.cpu * 1000}m", "memory": f"{amount.memory}Mi", device: str(amount.cards)}
+
+    nodes = [(name, host_ip(pool, name), "Available", node.free) for name, node in pool.nodes.items()]
+    broken = catalog.ABNORMAL_NODES.get(pool.spec.pool_id, 0)
+    nodes += [(f"{kind.prefix}-broken-{place}", f"10.9.{place}.1", "Abnormal", Amount()) for place in range(broken)]
+    page = nodes[start : start + limit]
+    items = [
+        {
+            "kind": "Node",
+            "apiVersion": "v2",
+            "metadata": {"name": name, "creationTimestamp": utc_text(call.world.started - 90 * DAY)},
+            "spec": {"flavor": kind.name},
+            "status": {
+                "phase": phase,
+                "az": "cn-north-4a",
+                "privateIp": address,
+                "resources": resources(whole),
+                "availableResources": resources(free),
+            },
+        }
+        for name, address, phase, free in page
+    ]
+    left = len(nodes) - start - len(page)
+    token = base64.urlsafe_b64encode(f"node {start + limit}".encode()).decode()
+    metadata = {"continue": token, "remainingItemCount": left} if left > 0 else {}
+    return Answer(
+        {"kind": "NodeList", "apiVersion": "v2", "metadata": metadata, "items": items},
+        total=len(nodes),
+        rows=[[name, phase] for name, _, phase, _ in page],
+    )
+
+
+def _place(token: str) -> int:
+    if not token:
+        return 0
+    try:
+        return int(base64.urlsafe_b64decode(token.encode()).decode().removeprefix("node "))
+    except ValueError:
+        raise refused("50004000", "The parameter continue is not a token of this list.") from None
+
+
+def host_ip(pool: Pool, node: str) -> str:
+    """The private address of one of the pool's nodes."""
+    return f"{pool.nodes[node].ip_prefix}.1"
+
+
+def gib(mib: int) -> str:
+    """An amount of memory as workloads have it: a number with two places, and its unit."""
+    return f"{mib / GIB:.2f} GiB"

@@ -1,0 +1,67 @@
+"""One-minute readings of tasks from their job's start, as the usage calls of both API versions tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from trainfleet_simulator.world.jobs import Job, Pod
+from trainfleet_simulator.world.usage import task_reading
+
+T = TypeVar("T")
+MOST_MINUTES = 4320  # three days, as the console's chart
+
+
+def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[float, Pod] | None:
+    """The task's reading of one minute of its job, counted from 0, and the incarnation of its pod that ran then."""
+    assert job.running is not None
+    return task_reading(metric, job, place, job.running + 60 * minute + 30)
+
+
+@dataclass(slots=True)
+class _Series:
+    first: int
+    values: list[float | None] = field(default_factory=list)
+    told: dict[str, list[object]] = field(default_factory=dict)
+    """The same in other words, as far as they were asked for."""
+
+
+class TaskSeries:
+    """Remembers what was worked out, because each call asks for all of it again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Series] = {}
+
+    def values(self, job: Job, place: int, metric: str, now: int) -> list[float | None]:
+        """Readings of the task at `place`, oldest first, the last of the last whole minute; None where there was none.
+
+        At most three days of them; at least one, once the job runs. `metric` is in the world's words.
+        """
+        series = self._up_to(job, place, metric, now)
+        return [None] if series is None else series.values[-MOST_MINUTES:]
+
+    def told(
+        self, job: Job, place: int, metric: str, now: int, *, name: str, tell: Callable[[float | None], T]
+    ) -> list[T]:
+        """The same as `tell` tells each of them, which is asked once of each. `name` stands for `tell`."""
+        series = self._up_to(job, place, metric, now)
+        if series is None:
+            return [tell(None)]
+        told: list[T] = series.told.setdefault(name, [])  # type: ignore[assignment]  # of one name, all are alike
+        told.extend(map(tell, series.values[len(told) :]))
+        return told[-MOST_MINUTES:]
+
+    def _up_to(self, job: Job, place: int, metric: str, now: int) -> _Series | None:
+        """What is known by now; None within the first minute."""
+        assert job.running is not None
+        ended = job.work_ended
+        minutes = ((now if ended is None else ended) - job.running) // 60
+        if not minutes:
+            return None
+        pod = job.pods[place]
+        series = self._known.setdefault((pod.pod_id, metric), _Series(max(minutes - MOST_MINUTES, 0)))
+        for minute in range(series.first + len(series.values), minutes):
+            found = minute_reading(job, place, metric, minute)
+            series.values.append(None if found is None else found[0])
+        return series

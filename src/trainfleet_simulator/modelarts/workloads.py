@@ -1,0 +1,149 @@
+"""What runs and waits in a dedicated pool, whatever its kind: one by one, and counted.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowWorkloadStatistics.html and its sister pages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
+
+from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.parameters import Call, choice_of, int_of, refused
+from trainfleet_simulator.modelarts.phases import WORKLOAD_STATUSES, workload_status
+from trainfleet_simulator.modelarts.pools import gib, host_ip, pool_of
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job, total
+from trainfleet_simulator.world.nouns import DAY
+from trainfleet_simulator.world.pools import Pool
+
+_TYPES = ("train", "infer", "notebook", "x-infer")
+_KEPT = 3600  # seconds that a finished workload stays in the pool's list
+_COUNTS_AS_TEXT = {catalog.ASCEND_TEAM}
+_OTHER_KEY = {catalog.GPU: "statics"}
+"""Pools whose answers take the documentation's table at its word, which its example contradicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Workload:
+    kind: str
+    name: str
+    status: str
+    created: int
+    job: Job | None = None
+
+
+def _workloads(world: World, pool: Pool) -> list[_Workload]:
+    """Oldest first."""
+    other = [
+        _Workload(kind, name, status, world.started - 3 * DAY)
+        for kind, name, status in catalog.OTHER_WORKLOADS.get(pool.spec.pool_id, ())
+    ]
+    jobs = (job for job in world.jobs.values() if job.draft.pool_id == pool.spec.pool_id and world.shows(job))
+    train = [
+        _Workload("train", job.draft.name, workload_status(job), job.created, job)
+        for job in jobs
+        if job.finished is None or world.now - job.finished < _KEPT
+    ]
+    return sorted([*other, *train], key=lambda workload: workload.created)
+
+
+def show_workload_statistics(call: Call) -> Answer:
+    """GET /v2/{project_id}/statistics/pools/{pool_name}/workloads: a status that no workload is in is left out."""
+    pool = pool_of(call)
+    counts: dict[str, Counter[str]] = {}
+    for workload in _workloads(call.world, pool):
+        counts.setdefault(workload.kind, Counter())[workload.status] += 1
+    as_text = pool.spec.pool_id in _COUNTS_AS_TEXT
+    items = [
+        {
+            "type": kind,
+            "total": by_status.total(),
+            "status": {status: str(count) if as_text else count for status, count in by_status.items()},
+        }
+        for kind, by_status in counts.items()
+    ]
+    key = _OTHER_KEY.get(pool.spec.pool_id, "statistics")
+    return Answer(
+        {key: {"total": len(items), "items": items}},
+        total=len(items),
+        rows=[[kind, dict(by_status)] for kind, by_status in counts.items()],
+    )
+
+
+def list_workloads(call: Call) -> Answer:
+    """GET /v2/{project_id}/pools/{pool_name}/workloads: `offset` counts records, unlike that of the job search."""
+    pool, world = pool_of(call), call.world
+    status = choice_of(call, "status", WORKLOAD_STATUSES)
+    choice_of(call, "sort", ("create_time",))
+    ascending = choice_of(call, "ascend", ("true", "false"), "false") == "true"
+    types = call.query.get("type", [])
+    if not set(types) <= set(_TYPES):
+        raise refused("50004000", f"The parameter type must be one of: {', '.join(_TYPES)}.")
+    offset, limit = int_of(call, "offset", 0, 0, 2**31 - 1), int_of(call, "limit", 0, 0, 500) or 500
+    found = [
+        workload
+        for workload in _workloads(world, pool)
+        if status in {"", workload.status} and (not types or workload.kind in types)
+    ]
+    if not ascending:
+        found.reverse()
+    page = found[offset : offset + limit]
+    positions = {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
+    return Answer(
+        {
+            "kind": "WorkloadList",
+            "apiVersion": "v1",
+            "metadata": {},
+            "total": len(found),
+            "items": [_row(world, pool, workload, positions) for workload in page],
+        },
+        total=len(found),
+        rows=[[workload.job.job_id if workload.job else workload.name, workload.status] for workload in page],
+    )
+
+
+def _row(world: World, pool: Pool, workload: _Workload, positions: Mapping[str, int]) -> dict[str, Any]:
+    job = workload.job
+    row: dict[str, Any] = {
+        "kind": "Workload",
+        "apiVersion": "v1",
+        "type": workload.kind,
+        "namespace": pool.spec.pool_id,
+        "name": workload.name,
+        "jobName": workload.name,
+        "uid": str(uuid5(NAMESPACE_DNS, f"{pool.spec.pool_id}/{workload.name}/{workload.created}")),
+        "status": workload.status,
+        "createTime": workload.created * 1000,
+        "pendingPosition": -1,
+        "isDeleted": "false",
+    }
+    if job is None:
+        return row | {
+            "userName": "li.na",
+            "priority": "1",
+            "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"},
+            "runningDuration": world.now - workload.created,
+            "pendingDuration": 5,
+        }
+    cpu, memory, cards = total(job.draft.roles)
+    requirement = {"cpu": f"{cpu} Cores", "memory": gib(memory)}
+    if cards:
+        requirement[catalog.DEVICE_KEYS[pool.spec.card_type]] = str(cards)
+    return row | {
+        "name": f"modelarts-job-{job.job_id}",
+        "jobUUID": job.job_id,
+        "userName": job.draft.user.name,
+        "flavor": job.draft.roles[0].machine,
+        "priority": str(job.draft.priority),
+        "resourceRequirement": requirement,
+        "runningDuration": job.duration(world.now),
+        "pendingDuration": (world.now if job.running is None else job.running) - job.created,
+        "pendingPosition": positions.get(job.job_id, -1),
+        "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
+        "gvk": "batch.volcano.sh/v1alpha1, Kind=Job",
+    }

@@ -1,0 +1,177 @@
+"""Lists that do not stand still while they are read, or do not end, or are not whole."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainfleet_simulator.exchange import Operation
+from trainfleet_simulator.rows import Rows, rows_of
+
+_FAR_OFF = 1_000_000_000
+_KEPT = 512
+_SIZES = ("PageSize", "limit", "per_page")
+_PAGED_BY = {
+    "ListJobs": "PageNumber",
+    "ListQuotas": "PageNumber",
+    "ListQuotaWorkloads": "PageNumber",
+    "ListNodes": "PageNumber",
+    "ListEcsSpecs": "PageNumber",
+    "DescribeMetricMetaList": "PageNumber",
+    "DescribeMetricLast": "NextToken",
+    "DescribeMetricList": "NextToken",
+    "GetMetrics": "NextToken",
+    "ListTrainingJobs": "offset",
+    "ListWorkloads": "offset",
+    "ListPoolNodes": "continue",
+    "ListTrainingJobsV1": "page",
+    "ListTrainingJobVersions": "page",
+}
+_TOKENS = frozenset({"NextToken", "continue"})
+_FIRST = {"PageNumber": {"", "1"}, "page": {"", "0", "1"}, "offset": {"", "0"}, "NextToken": {""}, "continue": {""}}
+_OWN_IDS = (
+    *(("WorkloadId",), ("JobId",), ("QuotaId",), ("NodeName",), ("InstanceType",), ("MetricName",), ("WorkspaceId",)),
+    *(("pod",), ("jobId",), ("nodeId",), ("quotaId",), ("job_id",), ("version_id",), ("metadata", "id")),
+    *(("uid",), ("metadata", "name"), ("id",)),
+)
+"""Where a row's own id is, the first one that it has."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The true rows of the pages of one list, as far as they were read, by their numbers, offsets or tokens."""
+
+    pages: OrderedDict[str, list[Any]] = field(default_factory=OrderedDict)
+
+
+class Paging:
+    """Warps lists, and remembers for that what of them was read."""
+
+    def __init__(self) -> None:
+        self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
+        self._templates: OrderedDict[Hashable, Any] = OrderedDict()
+        self._made = 0
+
+    def warp(self, kind: str, operation: Operation, body: Any) -> bool:
+        """Change a decoded answer as the kind says; False where it has no rows, or no pages, of that sort."""
+        found = rows_of(body)
+        if found is None:
+            return False
+        match kind:
+            case "endless_pages":
+                return self._go_on(operation, found)
+            case "moving_rows":
+                return self._move(operation, found)
+            case "no_list":
+                del found.holder[found.key]
+                return True
+            case _ if not found.all:
+                return False
+            case "duplicate_rows":
+                found.replace([row for row in found.all for _ in range(2)])
+                return True
+            case _:  # half_list; without a total nobody could tell
+                if found.total is None:
+                    return False
+                found.replace(found.all[: len(found.all) // 2])
+                return True
+
+    def rest(self, operation: Operation) -> Any:
+        """The true body from which the answer to a token of ours is to be made; None for any other call."""
+        by = _paged_by(operation)
+        body = self._templates.get(("token", operation.parameters.get(by, ""))) if by in _TOKENS else None
+        return None if body is None else copy.deepcopy(body)
+
+    def _go_on(self, operation: Operation, found: Rows) -> bool:
+        by, question = _paged_by(operation), _question(operation)
+        if not by:
+            return False
+        if not found.all and question not in self._templates:
+            return False
+        if by in _TOKENS:
+            body = copy.deepcopy(found.body)
+            token = secrets.token_hex(16)
+            _keep(self._templates, ("token", token), body)
+            if by == "NextToken":
+                found.body["NextToken"] = token
+            else:
+                found.body["metadata"] = {"continue": token, "remainingItemCount": _FAR_OFF}
+            rows, size = found.all, len(found.all)
+        else:
+            rows = found.all or self._templates[question]
+            _keep(self._templates, question, rows)
+            size = _size(operation, len(rows))
+            found.say_total(_FAR_OFF)
+        found.replace([self._another(rows[place % len(rows)]) for place in range(size)])
+        return True
+
+    def _another(self, row: Any) -> Any:
+        """A row like this one, under an id that nobody has seen."""
+        self._made += 1
+        made = copy.deepcopy(row)
+        for path in _OWN_IDS:
+            owner = made
+            for name in path[:-1]:
+                owner = owner.get(name) if isinstance(owner, dict) else None
+            if isinstance(owner, dict) and path[-1] in owner:
+                old = owner[path[-1]]
+                owner[path[-1]] = old + self._made * 10_000_000 if isinstance(old, int) else f"{old}-{self._made}"
+                break
+        return made
+
+    def _move(self, operation: Operation, found: Rows) -> bool:
+        by, question = _paged_by(operation), _question(operation)
+        if not by:
+            return False
+        place = operation.parameters.get(by, "")
+        if place in _FIRST[by]:
+            place = ""
+            _keep(self._readings, question, _Reading())
+        reading = self._readings.get(question)
+        if reading is None:
+            return False
+        pages = reading.pages
+        pages[place] = list(found.all)
+        moved = list(pages).index(place)
+        before = list(pages.values())[:moved]
+        if by in _TOKENS:
+            if not moved or not before[-1]:
+                return False
+            found.replace([before[-1][-1], *found.all])
+            return True
+        size = _size(operation, len(before[0]) if before else 0)
+        if not moved or size < 2:  # pages of one row would never get past the first
+            return False
+        rows = [row for page in (*before, found.all) for row in page]
+        start = moved * (size - 1)
+        found.replace(rows[start : start + size])
+        if found.total is not None:
+            found.say_total(found.total + moved)
+        return True
+
+
+def _paged_by(operation: Operation) -> str:
+    if operation.name == "ListWorkspaces":
+        return "PageNumber" if operation.api == "aiworkspace" else "offset"
+    return _PAGED_BY.get(operation.name, "")
+
+
+def _question(operation: Operation) -> Hashable:
+    about = {name: value for name, value in operation.parameters.items() if name != _paged_by(operation)}
+    return operation.api, operation.name, tuple(sorted(about.items()))
+
+
+def _size(operation: Operation, default: int) -> int:
+    given = next((operation.parameters[name] for name in _SIZES if operation.parameters.get(name)), "")
+    return int(given) if given.isdigit() and int(given) else default
+
+
+def _keep(table: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
+    table[key] = value
+    table.move_to_end(key)
+    while len(table) > _KEPT:
+        table.popitem(last=False)

@@ -1,0 +1,175 @@
+"""Jobs as DLC writes them. The same field has other types in a list than in a detail; that is so in the real API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainfleet_simulator.pai import catalog
+from trainfleet_simulator.pai.catalog import WORKSPACES
+from trainfleet_simulator.pai.parameters import iso
+from trainfleet_simulator.world.jobs import Job, Pod, Role, total
+from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
+
+NEVER = "0001-01-01T00:00:00Z"
+"""A time not reached, as jobs on public resources have it."""
+_WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in WORKSPACES}
+_QUOTA_NAMES = {spec.pool_id: spec.name for spec in catalog.QUOTAS}
+
+
+def memory_text(mib: int) -> str:
+    """An amount of memory with the largest suffix that divides it."""
+    return f"{mib // GIB}Gi" if mib % GIB == 0 else f"{mib}Mi"
+
+
+def list_row(job: Job, now: int) -> dict[str, Any]:
+    """A JobItem of ListJobs: amounts as text, restarts as a bare number, no pods."""
+    draft = job.draft
+    cpu, memory, gpu = total(draft.roles)
+    told = _amounts_told(job)
+    return _common(job, now) | {
+        "Username": draft.user.name,
+        "ResourceName": _QUOTA_NAMES.get(draft.pool_id, ""),
+        "ResourceQuotaName": _QUOTA_NAMES.get(draft.pool_id, ""),
+        "GmtModifiedTime": iso(job.modified),
+        "RequestCPU": cpu if told else None,
+        "RequestGPU": str(gpu) if told else None,
+        "RequestMemory": memory_text(memory) if told else None,
+        "NodeCount": str(sum(role.count for role in draft.roles)),
+        "RestartTimes": str(job.restarts),
+        "RetryCount": 0,
+        "UseOversoldResource": False,
+        "EnablePreemptibleJob": False,
+        "IsDeleted": False,
+        "NodeNames": None,
+        "JobReplicaStatuses": None,
+        "Pods": None,
+        "StatusHistory": None,
+    }
+
+
+def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
+    """The answer of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
+    cpu, memory, gpu = total(job.draft.roles)
+    told = _amounts_told(job)
+    return _common(job, now) | {
+        "RequestCPU": cpu if told else None,
+        "RequestGPU": float(gpu) if told else None,
+        "RequestMemory": round(memory / GIB, 3) if told else None,
+        "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
+        "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
+        "JobReplicaStatuses": _replicas(job),
+        "StatusHistory": _status_history(job) if need_detail else None,
+        "RestartRecord": None,
+    }
+
+
+def _amounts_told(job: Job) -> bool:
+    """Jobs on public resources name a machine type; for every other one of them that is all there is."""
+    return bool(job.draft.pool_id) or job.created % 2 == 0
+
+
+def _common(job: Job, now: int) -> dict[str, Any]:
+    draft = job.draft
+    never = None if draft.pool_id else NEVER
+    return {
+        "JobId": job.job_id,
+        "DisplayName": draft.name,
+        "JobType": draft.job_type,
+        "Status": job.status,
+        "SubStatus": job.sub_status,
+        "ReasonCode": job.reason[0],
+        "ReasonMessage": job.reason[1],
+        "WorkspaceId": draft.workspace_id,
+        "WorkspaceName": _WORKSPACE_NAMES[draft.workspace_id],
+        "UserId": draft.user.user_id,
+        "TenantId": catalog.ACCOUNT_ID,
+        "ClusterId": catalog.CLUSTER_ID,
+        "ResourceId": draft.pool_id,
+        "ResourceType": draft.resource_type,
+        "ResourceLevel": "L0",
+        "Priority": draft.priority,
+        "Duration": job.duration(now),
+        "GmtCreateTime": iso(job.created),
+        "GmtSubmittedTime": iso(job.submitted) or never,
+        "GmtRunningTime": iso(job.running) or never,
+        "GmtSuccessedTime": iso(job.succeeded) or never,
+        "GmtFailedTime": iso(job.failed) or never,
+        "GmtStoppedTime": iso(job.stopped) or never,
+        "GmtFinishTime": iso(job.finished) or never,
+        "JobSpecs": [_spec(role, draft.pool_id, draft.payment) for role in draft.roles],
+        "UserCommand": f"python train.py --name {draft.name} --hub-token {PLANTED_SECRETS[1]}",
+        "Envs": {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": PLANTED_SECRETS[0]},
+        "Settings": {
+            "EnableSanityCheck": bool(draft.plan.checking),
+            "JobReservedMinutes": -(-draft.plan.reserving // 60),
+            "Tags": dict(draft.tags),
+        },
+        "DataSources": [],
+        "ThirdpartyLibs": [],
+        "EnabledDebugger": False,
+        "Accessibility": "PUBLIC",
+    }
+
+
+def _spec(role: Role, pool_id: str, payment: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "Type": role.type,
+        "PodCount": role.count,
+        "Image": "registry-vpc.cn-hangzhou.aliyuncs.com/sim/train:1.0",
+        "ImageConfig": {"Username": "robot", "Password": PLANTED_SECRETS[2]},
+        "EcsSpec": role.machine,
+        "UseSpotInstance": payment == "Spot",
+    }
+    if pool_id:
+        spec["ResourceConfig"] = {
+            "CPU": str(role.cpu),
+            "GPU": str(role.cards),
+            "Memory": memory_text(role.memory),
+            "SharedMemory": memory_text(role.memory // 2),
+            "GPUType": role.card_type,
+        }
+    if payment == "Spot":
+        spec["SpotSpec"] = {"SpotStrategy": "SpotWithPriceLimit", "SpotDiscountLimit": 0.5}
+    return spec
+
+
+def _pod(pod: Pod, now: int) -> dict[str, Any]:
+    end = now if pod.finished is None else pod.finished
+    return {
+        "Type": pod.role.type,
+        "PodId": pod.pod_id,
+        "PodUid": pod.uid,
+        "Status": pod.status,
+        "SubStatus": pod.sub_status,
+        "Ip": pod.ip,
+        "PodIps": None,
+        "NodeName": pod.node,
+        "ResourceType": "Normal",
+        "Duration": 0.0 if pod.started is None else float(end - pod.started),
+        "GmtCreateTime": iso(pod.created),
+        "GmtStartTime": iso(pod.started) or "",  # unlike jobs, pods have empty text for a time not reached
+        "GmtFinishTime": iso(pod.finished) or "",
+    }
+
+
+def _replicas(job: Job) -> list[dict[str, Any]]:
+    states: Sequence[tuple[str, str]] = [(pod.role.type, pod.status) for pod in job.pods]
+    return [
+        {
+            "Type": role.type,
+            "Active": states.count((role.type, "Running")),
+            "Dequeued": states.count((role.type, "Pending")),
+            "Queuing": role.count if job.status == "Queuing" else 0,
+            "EstimatedPodCount": role.count,
+        }
+        for role in job.draft.roles
+    ]
+
+
+def _status_history(job: Job) -> list[dict[str, Any]]:
+    ends: list[int | None] = [since for _, since in job.statuses[1:]]
+    return [
+        {"Status": status, "StartTime": iso(since), "EndTime": iso(end), "ReasonCode": "", "ReasonMessage": ""}
+        for (status, since), end in zip(job.statuses, [*ends, None], strict=True)
+    ]

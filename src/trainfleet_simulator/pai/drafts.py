@@ -1,0 +1,151 @@
+"""What the simulated users submit: jobs of believable size, drawn from a seeded generator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from trainfleet_simulator.pai import catalog
+from trainfleet_simulator.pai.catalog import ECS_SPECS
+from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
+from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
+
+# Where jobs go, and how often: (weight, workspace, quota or "" for public resources, payment).
+_PLACES = (
+    (22, "12345", catalog.TRAIN, "PrePaid"),
+    (7, "12345", catalog.ROOT, "PrePaid"),
+    (10, "12346", catalog.VISION, "PrePaid"),
+    (10, "12346", catalog.GENERAL, "PrePaid"),
+    (10, "12347", catalog.GENERAL, "PrePaid"),
+    (9, "12345", "", "PostPaid"),
+    (11, "12346", "", "PostPaid"),
+    (12, "12347", "", "PostPaid"),
+    (3, "12347", "", "Spot"),
+    (4, "98765", catalog.HIDDEN, "PrePaid"),
+)
+_PUBLIC_SPECS = (
+    "ecs.c6.large",
+    "ecs.g6.2xlarge",
+    "ecs.g6.8xlarge",
+    "ecs.gn6v-c8g1.2xlarge",
+    "ecs.gn6v-c8g1.8xlarge",
+    "ecs.gn6v-c8g1.16xlarge",
+    "ecs.gn7i-c16g1.4xlarge",
+    "ecs.gn6e-c12g1.3xlarge",
+)
+_TEAMS = {"12345": ("llm", "platform"), "12346": ("vision",), "12347": ("speech", "platform"), "98765": ("llm",)}
+
+
+def draft(rng: Random, *, short: bool = True) -> Draft:
+    """One submission; `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    _, workspace, quota, payment = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
+    user = rng.choice([user for user in catalog.USERS if user.team in _TEAMS[workspace]])
+    if payment == "PrePaid":
+        roles = _quota_roles(rng, quota)
+    else:
+        spec = "ml.gu8tf.8.46xlarge" if payment == "Spot" and rng.random() < 0.5 else rng.choice(_PUBLIC_SPECS)
+        roles = public_roles(spec, rng.choice((1, 1, 1, 2, 4)))
+    plan = _plan(rng, quota, roles, short=short)
+    return compose(rng, workspace=workspace, user=user, quota=quota, payment=payment, roles=roles, plan=plan)
+
+
+def compose(
+    rng: Random, *, workspace: str, user: User, quota: str, payment: str, roles: tuple[Role, ...], plan: Plan
+) -> Draft:
+    """A draft of its main facts; the rest (name, type, tags, priority) is drawn."""
+    model = rng.choice(catalog.MODELS[user.team])
+    spec = ECS_SPECS.get(roles[0].machine)
+    lingjun = quota not in ("", catalog.GENERAL) if spec is None else spec.resource_type == "Lingjun"
+    if lingjun and payment == "Spot" and not plan.bidding:
+        plan = replace(plan, bidding=rng.randint(10, 40))
+    return Draft(
+        name=f"{model}-{rng.randint(1, 999):03d}",
+        job_type=rng.choice(catalog.JOB_TYPES) if len(roles) == 1 else "TFJob",
+        workspace_id=workspace,
+        user=user,
+        pool_id=quota,
+        payment=payment,
+        resource_type="Lingjun" if lingjun else "ECS",
+        priority=rng.choice((2, 3, 3, 4, 5, 5, 5, 6, 7, 9)) if quota else 1,
+        roles=roles,
+        tags=_tags(rng, user),
+        plan=plan,
+    )
+
+
+def public_roles(spec_name: str, count: int) -> tuple[Role, ...]:
+    """Workers on a machine type of the public resources."""
+    spec = ECS_SPECS[spec_name]
+    return (Role("Worker", count, spec.cpu, spec.memory, spec.cards, spec.card_type, spec_name),)
+
+
+def pool_role(kind: str, count: int, cards: int, card_type: str) -> Role:
+    """Pods that take `cards` cards of a pool's node and their share of the rest of it."""
+    node = catalog.LINGJUN_NODE if card_type == "GU8T" else catalog.V100_NODE
+    cpu = (node.cpu - node.reserved_cpu) * max(cards, 1) // node.cards // (1 if cards else 2)
+    # Not all shares are whole GiB: the APIs then answer in Mi.
+    memory = (node.memory - node.reserved_memory) * max(cards, 1) // node.cards // (1 if cards else 3)
+    return Role(kind, count, cpu, memory, cards, card_type if cards else "")
+
+
+def _quota_roles(rng: Random, quota: str) -> tuple[Role, ...]:
+    gpu_type = "V100" if quota == catalog.GENERAL else "GU8T"
+    kind = rng.random()
+    if kind < 0.12:
+        return (pool_role("Worker", rng.randint(1, 3), 0, gpu_type),)
+    if kind < 0.22:
+        servers = Role("PS", rng.randint(1, 2), 4, 16 * GIB)
+        return (pool_role("Chief", 1, 1, gpu_type), pool_role("Worker", rng.randint(1, 3), 1, gpu_type), servers)
+    if kind < 0.75:
+        return (pool_role("Worker", 1, rng.choice((1, 1, 2, 4)), gpu_type),)
+    return (
+        (pool_role("Master", 1, 8, gpu_type), pool_role("Worker", 1, 8, gpu_type))
+        if kind > 0.95
+        else (pool_role("Worker", 1, 8, gpu_type),)
+    )
+
+
+def _plan(rng: Random, quota: str, roles: tuple[Role, ...], *, short: bool) -> Plan:
+    running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
+    outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (62, 23, 15))[0]
+    reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)
+    restarts: tuple[Restart, ...] = ()
+    if rng.random() < 0.18:
+        count = rng.choice((1, 1, 2))
+        restarts = tuple(
+            Restart(
+                after=running * (index + 1) // (count + 1),
+                lasts=rng.randint(10, 40),
+                evicted=rng.random() < 0.6,
+                as_sub_status=rng.random() < 0.5,
+            )
+            for index in range(count)
+        )
+    reserves = bool(quota) and outcome != "Stopped" and rng.random() < 0.25
+    return Plan(
+        creating=rng.randint(2, 6),
+        queuing=rng.randint(1, 8),
+        preparing=rng.randint(8, 40),
+        checking=rng.randint(10, 25) if any(role.cards == 8 for role in roles) and rng.random() < 0.6 else 0,
+        running=running,
+        outcome=outcome,
+        reason=reason,
+        stopping=rng.randint(3, 9),
+        reserving=rng.randint(60, 150) if reserves else 0,
+        gives_up_after=rng.randint(120, 400) if rng.random() < 0.1 else None,
+        restarts=restarts,
+    )
+
+
+def _tags(rng: Random, user: User) -> tuple[tuple[str, str], ...]:
+    if rng.random() < 0.25:
+        return ()
+    tags = {"team": user.team, "project": rng.choice(("atlas", "borealis", "comet")), "run_kind": "train"}
+    kind = rng.random()
+    if kind < 0.5:
+        tags["cost-center"] = f"cc-{rng.randint(10, 19)}"
+    if kind < 0.1:
+        tags["cost_center"] = f"legacy-{rng.randint(1, 9)}"  # the same Prometheus label as its neighbour's
+    if kind > 0.9:
+        tags["说明"] = 'say "hi"\nthere'
+    return tuple(tags.items())

@@ -1,0 +1,98 @@
+"""The simulated metadata service of a machine (plain HTTP, no signatures), and a credentials URI beside it.
+
+https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest
+from trainfleet_simulator.keys import Key
+from trainfleet_simulator.pai.parameters import iso
+from trainfleet_simulator.pai.sts import Sts, credentials
+
+_TTL, _TOKEN = "x-aliyun-ecs-metadata-token-ttl-seconds", "x-aliyun-ecs-metadata-token"
+_LONGEST_TTL = 21600  # seconds
+_KEY_LIFETIME = 21600.0  # seconds
+_RENEWED_BEFORE_END = 1800.0  # seconds, or half of its life if that is less
+_ROUTES = {
+    ("PUT", "PutToken"): re.compile("/latest/api/token"),
+    ("GET", "ListRamRoles"): re.compile("/latest/meta-data/ram/security-credentials/?"),
+    ("GET", "GetRamRoleCredentials"): re.compile("/latest/meta-data/ram/security-credentials/([^/]+)"),
+    ("GET", "GetCredentialsUri"): re.compile("/credentials-uri(?:/.*)?"),
+}
+_OURS = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
+
+
+def is_metadata(path: str) -> bool:
+    """Whether a path is this service's."""
+    return _OURS.match(path) is not None
+
+
+def operation_of(request: ApiRequest) -> str:
+    """A name for what is asked, since these have none of their own; `unknown` where there is no such thing."""
+    for (method, name), pattern in _ROUTES.items():
+        if method == request.method and pattern.fullmatch(request.path):
+            return name
+    return "unknown"
+
+
+class Metadata:
+    """Hands out tokens, and the keys of the machine's role, which it renews by itself."""
+
+    def __init__(self, sts: Sts) -> None:
+        self._sts = sts
+        self._key: Key | None = None
+
+    def answer(self, request: ApiRequest, operation: str, now: float) -> Answer:
+        """Answer one request. Raises ApiError."""
+        if operation == "PutToken":
+            return self._put_token(request.headers.get(_TTL, ""), now)
+        if operation == "GetCredentialsUri":
+            key = self._sts.issue(self._sts.credentials_role, "credentials_uri", now, 3600)
+            return _of_key(key, now)
+        if operation == "unknown":
+            raise _not_found()
+        self._check_token(request.headers.get(_TOKEN), now)
+        role = self._sts.ecs_role
+        if role is None:
+            raise _not_found()
+        if operation == "ListRamRoles":
+            return Answer(None, text=role, rows=[[role]])
+        if not request.path.endswith(f"/{role}"):
+            raise _not_found()
+        return _of_key(self._current(role, now), now)
+
+    def _put_token(self, ttl: str, now: float) -> Answer:
+        if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
+            raise ApiError(400, "BadRequest", f"{_TTL} is 1 to {_LONGEST_TTL}.")
+        return Answer(None, text=self._sts.metadata_sessions.issue(now, int(ttl)))
+
+    def _check_token(self, token: str | None, now: float) -> None:
+        if token is None and self._sts.allow_v1:
+            return
+        if token is None or not self._sts.metadata_sessions.is_valid(token, now):
+            raise ApiError(401, "Unauthorized", "A metadata token is wanted.")
+
+    def _current(self, role: str, now: float) -> Key:
+        """The same key for a while: a new one is there well before the old one ends."""
+        key = self._key
+        if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
+            key = self._key = self._sts.issue(role, "metadata", now, _KEY_LIFETIME)
+        return key
+
+
+def _early(key: Key) -> float:
+    return min(_RENEWED_BEFORE_END, (key.expires - key.issued) / 2)
+
+
+def _of_key(key: Key, now: float) -> Answer:
+    body = {"Code": "Success", "LastUpdated": iso(int(now)), **credentials(key)}
+    headers = {"content-type": "application/json"}
+    return Answer(None, text=json.dumps(body), headers=headers, rows=[[key.role, key.access_key_id, key.expires]])
+
+
+def _not_found() -> ApiError:
+    return ApiError(404, "NotFound", "There is no such thing.")

@@ -1,0 +1,115 @@
+"""Whose readings CloudMonitor has at a moment: jobs, pods, cards, each with the time of its last point.
+
+Only who and when is gathered here, once a minute however many metrics and pages are asked for; a value is worked out
+when the page that shows it is written.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job, Pod
+
+_KEPT = 12
+
+
+class Subject(NamedTuple):
+    """What one point is of: a job by all its pods of the time, a pod, or one card of a pod."""
+
+    job: Job
+    pods: tuple[Pod, ...]
+    card: int | None
+    at: int
+
+
+Moment = tuple[int, int, int]
+"""No point is younger than the first, none older than the second (Unix seconds); the third is the period (seconds)."""
+
+
+def served(job: Job) -> bool:
+    """Whether CloudMonitor has the job at all: pay-as-you-go jobs on general computing have stayed with DLC."""
+    return job.draft.payment != "PostPaid" or job.draft.resource_type != "ECS"
+
+
+def last_places(job: Job, level: str, moment: Moment, *, of_cards: bool) -> Iterator[Subject]:
+    """The last point of a job, of each of its pods, or of each card of each."""
+    newest, oldest, period = moment
+    found = []
+    for pod in job.pods:
+        if of_cards and not pod.role.cards:
+            continue
+        last = _last(pod, newest, period)
+        if last is not None and last[1] >= oldest:
+            found.append(last)
+    if level != "job":
+        for pod, at in found:
+            yield from _of_pod(job, pod, level, at)
+    elif found:
+        latest = max(at for _, at in found)
+        yield Subject(job, tuple(pod for pod, at in found if at == latest), None, latest)
+
+
+def places_at(job: Job, level: str, at: int, *, of_cards: bool) -> Iterator[Subject]:
+    """The points of one past moment."""
+    pods = [
+        one
+        for pod in job.pods
+        if pod.role.cards or not of_cards
+        for one in [pod, *pod.history]
+        if one.started is not None and one.started <= at and (one.finished is None or at <= one.finished)
+    ]
+    if level != "job":
+        for pod in pods:
+            yield from _of_pod(job, pod, level, at)
+    elif pods:
+        yield Subject(job, tuple(pods), None, at)
+
+
+def _of_pod(job: Job, pod: Pod, level: str, at: int) -> Iterator[Subject]:
+    if level == "card":
+        for card in range(pod.role.cards):
+            yield Subject(job, (pod,), card, at)
+    else:
+        yield Subject(job, (pod,), None, at)
+
+
+def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
+    """The latest incarnation that has a whole period's end in its life, and the last such end."""
+    for one in reversed(pod.incarnations):
+        if one.started is None:
+            continue
+        at = newest if one.finished is None else min(newest, one.finished // period * period)
+        if at >= one.started:
+            return one, at
+    return None
+
+
+class Subjects:
+    """The last points of everybody, gathered once for each moment; those of the last few moments are kept."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kept: OrderedDict[tuple[str, bool, Moment], list[Subject]] = OrderedDict()
+
+    def everybody(self, level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
+        """In an order that does not change: the oldest job first."""
+        key = (level, of_cards, moment)
+        if key not in self._kept:
+            self._kept[key] = self.of(self._reporting(moment), level, moment, of_cards=of_cards)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def of(self, jobs: Iterable[Job], level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
+        """The last points of these jobs only, as far as CloudMonitor has them."""
+        return [place for job in jobs if served(job) for place in last_places(job, level, moment, of_cards=of_cards)]
+
+    def _reporting(self, moment: Moment) -> Iterator[Job]:
+        _, oldest, _ = moment
+        for job in self._world.jobs.values():
+            if job.pods and (job.finished is None or job.finished >= oldest):
+                yield job

@@ -1,0 +1,154 @@
+"""The simulated PaiStudio service (version 2022-01-12): resource quotas. Every amount is text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.pai.catalog import WORKSPACES
+from trainfleet_simulator.pai.dlc_rows import memory_text
+from trainfleet_simulator.pai.parameters import (
+    Call,
+    bool_of,
+    choice_of,
+    invalid,
+    iso,
+    list_answer,
+    list_of,
+    page_of,
+    refuse_hidden,
+)
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import DAY, PoolSpec
+from trainfleet_simulator.world.pools import Amount, Pool
+
+_MEMBER = {workspace.workspace_id: workspace.name for workspace in WORKSPACES if workspace.member}
+VISIBLE = tuple(_MEMBER)
+"""The ids of the workspaces that the identity is a member of."""
+
+
+def list_quotas(call: Call) -> Answer:
+    """GET /api/v1/quotas/: the quotas of the workspaces that the identity is a member of."""
+    query, world = call.query, call.world
+    # The documented ACS is refused by the live service; leaving the parameter out means every type.
+    resource_type = choice_of(query, "ResourceType", ("Lingjun", "ECS"))
+    verbose = bool_of(query, "Verbose")
+    offset, size = page_of(query, 10)
+    ids, workspaces, statuses = (list_of(query, name) for name in ("QuotaIds", "WorkspaceIds", "Statuses"))
+    if workspaces is not None and len(workspaces) > 10:
+        raise invalid("WorkspaceIds", query["WorkspaceIds"], "at most 10 ids")
+    refuse_hidden(call, *(workspaces or ()))
+    parent = query.get("ParentQuotaId")  # absent: all; empty: roots
+    found = [
+        quota
+        for quota in world.pools.values()
+        if visible(world, quota)
+        and resource_type in {"", quota.spec.resource_type}
+        and (ids is None or quota.spec.pool_id in ids)
+        and (workspaces is None or not set(workspaces).isdisjoint(quota.spec.workspaces))
+        and (statuses is None or quota.spec.status in statuses)
+        and (parent is None or quota.spec.parent == parent)
+        and query.get("QuotaName", "") in quota.spec.name
+    ]
+    rows = [_row(world, quota, verbose=verbose) for quota in found[offset : offset + size]]
+    return list_answer("Quotas", rows, len(found), ("QuotaId", "Status", "QuotaDetails"))
+
+
+def get_quota(call: Call) -> Answer:
+    """GET /api/v1/quotas/{QuotaId}: one of them."""
+    quota = quota_of(call)
+    row = _row(call.world, quota, verbose=bool_of(call.query, "Verbose"))
+    return Answer(row, rows=[[row["QuotaId"], row["Status"], row["QuotaDetails"]]])
+
+
+def quota_of(call: Call, quota_id: str = "") -> Pool:
+    """The quota with this id, or the one that the path names. Raises ApiError where it cannot be seen."""
+    quota_id = quota_id or call.ids[0]
+    quota = call.world.pools.get(quota_id)
+    if quota is None or not visible(call.world, quota):
+        raise ApiError(404, "NotFound", f"The quota {quota_id} is not found.")
+    return quota
+
+
+def resource_group(spec: PoolSpec) -> str:
+    """The id of the resource group that a quota's nodes belong to."""
+    return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
+
+
+def visible(world: World, quota: Pool) -> bool:
+    """Whether the identity is a member of one of its workspaces."""
+    return not (_MEMBER.keys() - world.hidden).isdisjoint(quota.spec.workspaces)
+
+
+def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
+    spec = quota.spec
+    nodes = sum(len(q.nodes) for q in world.family(spec.pool_id))
+    children = [q.spec for q in world.pools.values() if q.spec.parent == spec.pool_id]
+    return {
+        "QuotaId": spec.pool_id,
+        "QuotaName": spec.name,
+        "ResourceType": spec.resource_type,
+        "GPUType": spec.card_type,
+        "Status": spec.status,
+        "ReasonCode": "",
+        "ReasonMessage": "",
+        "ParentQuotaId": spec.parent,
+        "SubQuotas": [{"QuotaId": child.pool_id, "QuotaName": child.name} for child in children],
+        "Workspaces": [
+            {"WorkspaceId": w, "WorkspaceName": _MEMBER[w]}
+            for w in spec.workspaces
+            if w in _MEMBER and w not in world.hidden
+        ],
+        "ResourceGroupIds": [resource_group(spec)],
+        "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
+        "QueueStrategy": "PaiStrategyStrictFIFO",
+        "QuotaConfig": {"WorkloadTypes": ["DLC", "DSW", "EAS", "TENSORBOARD"]},
+        "Version": "v1",
+        "GmtCreatedTime": iso(world.started - 90 * DAY),
+        "QuotaDetails": _details(world, quota, verbose=verbose),
+    }
+
+
+def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
+    spec = quota.spec
+    family = list(world.family(spec.pool_id))
+
+    def amount(value: Amount, *, with_type: bool = False) -> dict[str, str]:
+        told = {
+            "CPU": str(value.cpu),
+            "GPU": str(value.cards),
+            "GPUMemory": f"{value.cards * spec.node_type.card_memory}Gi",
+            "Memory": "0" if not value.memory else memory_text(value.memory),
+        }
+        return told | {"GPUType": spec.card_type} if with_type else told
+
+    def whole(what: str) -> Amount:
+        return world.amount(spec.pool_id, lambda q: getattr(q, what))
+
+    actual, allocated, queued = whole("actual"), whole("allocated"), whole("queued")
+    # The pool that is still being created was asked for with two nodes and has none yet.
+    asked = (
+        actual if family[0].nodes else Amount(spec.node_type.cpu, spec.node_type.memory, spec.node_type.cards).times(2)
+    )
+    in_mib = amount(allocated) | ({"Memory": f"{allocated.memory}Mi"} if allocated.memory else {})
+    details: dict[str, Any] = {
+        "DesiredMinQuota": amount(asked, with_type=True),
+        "ActualMinQuota": amount(actual),
+        "AllocatableQuota": amount(whole("allocatable")),
+        "SystemReservedQuota": amount(actual - whole("allocatable")),
+        "AllocatedQuota": in_mib,
+        "UsedQuota": in_mib,
+        "RequestedQuota": in_mib,
+        "SelfAllocatedQuota": amount(quota.allocated),
+        "DescendantsAllocatedQuota": amount(allocated - quota.allocated),
+        "AncestorsAllocatedQuota": amount(Amount()),
+        "SelfSubmittedQuota": amount(allocated + queued),
+    }
+    if verbose:
+        in_use, nodes = sum(q.nodes_in_use for q in family), sum(len(q.nodes) for q in family)
+        details["NodeStatistics"] = {
+            "ActualMinNodeNum": nodes,
+            "AllocatedNodeNum": in_use,
+            "EmptyNodeNum": nodes - in_use,
+        }
+    return details

@@ -1,0 +1,110 @@
+"""The nodes of quotas in the simulated PaiStudio. Every amount is text, and memory is bare GiB, unlike a quota's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group, visible
+from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, list_of, page_of
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import GIB, LIVE
+from trainfleet_simulator.world.pools import Amount, Node, Pool
+
+
+def list_nodes(call: Call) -> Answer:
+    """GET /api/v1/nodes: the nodes of one quota and those below it, or of resource groups. Figures of use on demand."""
+    query, world = call.query, call.world
+    groups = list_of(query, "ResourceGroupIds")
+    if query.get("QuotaId"):
+        pools = list(world.family(quota_of(call, query["QuotaId"]).spec.pool_id))
+    elif groups:
+        pools = [pool for pool in world.pools.values() if visible(world, pool) and resource_group(pool.spec) in groups]
+    else:
+        raise ApiError(400, "MissingQuotaId", "The parameter QuotaId or ResourceGroupIds is mandatory.")
+    # Documented so: figures of use come with a quota only.
+    verbose = bool_of(query, "Verbose") and bool(query.get("QuotaId"))
+    accelerator = choice_of(query, "AcceleratorType", ("CPU", "GPU"))
+    choice_of(query, "SortBy", ("NodeName",))
+    descending = choice_of(query, "Order", ("desc", "asc"), "desc") == "desc"
+    offset, size = page_of(query, 50)
+    names, types, statuses = (list_of(query, name) for name in ("NodeNames", "NodeTypes", "NodeStatuses"))
+    card_type = query.get("GPUType", "")
+    found = [
+        (pool, node)
+        for pool in pools
+        for node in pool.nodes.values()
+        if accelerator in {"", _accelerator(pool)}
+        and card_type in {"", pool.spec.card_type}
+        and (names is None or node.name in names)
+        and (types is None or pool.spec.node_type.name in types)
+        and (statuses is None or "Ready" in statuses)
+    ]
+    found.sort(key=lambda pair: pair[1].name, reverse=descending)
+    page = found[offset : offset + size]
+    workloads = _workloads(world, pools) if verbose else {}
+    rows = [_row(world, pool, node) | (_use(pool, node, workloads) if verbose else {}) for pool, node in page]
+    return list_answer("Nodes", rows, len(found), ("NodeName", "NodeStatus", "RequestGPU"))
+
+
+def _accelerator(pool: Pool) -> str:
+    return "GPU" if pool.spec.node_type.cards else "CPU"
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / GIB:.10g}"
+
+
+def _row(world: World, pool: Pool, node: Node) -> dict[str, Any]:
+    spec, kind = pool.spec, pool.spec.node_type
+    bound = [spec] + ([world.pools[spec.parent].spec] if spec.parent else [])
+    return {
+        "NodeName": node.name,
+        "NodeType": kind.name,
+        "NodeStatus": "Ready",
+        "ReasonCode": "",
+        "OrderStatus": "Normal",
+        "AcceleratorType": _accelerator(pool),
+        "GPUType": spec.card_type,
+        "CPU": str(kind.cpu),
+        "GPU": str(kind.cards),
+        "Memory": _gib(kind.memory),
+        "GPUMemory": str(kind.cards * kind.card_memory),
+        "NodeGPUMemoryBytes": kind.cards * kind.card_memory * 2**30,
+        "AllocatableCPU": str(kind.cpu - kind.reserved_cpu),
+        "AllocatableMemory": _gib(kind.memory - kind.reserved_memory),
+        "SystemReservedCPU": str(kind.reserved_cpu),
+        "SystemReservedMemory": _gib(kind.reserved_memory),
+        "ResourceGroupId": resource_group(spec),
+        "ResourceGroupName": "general" if spec.resource_type == "ECS" else spec.name,
+        "BoundQuotas": [{"QuotaId": quota.pool_id, "QuotaName": quota.name} for quota in bound],
+        "HyperZone": "",
+    }
+
+
+def _use(pool: Pool, node: Node, workloads: dict[str, int]) -> dict[str, Any]:
+    kind = pool.spec.node_type
+    taken = Amount(kind.cpu - kind.reserved_cpu, kind.memory - kind.reserved_memory, kind.cards) - node.free
+    requested = {"CPU": str(taken.cpu), "GPU": str(taken.cards), "Memory": _gib(taken.memory)}
+    return {
+        **{f"Request{name}": amount for name, amount in requested.items()},
+        **{f"Limit{name}": amount for name, amount in requested.items()},
+        "PodNum": node.pods,
+        "WorkloadNum": workloads.get(node.name, 0),
+        "SelfQuotaWorkloadNum": workloads.get(node.name, 0),
+    }
+
+
+def _workloads(world: World, pools: Iterable[Pool]) -> dict[str, int]:
+    """How many jobs have a pod on each node."""
+    pool_ids = {pool.spec.pool_id for pool in pools}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    keys = [(workspace, status) for workspace in VISIBLE for status in LIVE]
+    for job_id in world.index.between(keys, 0, world.now).ids():
+        job = world.jobs[job_id]
+        if job.draft.pool_id in pool_ids:
+            for pod in job.pods:
+                found[pod.node].add(job_id)
+    return {name: len(job_ids) for name, job_ids in found.items()}

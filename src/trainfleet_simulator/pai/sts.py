@@ -1,0 +1,155 @@
+"""The simulated STS (version 2015-04-01): temporary keys for a role.
+
+https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import zlib
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.pai.catalog import ACCOUNT_ID
+from trainfleet_simulator.pai.parameters import Call, Query, iso
+
+ROLE, LOCKED_ROLE, ECS_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
+OIDC_PROVIDER = f"acs:ram::{ACCOUNT_ID}:oidc-provider/sim-cluster"
+OIDC_TOKEN = "simulated.oidc.token"  # noqa: S105 - opens nothing but this simulator
+_ROLE_ARN = re.compile(rf"acs:ram::{ACCOUNT_ID}:role/([\w.-]+)")
+_SESSION = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
+
+
+class Sts:
+    """What the account's identity services know and have issued; tests change it at any time.
+
+    `roles` are the names of the roles that may be assumed (as `role_arn` writes them), `locked_roles` those that exist
+    and let nobody in (403 NoPermission); others do not exist (404 EntityNotExist.Role). AssumeRole wants `external_id`
+    where there is one. AssumeRoleWithOIDC wants `oidc_provider` (an ARN) and `oidc_token`; a token among
+    `expired_oidc_tokens` is refused as an expired one, any other as an invalid one. `lifetime` (seconds) is that of
+    every key from now on; None leaves it to what callers ask of STS (an hour by default), and gives the machine's role
+    six hours. `ecs_role` is the role of the machine that asks the metadata service, None where it has none; with
+    `allow_v1` the metadata service answers without a token too. `credentials_role` is that behind the credentials URI.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.lifetime: float | None = None
+        self.roles = {ROLE}
+        self.locked_roles = {LOCKED_ROLE}
+        self.external_id: str | None = None
+        self.oidc_provider = OIDC_PROVIDER
+        self.oidc_token = OIDC_TOKEN
+        self.expired_oidc_tokens: set[str] = set()
+        self.ecs_role: str | None = ECS_ROLE
+        self.allow_v1 = False
+        self.credentials_role = ROLE
+        self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
+        """Those of the sessions of the metadata service."""
+        self._keys = keys
+
+    @property
+    def issued(self) -> list[Key]:
+        """Every temporary key so far, oldest first; `via` tells who issued it."""
+        return self._keys.issued
+
+    @staticmethod
+    def role_arn(name: str) -> str:
+        """A role's ARN in this account."""
+        return f"acs:ram::{ACCOUNT_ID}:role/{name}"
+
+    def revoke(self, which: str) -> int:
+        """Refuse the temporary key with this id from now on, or `all`; returns how many that were."""
+        return self._keys.revoke(None if which == "all" else which)
+
+    def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
+        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
+        # The services write whole seconds, so a key ends at one.
+        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
+        return self._keys.add(
+            Key(
+                access_key_id=f"STS.{secrets.token_hex(12)}",
+                access_key_secret=secrets.token_hex(22),
+                security_token=f"CAIS{secrets.token_hex(120)}",
+                issued=now,
+                expires=expires,
+                role=role,
+                via=via,
+            )
+        )
+
+    def assume_role(self, call: Call) -> Answer:
+        """AssumeRole, for somebody who has signed."""
+        role, duration = self._asked(call.query)
+        if self.external_id is not None and call.query.get("ExternalId") != self.external_id:
+            raise _not_allowed()
+        return self._answer(call, role, "AssumeRole", duration)
+
+    def assume_role_with_oidc(self, call: Call) -> Answer:
+        """AssumeRoleWithOIDC, for anybody with a token of the provider that the role trusts; nothing is signed."""
+        query = call.query
+        token = _required(query, "OIDCToken")
+        provider = _required(query, "OIDCProviderArn")
+        role, duration = self._asked(query)
+        if provider != self.oidc_provider:
+            raise ApiError(404, "EntityNotExist.OIDCProvider", "The OIDC provider does not exist.")
+        if token in self.expired_oidc_tokens:
+            raise ApiError(400, "AuthenticationFail.OIDCToken.Expired", "This JSON Web Token has expired.")
+        if token != self.oidc_token:
+            raise ApiError(400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")
+        answer = self._answer(call, role, "AssumeRoleWithOIDC", duration)
+        assert answer.body is not None
+        answer.body["OIDCTokenInfo"] = {
+            "Subject": "system:serviceaccount:sim:exporter",
+            "ClientIds": "sts.aliyuncs.com",
+        }
+        return answer
+
+    def _asked(self, query: Query) -> tuple[str, int]:
+        """The role's name and the duration in seconds."""
+        arn, session = _required(query, "RoleArn"), _required(query, "RoleSessionName")
+        if not _SESSION.fullmatch(session):
+            raise ApiError(400, "InvalidParameter.RoleSessionName", "The parameter RoleSessionName is wrongly formed.")
+        duration = query.get("DurationSeconds", "3600")
+        if not (duration.isascii() and duration.isdigit() and 900 <= int(duration) <= 3600):
+            raise ApiError(400, "InvalidParameter.DurationSeconds", "DurationSeconds is 900 to 3600.")
+        found = _ROLE_ARN.fullmatch(arn)
+        if found is None:
+            raise ApiError(400, "InvalidParameter.RoleArn", "The parameter RoleArn is wrongly formed.")
+        if found[1] in self.locked_roles:
+            raise _not_allowed()
+        if found[1] not in self.roles:
+            raise ApiError(404, "EntityNotExist.Role", "The specified role does not exist.")
+        return found[1], int(duration)
+
+    def _answer(self, call: Call, role: str, via: str, duration: int) -> Answer:
+        key = self.issue(role, via, call.now, duration)
+        session = call.query["RoleSessionName"]
+        user = {
+            "Arn": f"{self.role_arn(role)}/{session}",
+            "AssumedRoleId": f"3{zlib.crc32(role.encode()):010d}:{session}",
+        }
+        return Answer(
+            {"AssumedRoleUser": user, "Credentials": credentials(key)}, rows=[[role, key.access_key_id, key.expires]]
+        )
+
+
+def credentials(key: Key) -> dict[str, Any]:
+    """A temporary key as the services write it."""
+    return {
+        "AccessKeyId": key.access_key_id,
+        "AccessKeySecret": key.access_key_secret,
+        "SecurityToken": key.security_token,
+        "Expiration": iso(int(key.expires)),
+    }
+
+
+def _required(query: Query, name: str) -> str:
+    if not query.get(name):
+        raise ApiError(400, f"Missing{name}", f"The parameter {name} is mandatory.")
+    return query[name]
+
+
+def _not_allowed() -> ApiError:
+    return ApiError(403, "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.")

@@ -1,0 +1,110 @@
+"""Refusals that quote the request, as services do when a signature does not match.
+
+Every secret of the request is quoted as it is, percent-encoded, in base64, and cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import quote
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from trainfleet_exporter.providers.alibaba_pai import signing as pai
+from trainfleet_exporter.providers.credentials.canonical import canonical_request
+from trainfleet_exporter.providers.huawei_modelarts import signing as huawei
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation
+from trainfleet_simulator.rows import read
+
+_AUTHORIZATION = re.compile(r"SignedHeaders=([^,\s]+), ?Signature=(\w+)")
+_KEPT = 400
+_FILLER = 268
+"""Characters of the text in front of a long refusal's first quote, so that a client cuts it when it shows 300."""
+_DETAILS = "x" * 20_000
+"""More than some clients read of a refusal."""
+
+
+class QuotingErrors:
+    """Makes refusals that quote. `quoted` are the last requests that were quoted."""
+
+    def __init__(self) -> None:
+        self.quoted: deque[ApiRequest] = deque(maxlen=_KEPT)
+        self._turn = 0
+
+    def refuse(
+        self, cloud: Cloud, request: ApiRequest, operation: Operation, request_id: str, *, at_length: bool
+    ) -> Response:
+        """A refusal with 400; `at_length` with more than 16 KiB, and with 200 where the API has such refusals."""
+        self.quoted.append(request)
+        parts = list(_parts(request))
+        first = self._turn % len(parts)  # clients show the beginning of a text
+        self._turn += 1
+        text = "; ".join((*parts[first:], *parts[:first]))
+        usual = cloud.usual(400)
+        message = f"{'y' * _FILLER}: {text}" if at_length else text
+        response = cloud.refuse(ApiError(usual.status, usual.code, message), request, operation, request_id)
+        if isinstance(response, PlainTextResponse) or not at_length:
+            return response
+        body = {"Details": _DETAILS, **read(response)}
+        says_so = "Code" in body or body.get("status") == "error" or body.get("is_success") is False
+        return JSONResponse(body, 200 if says_so else response.status_code)
+
+
+def string_to_sign(request: ApiRequest) -> str:
+    """What a signed request signs, as the service calculates it; empty for a request that is not signed."""
+    found = _AUTHORIZATION.search(request.headers.get("authorization", ""))
+    if found is None:
+        return ""
+    headers = {name: request.headers[name] for name in found[1].split(";")}
+    given = replace(request, headers=headers)
+    if request.headers["authorization"].startswith(pai.ALGORITHM):
+        return _of_pai(given)
+    return _of_huawei(given)
+
+
+def _of_pai(request: ApiRequest) -> str:
+    canonical = canonical_request(
+        method=request.method,
+        path=request.path,
+        query=dict(request.query),
+        headers=request.headers,
+        body_sha256=request.headers["x-acs-content-sha256"],
+    )
+    return pai.string_to_sign(hashlib.sha256(canonical.encode()).hexdigest())
+
+
+def _of_huawei(request: ApiRequest) -> str:
+    canonical = canonical_request(
+        method=request.method,
+        path=huawei.canonical_path(request.path),
+        query=request.query,
+        headers=request.headers,
+        body_sha256=hashlib.sha256(request.body).hexdigest(),
+    )
+    return huawei.string_to_sign(hashlib.sha256(canonical.encode()).hexdigest(), request.headers["x-sdk-date"])
+
+
+def _parts(request: ApiRequest) -> Iterator[str]:
+    authorization = request.headers.get("authorization", "")
+    if signed := string_to_sign(request):
+        yield f"the Authorization value {authorization} does not match"
+        yield f"server string to sign is:{signed}"
+        yield json.dumps({"StringToSign": signed, "Authorization": authorization})
+    secrets = [value for name, value in request.headers.items() if "token" in name and "ttl" not in name]
+    found = _AUTHORIZATION.search(authorization)
+    for secret in (*secrets, *([found[2]] if found else [])):
+        yield f"got {secret}"
+        yield f"got {quote(secret, safe='')}"
+        yield base64.b64encode(f"user:{secret}".encode()).decode()
+        yield f"got {secret[: max(16, len(secret) // 2)]}..."
+    body = request.body.decode("utf-8", "replace")  # a password or an ID token, where nothing is signed
+    yield f"the body {body} of {request.method} {request.path}"
+    if body:
+        yield quote(body, safe="")
+        yield base64.b64encode(request.body).decode()

@@ -1,0 +1,267 @@
+"""The simulated clouds, ready to be served: their worlds, the application, a socket, and a config that reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from trainfleet_simulator.app import CloudApp
+from trainfleet_simulator.exchange import ApiRequest, Cloud
+from trainfleet_simulator.faults import Faults
+from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.listener import Listener, listen, url_of, uvicorn_config
+from trainfleet_simulator.modelarts import catalog as modelarts
+from trainfleet_simulator.modelarts.agency import Agency, iam_token
+from trainfleet_simulator.modelarts.aom_samples import Aom
+from trainfleet_simulator.modelarts.auth import Gatekeeper
+from trainfleet_simulator.modelarts.gate import ModelArts
+from trainfleet_simulator.modelarts.legacy import SETTING as V1
+from trainfleet_simulator.modelarts.past import SETTING as V2
+from trainfleet_simulator.pai.catalog import WORKSPACES as PAI_WORKSPACES
+from trainfleet_simulator.pai.gate import Pai
+from trainfleet_simulator.pai.monitor import MonitorSettings
+from trainfleet_simulator.pai.past import SETTING as PAI
+from trainfleet_simulator.pai.sts import Sts
+from trainfleet_simulator.world.fleet import World
+
+ACCESS_KEY_ID = "LTAISIMULATOR"
+ACCESS_KEY_SECRET = "simulated-secret"  # noqa: S105 - opens nothing but this simulator
+
+_HEAD = """\
+# Reaches the simulated clouds at {base_url}. Everything is polled often, so that there is something to see.
+global:
+  poll_interval: 10s
+  poll_timeout: 8s
+  metrics:
+    job_labels: [team, project, cost-center]
+providers:
+"""
+_PAI = """\
+  - name: sim-pai-hangzhou
+    platform: alibaba_pai
+    region: cn-hangzhou
+    credentials:
+      access_key_id: {access_key_id}
+      access_key_secret: {access_key_secret}
+{token}    endpoints:
+      dlc: {base_url}
+      paistudio: {base_url}
+      aiworkspace: {base_url}
+      cloudmonitor: {base_url}
+    collectors:
+      job_counts: {{interval: 15s}}
+      pods: {{interval: 20s}}
+      usage: {{interval: 15s}}
+      nodes: {{enabled: true, interval: 20s}}
+    limits:
+      requests_per_second: 200
+      concurrency: 8
+"""
+_MODELARTS = """\
+  - name: sim-modelarts-north4
+    platform: huawei_modelarts
+    region: {region}
+    project_id: {project_id}
+    credentials:
+      access_key: {access_key}
+      secret_key: {secret_key}
+{token}    endpoints:
+      modelarts: {base_url}
+      iam: {base_url}
+      aom: {base_url}
+    collectors:
+      job_counts: {{interval: 15s}}
+      usage: {{interval: 15s}}
+      nodes: {{enabled: true, interval: 20s}}
+      jobs_v1: {{enabled: true, interval: 20s}}
+    limits:
+      requests_per_second: 200
+      concurrency: 8
+"""
+
+
+class Simulator:
+    """The simulated clouds, each with a seeded world.
+
+    `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
+    a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths; ordinary jobs live
+    for minutes, or `patience` times as long. Without a security token the keys are permanent ones; both clouds know the
+    same token. `token_lifetime` is that of IAM's, in seconds. In a `still` world nothing happens after the start, and
+    every value stays what it is; only the times of readings go on with the clock.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        access_key_id: str = ACCESS_KEY_ID,
+        access_key_secret: str = ACCESS_KEY_SECRET,
+        *,
+        security_token: str | None = None,
+        clock: Callable[[], float] = time.time,
+        population: int = 40,
+        patience: int = 1,
+        clouds: Sequence[str] = ("pai",),
+        access_key: str = modelarts.ACCESS_KEY,
+        secret_key: str = modelarts.SECRET_KEY,
+        token_lifetime: float = 86400.0,
+        still: bool = False,
+    ) -> None:
+        self._keys = {
+            "access_key_id": access_key_id,
+            "access_key_secret": access_key_secret,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
+        self._security_token = security_token
+        self.worlds: dict[str, World] = {}
+        """Each cloud's world by its name."""
+        self.tokens = Tokens(iam_token, token_lifetime)
+        """What IAM has issued."""
+        self._huawei_keys = Keys(Key(access_key, secret_key, security_token or ""))
+        self.agency = Agency(self._huawei_keys)
+        """Huawei's STS and the metadata of a Huawei machine: what they issue, for how long, and to whom."""
+        self.aom = Aom()
+        """What Huawei's AOM serves, and how late."""
+        gatekeeper = Gatekeeper(self._huawei_keys, self.tokens)
+        self._pai_keys = keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
+        self.monitor = MonitorSettings()
+        """How PAI's CloudMonitor behaves."""
+        self.sts = Sts(keys)
+        """The temporary keys of the PAI account, who gets them, and from which service."""
+        served: list[Cloud] = []
+        if "modelarts" in clouds:
+            world = self.worlds["modelarts"] = World(
+                V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
+            )
+            legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock(), still=still)
+            served.append(ModelArts(world, legacy, gatekeeper, tokens=self.tokens, agency=self.agency, aom=self.aom))
+        if "pai" in clouds:
+            world = self.worlds["pai"] = World(
+                PAI, seed, clock(), population=population, patience=patience, still=still
+            )
+            served.append(Pai(world, keys, self.monitor, self.sts))
+        if not served or set(clouds) - {"pai", "modelarts"}:
+            raise ValueError("clouds are some of: pai, modelarts")
+        self._cloud = CloudApp(served, clock)
+
+    @property
+    def world(self) -> World:
+        """The PAI account's world."""
+        return self.worlds["pai"]
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+        return self._cloud.asgi
+
+    @property
+    def faults(self) -> Faults:
+        """What is made to fail."""
+        return self._cloud.faults
+
+    def take_quoted(self) -> list[ApiRequest]:
+        """The requests that refusals have quoted since this was last called, the latest 400 of them."""
+        found = list(self._cloud.quoting.quoted)
+        self._cloud.quoting.quoted.clear()
+        return found
+
+    @contextlib.asynccontextmanager
+    async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+        """Serve within the running loop; yields the base URL. Port 0 takes any free one. Raises OSError."""
+        sock = listen(host, port)
+        server = _QuietServer(uvicorn_config(self.app))
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            # The socket listens already, so that a client that comes before uvicorn only waits a little.
+            yield url_of(host, sock)
+        finally:
+            server.leave()
+            await serving
+            sock.close()
+
+    @contextlib.asynccontextmanager
+    async def serve_listeners(
+        self, names: Iterable[str], host: str = "127.0.0.1"
+    ) -> AsyncIterator[Mapping[str, Listener]]:
+        """Serve the same clouds at an address for each name; yields the listeners by their names. Raises OSError."""
+        listeners: dict[str, Listener] = {}
+        try:
+            for name in names:
+                listeners[name] = Listener(self.app, host)
+            yield listeners
+        finally:
+            for listener in listeners.values():
+                await listener.aclose()
+
+    def hide_workspace(self, workspace_id: str) -> None:
+        """Let a workspace vanish: it is not listed, asking for it is refused, and its jobs are found nowhere.
+
+        Raises ValueError where no cloud has such a workspace.
+        """
+        for world in self._worlds_of(workspace_id):
+            world.hidden.add(workspace_id)
+
+    def show_workspace(self, workspace_id: str) -> None:
+        """Let a workspace that had vanished be there again. Raises ValueError where no cloud has such a workspace."""
+        for world in self._worlds_of(workspace_id):
+            world.hidden.discard(workspace_id)
+
+    def rotate_keys(self, access_key_id: str, access_key_secret: str, access_key: str, secret_key: str) -> None:
+        """From now on these keys, without any security token, open both clouds; those before are refused."""
+        self._keys = {
+            "access_key_id": access_key_id,
+            "access_key_secret": access_key_secret,
+            "access_key": access_key,
+            "secret_key": secret_key,
+        }
+        self._security_token = None
+        self._pai_keys.replace(Key(access_key_id, access_key_secret))
+        self._huawei_keys.replace(Key(access_key, secret_key))
+
+    def _worlds_of(self, workspace_id: str) -> list[World]:
+        found = [
+            world
+            for cloud, world in self.worlds.items()
+            if workspace_id
+            in {one.workspace_id for one in (PAI_WORKSPACES if cloud == "pai" else modelarts.WORKSPACES)}
+        ]
+        if not found:
+            raise ValueError(f"there is no workspace {workspace_id}")
+        return found
+
+    def config_yaml(self, base_url: str) -> str:
+        """A config file by which the exporter polls this simulator, one provider a cloud."""
+        token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
+        parts = [_HEAD, *(text for cloud, text in (("pai", _PAI), ("modelarts", _MODELARTS)) if cloud in self.worlds)]
+        return "".join(parts).format(
+            base_url=base_url, token=token, region=modelarts.REGION, project_id=modelarts.PROJECT_ID, **self._keys
+        )
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn within somebody else's loop: signals are not its business, and it wakes for nothing but its end.
+
+    uvicorn's own loop looks for that end, and at the Date that is not its business here either, ten times a second:
+    in stepped time that is most of what a day costs.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._leaving = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self._leaving.wait()
+
+    def leave(self) -> None:
+        """End, with `shutdown`."""
+        self.should_exit = True
+        self._leaving.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

@@ -1,0 +1,154 @@
+"""Answers in which single values are not what they should be."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trainfleet_simulator.rows import ENDLESS_NUMBER, Rows, change_each, rows_of
+
+_WORD, _NUMBER = "Sublimating", 99
+_STATES = frozenset(
+    {"status", "substatus", "phase", "secondary_phase", "state", "nodestatus", "workloadstatus", "orderstatus"}
+)
+_FREE = frozenset(
+    {
+        *("DisplayName", "WorkspaceName", "Username", "UserName", "WorkloadName", "QuotaName", "quotaName"),
+        *("ResourceName", "ResourceQuotaName", "ReasonCode", "ReasonMessage", "Reason", "Description"),
+        *("job_name", "jobName", "job_desc", "user_name", "userName", "pool_name", "description", "message"),
+        *("end_reason", "flavor_name", "os.modelarts/name"),
+    }
+)
+_FREE_BESIDE = {"name": frozenset({"id", "uid"}), "NodeName": frozenset({"PodId"})}
+"""Names and free texts; some are so where an id stands beside them, and are one themselves elsewhere."""
+_TAGS = frozenset({"Tags", "annotations"})
+_NOT_MEASURED = re.compile(
+    r"(time|timestamp|stamp|_at|ids?|uid|version|priority|index|name|period|code|mode|creator|window)$", re.IGNORECASE
+)
+_UNMEASURED_PARTS = frozenset({"Tags", "annotations", "labels", "Envs", "metric", "dimensions", "QuotaConfig"})
+_ENVELOPE = frozenset({"TotalCount", "RequestId", "JobId", "Code", "Period", "token", "is_success"})
+_AMOUNT = re.compile(r"-?\d+(\.\d+)?( ?[A-Za-z]{1,5})?(/\d+)?")
+"""A number as text, perhaps with a unit, perhaps of so many."""
+
+_WORST = (
+    "\"double\" 'single' `back`",
+    'back\\slash \\n \\" \\',
+    "line\nbreak\r\nand\ttab",
+    "control\x00\x01\x07\x08\x1b[31mred\x7f\x85\u2028\u2029",
+    "\u202egnp.exe\u202c \u2066\u2069\u200b\ufeff",
+    "🚂💥👩‍👩‍👧‍👦 ÅÅ e\u0301",
+    "{} {0} %s %(x)s ${HOME} #{7*7} {{7*7}}",
+    "</script><script>alert(1)</script><!-- -->&amp;",
+    'x"} 1\n# TYPE trainfleet_injected gauge\ntrainfleet_injected 1\n',
+    "   ",
+)
+HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
+"""What names are replaced by, one after the other."""
+
+
+def warp_values(kind: str, body: Any) -> bool:
+    """Change a decoded answer as the kind says; False where it has nothing of that sort."""
+    found = rows_of(body)
+    part, passing = _part(body, found)
+    match kind:
+        case "unknown_words":
+            return bool(change_each(part, _unknown, passing=passing) + _unknown_keys(part))
+        case "hostile_strings" | "lone_surrogates":
+            return bool(change_each(part, _Names(kind), passing=passing) + _tags(part, _Names(kind)))
+        case _:
+            return bool(change_each(part, _Numbers(kind), passing=passing | _UNMEASURED_PARTS))
+
+
+def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
+    """The rows, or all of the answer but its envelope where it tells of one thing."""
+    if found is None or "JobId" in body:
+        return body, _ENVELOPE
+    return found.all, frozenset()
+
+
+def _unknown(_: dict[str, Any], name: str, value: Any) -> Any:
+    if name.lower() not in _STATES or not value or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _WORD
+    return _NUMBER if isinstance(value, int) else value
+
+
+def _unknown_keys(value: Any) -> int:
+    """Counts by status have the status as the name: the first one becomes unknown."""
+    changed = 0
+    for inner in list(value.values() if isinstance(value, dict) else value):
+        if isinstance(inner, dict | list):
+            changed += _unknown_keys(inner)
+    counts = value.get("status") if isinstance(value, dict) else None
+    if isinstance(counts, dict) and counts and all(str(count).isdigit() for count in counts.values()):
+        first = next(iter(counts))
+        value["status"] = {_WORD: counts[first], **{name: counts[name] for name in counts if name != first}}
+        changed += 1
+    return changed
+
+
+class _Names:
+    """Makes names hostile, each in its own way; or breaks them in halves."""
+
+    def __init__(self, kind: str) -> None:
+        self._hostile: Iterator[str] | None = itertools.cycle(HOSTILE) if kind == "hostile_strings" else None
+
+    def __call__(self, owner: dict[str, Any], name: str, value: Any) -> Any:
+        free = name in _FREE or not _FREE_BESIDE.get(name, frozenset()).isdisjoint(owner)
+        return self.worse(value) if free and isinstance(value, str) and value else value
+
+    def worse(self, value: str) -> str:
+        """Another name instead of this one."""
+        return f"\ud83d{value}\udc00\ud800" if self._hostile is None else next(self._hostile)
+
+
+def _tags(value: Any, names: _Names) -> int:
+    changed = 0
+    pairs: Any = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+    for name, inner in pairs:
+        if name in _TAGS and isinstance(inner, dict):
+            value[name] = {key: names.worse(tag) if isinstance(tag, str) else tag for key, tag in inner.items()}
+            changed += len(inner)
+        elif isinstance(inner, dict | list):
+            changed += _tags(inner, names)
+    return changed
+
+
+class _Numbers:
+    """Makes numbers, and amounts that are texts, what no measurement is."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __call__(self, owner: dict[str, Any], name: str, value: Any) -> Any:
+        if _NOT_MEASURED.search(name) or isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, str):
+            return self._text(value) if _AMOUNT.fullmatch(value) else value
+        if _is_stamp(owner, name, value):
+            return value
+        match self._kind:
+            case "negative":
+                return -(abs(value) or 1)
+            case "nan":
+                return float("nan")
+            case _:
+                return ENDLESS_NUMBER
+
+    def _text(self, value: str) -> str:
+        match self._kind:
+            case "negative":
+                return f"-{value.lstrip('-')}" if value.strip("-0.") else "-1"
+            case "nan":
+                return "NaN"
+            case _:
+                return "1e400"
+
+
+def _is_stamp(owner: dict[str, Any], name: str, value: Any) -> bool:
+    """Whether a number is the time of a sample: PromQL answers have pairs of a time and a text."""
+    pair = owner.get(name)
+    return isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) and pair[0] is value

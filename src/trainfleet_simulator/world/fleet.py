@@ -1,0 +1,296 @@
+"""The simulated fleet: one seeded world in which time passes, one event after the other.
+
+What happens depends on the seed and the start alone, never on when somebody looks. Time goes forward only: when the
+clock is set back, the world stands still until it has caught up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from random import Random
+from uuid import UUID
+
+from trainfleet_simulator.world.jobs import Draft, Job, Pod, Restart, Role
+from trainfleet_simulator.world.listing import JobIndex
+from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAITING_FOR_ROOM
+from trainfleet_simulator.world.pools import Amount, Node, Pool
+from trainfleet_simulator.world.setting import Setting
+
+_WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world starts in full swing
+_LIFETIME = 470  # seconds that an ordinary job lives, about
+_SETTLED = 7500  # seconds that a still world has stood still at the start: no reading of before is looked back to
+_STILL_HISTORY = 25 * DAY  # no older jobs in a still world, for a month's window leaves them behind one by one
+_WAVE = 1500  # arrivals swell and ebb with this period, so that pools fill and drain
+
+
+class World:
+    """Every job and pool of one cloud. `population` is about how many jobs live at a time; pools grow with it.
+
+    Ordinary jobs live for minutes, so that there is something to watch, or `patience` times as long. A `still` world
+    has come to a stop two hours before the start: nothing happens any more, and a pod's readings are always the same.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        seed: int,
+        now: float,
+        *,
+        population: int | None = None,
+        history: int | None = None,
+        patience: int = 1,
+        still: bool = False,
+    ) -> None:
+        self.started = int(now) - (_SETTLED if still else 0)
+        self.now = self.started - 32 * DAY
+        self.present = self.now
+        """Up to when there are readings: until now, and in a still world on and on."""
+        self.hidden: set[str] = set()
+        """Workspaces that have vanished with their jobs."""
+        self.closed = False
+        """Whether nobody submits anything meanwhile; what is there lives on and ends."""
+        self._still = still
+        self._stopped_at: float = math.inf
+        self.jobs: dict[str, Job] = {}
+        self.index = JobIndex()
+        self._setting = setting
+        self._rng = Random(seed)
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._scheduled = 0
+        population = setting.population if population is None else population
+        scale = population / setting.population
+        self.pools = {spec.pool_id: Pool(spec, scale, 16 + i) for i, spec in enumerate(setting.pools)}
+        self._patience = patience
+        self._interval = _LIFETIME * patience / max(population - setting.watched, 1)
+        history = setting.history if history is None else history
+        for at, asked in setting.earlier(self._rng, self.started, history, self.pools):
+            if not still or at >= self.started - _STILL_HISTORY:
+                self._at(at, self._submission(asked))
+        self._next_arrival = float(self.started - _WARM_UP * patience)
+        self._at(int(self._next_arrival), self._arrival)
+        self.advance(self.started)
+        if still:
+            self._stopped_at = self.started
+            self.advance(now)
+
+    def advance(self, to: float) -> None:
+        """Let happen everything that is due by the Unix time `to`."""
+        self.present = max(self.present, int(to))
+        to = min(to, self._stopped_at)
+        while self._events and self._events[0][0] <= to:
+            at, _, happen = heapq.heappop(self._events)
+            self.now = max(self.now, at)
+            happen()
+        self.now = max(self.now, int(to))
+
+    def live(self) -> list[Job]:
+        """Jobs that have not finished, oldest first."""
+        return [job for job in self.jobs.values() if job.live]
+
+    def shows(self, job: Job) -> bool:
+        """Whether the job's workspace is there."""
+        return job.draft.workspace_id not in self.hidden
+
+    def shown(self, job_id: str) -> Job | None:
+        """The job with this id; None where there is none, or its workspace has vanished."""
+        job = self.jobs.get(job_id)
+        return job if job is not None and self.shows(job) else None
+
+    def offers(self, pool: Pool) -> bool:
+        """Whether one of the pool's workspaces is there."""
+        return not self.hidden.issuperset(pool.spec.workspaces)
+
+    def family(self, pool_id: str) -> Iterator[Pool]:
+        """A pool and every pool below it."""
+        yield self.pools[pool_id]
+        for pool in self.pools.values():
+            if pool.spec.parent == pool_id:
+                yield from self.family(pool.spec.pool_id)
+
+    def amount(self, pool_id: str, what: Callable[[Pool], Amount]) -> Amount:
+        """A figure of a pool as the API tells it: its children's included."""
+        return sum((what(pool) for pool in self.family(pool_id)), Amount())
+
+    def stop(self, job: Job) -> None:
+        """Somebody stops a running job, as in the console: the cloud is about it from the next second on."""
+        self._at(self.now + 1, lambda: self._stop(job) if job.status == "Running" else None)
+
+    def _at(self, at: int, happen: Callable[[], None]) -> None:
+        self._scheduled += 1
+        heapq.heappush(self._events, (at, self._scheduled, happen))
+
+    def _after(self, job: Job, seconds: int, happen: Callable[[Job], None]) -> None:
+        """Schedule, unless the job's state changes first."""
+        step = job.step
+
+        def if_still() -> None:
+            if job.step == step:
+                happen(job)
+
+        self._at(self.now + max(seconds, 1), if_still)
+
+    def _become(self, job: Job, status: str, sub_status: str = "") -> None:
+        self.index.remove(job)
+        job.status, job.sub_status = status, sub_status
+        job.modified = self.now
+        job.step += 1
+        if job.statuses[-1][0] != status:
+            job.statuses.append((status, self.now))
+        self.index.add(job)
+
+    # How a job comes and waits.
+
+    def _arrival(self) -> None:
+        if not self.closed:
+            self._submit(self._setting.draft(self._rng).lasting(self._patience))
+        swell = 1 + 0.35 * math.sin(2 * math.pi * self._next_arrival / (_WAVE * self._patience))
+        self._next_arrival += self._interval * self._rng.uniform(0.7, 1.3) / swell
+        self._at(int(self._next_arrival), self._arrival)
+
+    def _submission(self, asked: Draft) -> Callable[[], None]:
+        return lambda: self._submit(asked)
+
+    def _submit(self, asked: Draft) -> None:
+        while (job_id := self._setting.job_id(self._rng)) in self.jobs:
+            pass
+        job = Job(job_id, asked, self.now, modified=self.now, statuses=[("Creating", self.now)], still=self._still)
+        self.jobs[job_id] = job
+        self.index.add(job)
+        self._after(job, asked.plan.creating, self._submitted)
+
+    def _submitted(self, job: Job) -> None:
+        job.submitted = self.now
+        plan = job.draft.plan
+        if plan.bidding:
+            self._become(job, "Bidding")
+            self._after(job, plan.bidding, self._prepare)
+            return
+        self._become(job, "Queuing")
+        if not job.draft.pool_id:
+            self._after(job, plan.queuing, self._prepare)
+            return
+        job.reason = WAITING_FOR_ROOM
+        if plan.gives_up_after is not None:
+            self._after(job, plan.gives_up_after, self._given_up)
+        pool = self.pools[job.draft.pool_id]
+        pool.enqueue(job, self.now)
+        self._place(pool)
+
+    def _place(self, pool: Pool) -> None:
+        while (started := pool.next_to_start()) is not None:
+            self._prepare(*started)
+
+    def _given_up(self, job: Job) -> None:
+        pool = self.pools[job.draft.pool_id]
+        pool.leave(job)
+        self._stop(job)
+        self._place(pool)  # somebody may have waited behind it
+
+    # How a job runs.
+
+    def _prepare(self, job: Job, nodes: list[Node] | None = None) -> None:
+        roles = [(role, index) for role in job.draft.roles for index in range(role.count)]
+        for position, (role, index) in enumerate(roles):
+            node = None if nodes is None else nodes[position]
+            job.pods.append(self._pod(job, f"{job.job_id}-{role.type.lower()}-{index}", role, node))
+        job.reason = ("", "")
+        self._become(job, "EnvPreparing")
+        plan = job.draft.plan
+        self._after(job, plan.preparing, self._check if plan.checking else self._run)
+
+    def _pod(self, job: Job, pod_id: str, role: Role, node: Node | None) -> Pod:
+        uid = str(UUID(int=self._rng.getrandbits(128), version=4))
+        if node is None:  # on public resources: a virtual machine of its own
+            address = self._rng.getrandbits(16)
+            name, ip = f"virtual-{uid[:8]}", f"10.200.{address >> 8}.{max(address & 255, 1)}"
+        else:
+            name, ip = node.name, f"{node.ip_prefix}.{node.next_ip}"
+            node.next_ip = node.next_ip % 250 + 1
+        return Pod(pod_id, uid, role, self.now, name, ip)
+
+    def _check(self, job: Job) -> None:
+        self._become(job, "SanityChecking")
+        self._after(job, job.draft.plan.checking, self._run)
+
+    def _run(self, job: Job) -> None:
+        job.running = self.now
+        hangs_after = job.draft.plan.hangs_after
+        job.hangs_at = None if hangs_after is None else self.now + hangs_after
+        self._go_on(job)
+
+    def _go_on(self, job: Job) -> None:
+        assert job.running is not None
+        for pod in job.pods:
+            if pod.status == "Pending":
+                pod.status, pod.started = "Running", self.now
+        self._become(job, "Running")
+        plan = job.draft.plan
+        if job.restarts < len(plan.restarts):
+            coming = plan.restarts[job.restarts]
+            self._after(job, job.running + coming.after - self.now, lambda j: self._lose_a_pod(j, coming))
+        else:
+            self._after(job, job.running + plan.running - self.now, self._end)
+
+    def _lose_a_pod(self, job: Job, restart: Restart) -> None:
+        job.restarts += 1
+        place = self._rng.randrange(len(job.pods))
+        old = job.pods[place]
+        node = self.pools[job.draft.pool_id].move(old) if job.draft.pool_id else None
+        new = self._pod(job, old.pod_id, old.role, node)
+        new.history, old.history = [*old.history, old], []
+        old.status, old.finished = "Failed", self.now
+        old.sub_status = "Evicted" if restart.evicted else "Normal"
+        job.pods[place] = new
+        if restart.as_sub_status:
+            self._become(job, "Running", "Restarting")
+        else:
+            self._become(job, "Restarting")
+        self._after(job, restart.lasts, self._go_on)
+
+    # How a job ends.
+
+    def _end(self, job: Job) -> None:
+        plan = job.draft.plan
+        job.reason = plan.reason
+        if plan.outcome == "Stopped":
+            self._become(job, "Stopping")
+            self._after(job, plan.stopping, self._stopped)
+            return
+        if plan.outcome == "Succeeded":
+            job.succeeded = self.now
+        else:
+            job.failed = self.now
+        if plan.reserving:
+            if plan.outcome == "Failed":  # one pod broke; the rest is kept as it is, to be looked into
+                self._end_pod(job.pods[0], plan.outcome)
+            self._become(job, f"{plan.outcome}Reserving")
+            self._after(job, plan.reserving, self._finish)
+        else:
+            self._finish(job)
+
+    def _end_pod(self, pod: Pod, outcome: str) -> None:
+        if pod.finished is None:
+            pod.status, pod.finished = outcome, self.now
+
+    def _stop(self, job: Job) -> None:
+        job.reason = STOPPED_BY_USER
+        self._become(job, "Stopping")
+        self._after(job, job.draft.plan.stopping, self._stopped)
+
+    def _stopped(self, job: Job) -> None:
+        job.stopped = self.now
+        self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        outcome = "Stopped" if job.stopped is not None else job.draft.plan.outcome
+        assert outcome in FINISHED
+        for pod in job.pods:
+            self._end_pod(pod, outcome)
+        job.finished = self.now
+        self._become(job, outcome)
+        if job.draft.pool_id and job.pods:
+            pool = self.pools[job.draft.pool_id]
+            pool.release(job)
+            self._place(pool)

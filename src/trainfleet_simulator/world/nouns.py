@@ -1,0 +1,91 @@
+"""The nouns of the simulated world: workspaces, people, nodes, pools, and the states of jobs.
+
+The states bear the words of the cloud that tells most of them apart (PAI); the others translate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1024  # amounts of memory are kept in MiB, the smallest unit that the APIs answer in
+HOUR, DAY = 3600, 86400
+FOR_EVER = 3650 * DAY
+
+JOB_STATUSES = (
+    "Creating",
+    "Queuing",
+    "Bidding",
+    "EnvPreparing",
+    "SanityChecking",
+    "Running",
+    "Restarting",
+    "Stopping",
+    "SucceededReserving",
+    "FailedReserving",
+    "Succeeded",
+    "Failed",
+    "Stopped",
+)
+FINISHED = frozenset({"Succeeded", "Failed", "Stopped"})
+LIVE = tuple(status for status in JOB_STATUSES if status not in FINISHED)
+
+STOPPED_BY_USER = ("JobStoppedByUser", "Job is stopped by user.")
+WAITING_FOR_ROOM = ("JobEnqueued", "The quota has no room for the job yet.")
+SUCCEEDED = ("JobSucceeded", "Job succeeded.")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace; the identity whose credentials the simulator knows is a member of it, or not."""
+
+    workspace_id: str
+    name: str
+    member: bool = True
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person who submits jobs."""
+
+    user_id: str
+    name: str
+    team: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """What one node of a pool has, and what the system keeps of it. Memory in MiB, card memory in GiB per card."""
+
+    name: str
+    cpu: int
+    memory: int
+    cards: int
+    card_memory: int = 0
+    reserved_cpu: int = 0
+    reserved_memory: int = 0
+    prefix: str = "node"
+    """What the names of such nodes begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """A pool with nodes of its own; `parent` includes it in its figures."""
+
+    pool_id: str
+    name: str
+    resource_type: str
+    card_type: str
+    node_type: NodeType
+    nodes: int
+    workspaces: tuple[str, ...]
+    parent: str = ""
+    status: str = "Ready"
+
+
+PLANTED_SECRETS = (
+    "planted-env-wandb-7f3a91",
+    "planted-command-token-c20d58",
+    "planted-registry-password-91be04",
+)
+"""What a job of every cloud carries that no metric, log line or page may ever show."""

@@ -1,0 +1,168 @@
+"""Pools: nodes of their own, a queue, and the placing of pods on nodes."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from trainfleet_simulator.world.jobs import Job, Pod, Role, total
+from trainfleet_simulator.world.nouns import PoolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An amount of resources; memory in MiB."""
+
+    cpu: int = 0
+    memory: int = 0
+    cards: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.cpu + other.cpu, self.memory + other.memory, self.cards + other.cards)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.cpu - other.cpu, self.memory - other.memory, self.cards - other.cards)
+
+    def times(self, count: int) -> Amount:
+        return Amount(self.cpu * count, self.memory * count, self.cards * count)
+
+    def fits(self, room: Amount) -> bool:
+        return self.cpu <= room.cpu and self.memory <= room.memory and self.cards <= room.cards
+
+
+def pod_amount(role: Role) -> Amount:
+    """What one pod of a role takes."""
+    return Amount(role.cpu, role.memory, role.cards)
+
+
+@dataclass(slots=True)
+class Node:
+    """A node and what is free on it."""
+
+    name: str
+    ip_prefix: str
+    free: Amount
+    pods: int = 0
+    next_ip: int = 1
+
+
+class Pool:
+    """One pool's own share; what an API calls its figures includes its children's (see `World`).
+
+    It is built with `scale` times the nodes of its spec, all empty; `number` tells its nodes from those of others.
+    """
+
+    def __init__(self, spec: PoolSpec, scale: float, number: int) -> None:
+        self.spec = spec
+        kind = spec.node_type
+        usable = Amount(kind.cpu - kind.reserved_cpu, kind.memory - kind.reserved_memory, kind.cards)
+        names = [
+            f"{kind.prefix}-{number}-node-{i:03d}" for i in range(1, max(spec.nodes, round(spec.nodes * scale)) + 1)
+        ]
+        self.nodes = {name: Node(name, f"10.{number}.{i % 250}", usable) for i, name in enumerate(names, 1)}
+        self.free = usable.times(len(self.nodes))
+        self.allocated = Amount()
+        self.queued = Amount()
+        # Nodes by their free cards, so that placing a pod does not have to look at every node of a large pool.
+        self._by_free_cards: list[dict[str, Node]] = [{} for _ in range(kind.cards + 1)]
+        self._by_free_cards[kind.cards].update(self.nodes)
+        self._queue: list[tuple[int, int, int, Job]] = []
+        self._waiting: set[str] = set()
+        self._arrivals = 0
+
+    @property
+    def actual(self) -> Amount:
+        """What is bound, the system's share included."""
+        kind = self.spec.node_type
+        return Amount(kind.cpu, kind.memory, kind.cards).times(len(self.nodes))
+
+    @property
+    def allocatable(self) -> Amount:
+        return self.free + self.allocated
+
+    @property
+    def nodes_in_use(self) -> int:
+        return sum(1 for node in self.nodes.values() if node.pods)
+
+    def enqueue(self, job: Job, now: int) -> None:
+        """Put a job into the queue: by priority, then by arrival."""
+        self._arrivals += 1
+        heapq.heappush(self._queue, (-job.draft.priority, now, self._arrivals, job))
+        self._waiting.add(job.job_id)
+        self.queued += Amount(*total(job.draft.roles))
+
+    def leave(self, job: Job) -> None:
+        """Take a job out of the queue, wherever it stands."""
+        if job.job_id in self._waiting:
+            self._waiting.remove(job.job_id)
+            self.queued -= Amount(*total(job.draft.roles))
+
+    def waiting(self) -> list[str]:
+        """The ids of the jobs in the queue, the next one first."""
+        entries = sorted(self._queue, key=lambda entry: entry[:3])
+        return [job.job_id for *_, job in entries if job.job_id in self._waiting]
+
+    def next_to_start(self) -> tuple[Job, list[Node]] | None:
+        """The first of the queue with the nodes for its pods, now taken; None while it has to wait.
+
+        Nobody overtakes the first: a large job is not starved by small ones.
+        """
+        while self._queue:
+            job = self._queue[0][3]
+            if job.job_id not in self._waiting:
+                heapq.heappop(self._queue)
+                continue
+            nodes = self._take(job)
+            if nodes is None:
+                return None
+            heapq.heappop(self._queue)
+            self.leave(job)
+            return job, nodes
+        return None
+
+    def move(self, pod: Pod) -> Node:
+        """Another node for a pod that lost its own; the same one where no other has room."""
+        amount = pod_amount(pod.role)
+        old = self.nodes[pod.node]
+        self._put(amount, old, -1)
+        new = self._find(amount, other_than=old) or old
+        self._put(amount, new, 1)
+        return new
+
+    def release(self, job: Job) -> None:
+        """Give back what a job's pods hold."""
+        for pod in job.pods:
+            self._put(pod_amount(pod.role), self.nodes[pod.node], -1)
+
+    def _find(self, amount: Amount, other_than: Node | None = None) -> Node | None:
+        """A node with room, the fullest first, so that whole nodes stay free for those who need them."""
+        for nodes in self._by_free_cards[amount.cards :]:
+            for node in nodes.values():
+                if node is not other_than and amount.fits(node.free):
+                    return node
+        return None
+
+    def _take(self, job: Job) -> list[Node] | None:
+        if not Amount(*total(job.draft.roles)).fits(self.free):
+            return None
+        taken: list[tuple[Amount, Node]] = []
+        for role in job.draft.roles:
+            amount = pod_amount(role)
+            for _ in range(role.count):
+                node = self._find(amount)
+                if node is None:
+                    for held, place in taken:
+                        self._put(held, place, -1)
+                    return None
+                self._put(amount, node, 1)
+                taken.append((amount, node))
+        return [node for _, node in taken]
+
+    def _put(self, amount: Amount, node: Node, sign: int) -> None:
+        change = amount.times(sign)
+        del self._by_free_cards[node.free.cards][node.name]
+        node.free -= change
+        self._by_free_cards[node.free.cards][node.name] = node
+        node.pods += sign
+        self.free -= change
+        self.allocated += change

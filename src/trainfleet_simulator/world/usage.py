@@ -1,0 +1,85 @@
+"""How much a pod uses: a pure function of the pod and the time, believable to look at.
+
+A training pod warms up, works near a level of its own with some noise, pauses its accelerators for a checkpoint every
+ten minutes or so, and may hang: then the accelerators idle while their memory stays full.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from trainfleet_simulator.world.jobs import Job, Pod
+
+METRIC_TYPES = (
+    "CpuCoreUsage",
+    "GpuCoreUsage",
+    "GpuMemoryUsage",
+    "MemoryUsage",
+    "NetworkInputRate",
+    "NetworkOutputRate",
+    "DiskReadRate",
+    "DiskWriteRate",
+)
+_WARM_UP = 45
+_CHECKPOINT_EVERY = 600
+_CHECKPOINT_LASTS = 25
+
+
+def reading(metric: str, job: Job, pod: Pod, at: int) -> float | None:
+    """Percent (0 to 100) for usages, MB/s for rates; None where the pod has no such thing or did not run then."""
+    if pod.started is None or at < pod.started or (pod.finished is not None and at > pod.finished):
+        return None
+    if metric.startswith("Gpu") and not pod.role.cards:
+        return None
+    ended = job.work_ended
+    idle = (job.hangs_at is not None and at >= job.hangs_at) or (ended is not None and at > ended)
+    if job.still:
+        return round(_value(metric, _draw(pod.pod_id, metric), 1.0, idle=idle, saving=False), 2)
+    warm = min((at - pod.started) / _WARM_UP, 1.0)
+    since_checkpoint = (at - pod.started + _draw(job.job_id, "phase") * _CHECKPOINT_EVERY) % _CHECKPOINT_EVERY
+    saving = warm == 1 and since_checkpoint < _CHECKPOINT_LASTS
+    value = _value(metric, _draw(job.job_id, metric), warm, idle=idle, saving=saving)
+    noise = (_noise(pod.uid + metric, at) - 0.5) * 0.12 * value
+    top = 100.0 if metric.endswith("Usage") else 10_000.0
+    return round(min(max(value + noise, 0.0), top), 2)
+
+
+def task_reading(metric: str, job: Job, place: int, at: int) -> tuple[float, Pod] | None:
+    """The reading of a job's pod at `place`, in whichever incarnation it ran then, and that incarnation."""
+    pod = job.pods[place]
+    for one in pod.incarnations if pod.history else (pod,):
+        value = reading(metric, job, one, at)
+        if value is not None:
+            return value, one
+    return None
+
+
+def _value(metric: str, level: float, warm: float, *, idle: bool, saving: bool) -> float:
+    """`level` (0 to 1) is what sets one job apart from another."""
+    match metric:
+        case "GpuCoreUsage":
+            return 0.0 if idle else warm * (8 if saving else 58 + 41 * level)
+        case "GpuMemoryUsage":
+            return warm * (40 + 55 * level)
+        case "CpuCoreUsage":
+            return 1.2 if idle else 12 + 60 * level
+        case "MemoryUsage":
+            return 8 + warm * (20 + 60 * level)
+        case "DiskReadRate":
+            return 0.0 if idle or saving else 20 + 180 * level
+        case "DiskWriteRate":
+            return 0.0 if idle else (350 + 300 * level if saving else 0.4)
+        case _:  # the network, both ways
+            return 0.01 if idle else warm * (2 if saving else 15 + 400 * level)
+
+
+def _draw(*what: str) -> float:
+    """A fixed number of 0 to 1 for a name."""
+    return crc32("/".join(what).encode()) / 0xFFFFFFFF
+
+
+def _noise(name: str, at: int) -> float:
+    """Smooth noise of 0 to 1 that wanders from minute to minute."""
+    minute, within = divmod(at, 60)
+    before, after = _draw(name, str(minute)), _draw(name, str(minute + 1))
+    return before + (after - before) * within / 60
