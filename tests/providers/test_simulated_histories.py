@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -74,8 +74,8 @@ def _changed(job: Job) -> float:
 def _truth(cloud: str, job: Job, now: float) -> dict[str, float]:
     """Seconds by phase, by what happened to a job."""
     end = now if job.work_ended is None else job.work_ended
-    lost = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
-    found: Counter[str] = Counter()
+    lost: list[tuple[float, int]] = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
+    found: defaultdict[str, float] = defaultdict(float)
     if cloud == "pai":
         ends = [*(since for _, since in job.statuses[1:]), now]
         for (status, since), until in zip(job.statuses, ends, strict=True):
@@ -98,7 +98,7 @@ def _truth(cloud: str, job: Job, now: float) -> dict[str, float]:
             found["preparing"] += min(ready, until - start)
         found["running"] += until - start
     found["running"] -= found["preparing"]
-    found["recovering"] = sum(seconds for seconds, _ in lost)
+    found["recovering"] = sum([seconds for seconds, _ in lost])
     return found
 
 
