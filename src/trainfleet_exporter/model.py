@@ -190,7 +190,7 @@ class NodeFaults(msgspec.Struct, frozen=True, gc=False):
     faults: tuple[FaultCount, ...]
 
 
-class Histogram(msgspec.Struct, frozen=True, gc=False):
+class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
     """A classic histogram: upper bounds, how many observations are at most as large as each, their number and sum."""
 
     bounds: tuple[float, ...]
@@ -206,8 +206,8 @@ class PoolWaits(msgspec.Struct, frozen=True, gc=False):
     """
 
     pool_id: str
-    queued: Histogram | None
-    prepared: Histogram | None
+    queued: ClassicHistogram | None
+    prepared: ClassicHistogram | None
 
 
 class RoleCount(msgspec.Struct, frozen=True, gc=False):

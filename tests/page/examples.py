@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trainfleet_exporter.model import (
     Accelerators,
+    ClassicHistogram,
     DeviceUsage,
     FaultCount,
     FinishedCount,
-    Histogram,
     Job,
     JobCount,
     JobFaults,
@@ -134,7 +134,9 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
     "pod_exit": (PodExit("c41d0000", "worker-0", 137), PodExit("c41d0000", "worker-1", 0)),
     "node_faults": (NodeFaults("quota1", "lingjun-7", (FaultCount("accelerator", "", 3), FaultCount("node", "", 1))),),
     "pool_waits": (
-        PoolWaits("quota1", Histogram((10.0, 604800.0), (1, 3), 4, 2678461.5), Histogram((0.5,), (0,), 1, 60.0)),
+        PoolWaits(
+            "quota1", ClassicHistogram((10.0, 604800.0), (1, 3), 4, 2678461.5), ClassicHistogram((0.5,), (0,), 1, 60.0)
+        ),
         PoolWaits("quota2", None, None),
     ),
     "job_pods": (

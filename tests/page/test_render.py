@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.families.family import WholeHistogram
 from trainfleet_exporter.model import (
+    ClassicHistogram,
     DeviceUsage,
-    Histogram,
     Job,
     JobCount,
     JobUsage,
@@ -72,7 +72,7 @@ def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
     assert ordered(rendered) == ordered(expected)
 
 
-def _histogram(name: str, found: Any, shown: Histogram | None) -> list[Sample]:
+def _histogram(name: str, found: Any, shown: ClassicHistogram | None) -> list[Sample]:
     if shown is None:
         return []
     labels = {"provider": "p", "pool_id": found.pool_id}

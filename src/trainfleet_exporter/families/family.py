@@ -12,9 +12,9 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from trainfleet_exporter.model import (
+    ClassicHistogram,
     DeviceUsage,
     FinishedCount,
-    Histogram,
     Job,
     JobCount,
     JobFaults,
@@ -177,12 +177,12 @@ def word(path: str) -> Read:
 
 
 class WholeHistogram:
-    """Reads one optional `Histogram`: its buckets, with their upper bounds as label values, and its sum and count."""
+    """Reads one optional histogram: its buckets, with their upper bounds as label values, and its sum and count."""
 
     __slots__ = ("value",)
 
     def __init__(self, path: str) -> None:
-        self.value: Callable[[Any], Histogram | None] = attrgetter(path)
+        self.value: Callable[[Any], ClassicHistogram | None] = attrgetter(path)
 
     def __call__(self, found: Any) -> Samples:
         value = self.value(found)

@@ -16,7 +16,7 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.providers.jobs.histories import BOUNDS, JobHistories
-from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery
 
 BEGAN = 1_760_000_000.0
 
@@ -49,8 +49,8 @@ def _phases(shown: Shown) -> dict[str, float]:
     return {} if time is None else {entry.phase: entry.seconds for entry in time.phases}
 
 
-def _fault(at: float, **given: Any) -> Fault:
-    return Fault(BEGAN + at, given.pop("cause", "node"), given.pop("word", "node_fault"), **given)
+def _fault(at: float, **given: Any) -> JobFault:
+    return JobFault(BEGAN + at, given.pop("cause", "node"), given.pop("word", "node_fault"), **given)
 
 
 def test_job_without_a_history_shows_nothing() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.model import Cause, Phase
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code, readable
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import amount, utc_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -107,7 +107,7 @@ def _intervals(statuses: Sequence[Status]) -> tuple[Interval, ...] | None:
     return tuple(found)
 
 
-def _fault(record: payloads.RestartRecord, at: float) -> Fault:
+def _fault(record: payloads.RestartRecord, at: float) -> JobFault:
     errors = readable(record.detail_error_info_list)
     # The one that triggered the restart; others are listed next to it.
     main = next((error for error in errors if error.trigger_restart), errors[0] if errors else payloads.RestartError())
@@ -115,7 +115,7 @@ def _fault(record: payloads.RestartRecord, at: float) -> Fault:
     for error in errors:
         if error.node and error.trigger_restart is not False:
             nodes.setdefault(error.node, cause(error.error_code, error.error_source, record.reason))
-    return Fault(
+    return JobFault(
         at,
         cause(main.error_code, main.error_source, record.reason),
         code(main.error_code) or code(record.reason),
@@ -124,7 +124,7 @@ def _fault(record: payloads.RestartRecord, at: float) -> Fault:
     )
 
 
-def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterator[Fault]:
+def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterator[JobFault]:
     """Runs that ended and were followed by another run, without a RestartRecord: a preemption, among others.
 
     They count when the next run has started: by then its record would be there.
@@ -136,7 +136,7 @@ def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterat
         phase = PHASES.get(item.status or "")
         if phase == "running":
             if began is not None and ended is not None and not any(began <= found < at for found in recorded):
-                yield Fault(ended, cause(*words), next(iter(words), ""))
+                yield JobFault(ended, cause(*words), next(iter(words), ""))
             began, ended, words = (at if began is None or ended is not None else began), None, []
         elif phase is not None and began is not None:
             ended = at if ended is None else ended

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from trainfleet_exporter.model import Cause
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.jobs.history import Fault, Interval, Records, Recovery, code, readable
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -118,21 +118,21 @@ def _attempts(given: Sequence[payloads.RunningRecord]) -> list[Attempt]:
     return sorted(dated, key=lambda found: found[1])
 
 
-def _faults(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[Fault]:
+def _faults(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[JobFault]:
     downgraded: set[str] = set()
     """Tasks whose latest attempt was downgraded: the next one is for the same fault."""
     for attempt, start in attempts:
         task = attempt.related_task or ""
         if task not in downgraded:
             scenario = code(attempt.fault_scenario)
-            yield Fault(start, CAUSES.get(scenario, "other"), scenario, task)
+            yield JobFault(start, CAUSES.get(scenario, "other"), scenario, task)
         downgraded.discard(task)
         if attempt.recover_result == DOWNGRADED:
             downgraded.add(task)
     for (record, _), _following in pairwise(runs):  # of a service that reports no attempts
         end = unix_time(record.end_at)
         if end is not None and record.end_recover and not record.recover_records:
-            yield Fault(end, "other", "", record.end_related_task or "")
+            yield JobFault(end, "other", "", record.end_related_task or "")
 
 
 def _recoveries(attempts: Sequence[Attempt]) -> Iterator[Recovery]:

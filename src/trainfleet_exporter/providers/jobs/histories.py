@@ -16,8 +16,8 @@ from itertools import accumulate
 
 from trainfleet_exporter.model import (
     Cause,
+    ClassicHistogram,
     FaultCount,
-    Histogram,
     Job,
     JobFaults,
     JobTime,
@@ -28,7 +28,7 @@ from trainfleet_exporter.model import (
     RecoveryCount,
     Status,
 )
-from trainfleet_exporter.providers.jobs.history import Elapsed, Fault, Records, Recovery, Start, elapsed, first_start
+from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Records, Recovery, Start, elapsed, first_start
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
@@ -56,9 +56,9 @@ class _Waits:
         self._counts[place] += 1
         self._sum += seconds
 
-    def histogram(self) -> Histogram | None:
+    def histogram(self) -> ClassicHistogram | None:
         *counts, count = accumulate(self._counts)
-        return Histogram(BOUNDS, tuple(counts), count, self._sum) if count else None
+        return ClassicHistogram(BOUNDS, tuple(counts), count, self._sum) if count else None
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _Known:
     """When the job was last seen in the phase that lasts."""
     counts_faults: bool = False
     """Whether any answer says what faults there were."""
-    faults: dict[tuple[float, str], Fault] = field(default_factory=dict)
+    faults: dict[tuple[float, str], JobFault] = field(default_factory=dict)
     recoveries: dict[tuple[float, str, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """What is shown of it that does not change with time."""
@@ -183,7 +183,7 @@ class JobHistories:
             shown.append(_job_faults(job.job_id, known))
         known.constant = tuple(shown)
 
-    def _blame(self, job: Job, fault: Fault) -> None:
+    def _blame(self, job: Job, fault: JobFault) -> None:
         """Count a fault for its nodes. Jobs without a pool run on machines of their own, which do not come again."""
         for node, cause in fault.nodes if job.pool_id else ():
             if (job.job_id, node, fault.at) not in self._blamed:

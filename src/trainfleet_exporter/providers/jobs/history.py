@@ -32,7 +32,7 @@ class Interval(Struct, frozen=True, gc=False):
     end: float | None
 
 
-class Fault(Struct, frozen=True, gc=False):
+class JobFault(Struct, frozen=True, gc=False):
     """Something that broke. `part` names what broke (a task, a pod), to tell faults of one second apart."""
 
     at: float
@@ -57,7 +57,7 @@ class Records(Struct, frozen=True, gc=False):
     """What one answer says of a job's history. None: it says nothing of that."""
 
     intervals: tuple[Interval, ...] | None = None
-    faults: tuple[Fault, ...] | None = None
+    faults: tuple[JobFault, ...] | None = None
     recoveries: tuple[Recovery, ...] = ()
     recovery_intervals: tuple[Interval, ...] = ()
     """Intervals of recoveries; apart from the others, which a newer answer may replace."""
