@@ -176,6 +176,23 @@ def word(path: str) -> Read:
     return Word(path)
 
 
+class NumbersByWord:
+    """Reads one number for each entry of a tuple, with a word of it as label. No two entries of an object share theirs.
+
+    Many objects have the same few words, and their numbers change at each poll.
+    """
+
+    __slots__ = ("entries", "value", "word")
+
+    def __init__(self, path: str, word: str, value: str) -> None:
+        self.entries: Callable[[Any], Iterable[Any]] = attrgetter(path)
+        self.word: Callable[[Any], str] = attrgetter(word)
+        self.value: Callable[[Any], float] = attrgetter(value)
+
+    def __call__(self, found: Any) -> Samples:
+        return [((self.word(entry),), self.value(entry)) for entry in self.entries(found)]
+
+
 class WholeHistogram:
     """Reads one optional histogram: its buckets, with their upper bounds as label values, and its sum and count."""
 

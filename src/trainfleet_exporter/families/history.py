@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from trainfleet_exporter.families.family import (
     MetricFamily,
-    Samples,
+    NumbersByWord,
     WholeHistogram,
     amounts,
     number,
     word,
 )
 from trainfleet_exporter.model import JobFaults, JobTime, NodeFaults, PodExit, PoolWaits, QueuePlace
-
-
-def _phases(found: JobTime) -> Samples:
-    return [((entry.phase,), entry.seconds) for entry in found.phases]
-
 
 HISTORY_FAMILIES = (
     MetricFamily(
@@ -24,7 +19,7 @@ HISTORY_FAMILIES = (
         "gauge",
         JobTime,
         ("phase",),
-        _phases,
+        NumbersByWord("phases", "phase", "seconds"),
     ),
     MetricFamily(
         "trainfleet_job_faults_total",

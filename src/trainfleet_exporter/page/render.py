@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.families.family import Number, NumberByAccelerator, WholeHistogram, Word
+from trainfleet_exporter.families.family import Number, NumberByAccelerator, NumbersByWord, WholeHistogram, Word
 from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
@@ -178,7 +178,11 @@ class Renderer:
                 batch.add(family.name, _histogram_lines(family.name, family.read, named))
             else:
                 further = _Further(family.labels, self._job_labels)
-                make = _word_lines if isinstance(family.read, Word) else _lines
+                make = _lines
+                if isinstance(family.read, Word):
+                    make = _word_lines
+                elif isinstance(family.read, NumbersByWord):
+                    make = _numbers_by_word_lines
                 batch.add(family.name, make(f"{family.name}{{", family.read, further, named))
                 batch.too_long += further.cuts
             yield
@@ -292,6 +296,15 @@ def _word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[s
     ends = {word: f"{further.labels((word,))}}} 1\n" for word in {word for _, word in shown}}
     further.cuts = sum(is_too_long(word) for _, word in shown)
     return [f"{head}{labels}{ends[word]}" for labels, word in shown]
+
+
+def _numbers_by_word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of a family with some numbers for each object, by word. Many objects have the same words."""
+    shown = [(labels, read.word(entry), entry) for labels, found in named for entry in read.entries(found)]
+    numbers = format_values([read.value(entry) for _, _, entry in shown])
+    ends = {word: f"{further.labels((word,))}}} " for word in {word for _, word, _ in shown}}
+    further.cuts = sum([is_too_long(word) for _, word, _ in shown])
+    return [f"{head}{labels}{ends[word]}{text}\n" for (labels, word, _), text in zip(shown, numbers, strict=True)]
 
 
 def _histogram_lines(name: str, read: WholeHistogram, named: Sequence[tuple[str, object]]) -> list[str]:

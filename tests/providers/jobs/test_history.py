@@ -32,12 +32,12 @@ def test_no_intervals_make_no_phases() -> None:
 def test_last_phase_grows_with_time() -> None:
     history = elapsed(_intervals(("queued", 0, 60), ("running", 60, 100), ("recovering", 100, None)))
     assert history.lasting == "recovering"
-    assert [(found.phase, found.seconds) for found in history.until(T + 130)] == [
-        ("queued", 60),
-        ("recovering", 30),
-        ("running", 40),
-    ]
-    assert [(found.phase, found.seconds) for found in history.until(None)][1] == ("recovering", 0)
+    assert {found.phase: found.seconds for found in history.until(T + 130)} == {
+        "queued": 60,
+        "recovering": 30,
+        "running": 40,
+    }
+    assert {found.phase: found.seconds for found in history.until(None)}["recovering"] == 0
 
 
 def test_clock_behind_the_platform_takes_nothing_away() -> None:

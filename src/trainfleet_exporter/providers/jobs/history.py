@@ -66,23 +66,20 @@ class Records(Struct, frozen=True, gc=False):
 
 
 class Elapsed(Struct, frozen=True, gc=False):
-    """Seconds by phase, as far as they are over, and the phase that lasts."""
+    """Seconds by phase, and the phase that lasts: with the seconds that it has had before, and since when it lasts."""
 
     over: tuple[PhaseTime, ...]
+    """The phases that do not last."""
     lasting: Phase | None = None
+    before: float = 0.0
     since: float = 0.0
 
     def until(self, now: float | None) -> tuple[PhaseTime, ...]:
-        """Seconds by phase. The lasting phase counts until `now`; None: it does not count."""
-        if self.lasting is None or now is None:
+        """Seconds by phase. The lasting phase counts until `now`; None: what it has had before."""
+        if self.lasting is None:
             return self.over
-        more = max(now - self.since, 0.0)
-        if all(found.phase != self.lasting for found in self.over):
-            return (*self.over, PhaseTime(self.lasting, more))
-        return tuple(
-            PhaseTime(found.phase, found.seconds + more) if found.phase == self.lasting else found
-            for found in self.over
-        )
+        more = 0.0 if now is None or now < self.since else now - self.since
+        return (*self.over, PhaseTime(self.lasting, self.before + more))
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -114,8 +111,8 @@ def elapsed(intervals: Iterable[Interval]) -> Elapsed:
         current = next((rank for rank, count in enumerate(under_way) if count > 0), None)
     for _, rank, _ in events:
         seconds.setdefault(rank, 0.0)  # a phase of no length has been
-    over = tuple(PhaseTime(_PRECEDENCE[rank], seconds[rank]) for rank in sorted(seconds))
-    return Elapsed(over) if current is None else Elapsed(over, _PRECEDENCE[current], last)
+    over = tuple(PhaseTime(_PRECEDENCE[rank], seconds[rank]) for rank in sorted(seconds) if rank != current)
+    return Elapsed(over) if current is None else Elapsed(over, _PRECEDENCE[current], seconds[current], last)
 
 
 def first_start(intervals: Sequence[Interval]) -> Start | None:
