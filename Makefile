@@ -34,7 +34,7 @@ lint: $(VENV)/.dev ## ruff and mypy
 generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the chart's copies, references in docs
 	$(BIN)/python -m deploy.generator
 
-faults: $(VENV)/.dev ## run every operation under every fault, and write docs/faults.md
+faults: $(VENV)/.dev ## run every operation under every fault, and write docs/evidence/faults.md
 	$(BIN)/python -m tests.faults
 
 fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, ten minutes for each target (Linux only)
@@ -43,10 +43,10 @@ fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, te
 soak: $(VENV)/.dev ## let a week of churn, faults, reloads and scrapes pass, and see that nothing grows (DAYS=7)
 	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))
 
-bench: $(VENV)/.dev ## measure all beside others, for docs/benchmarks.md (most of an hour; nothing passes or fails)
+bench: $(VENV)/.dev ## measure all beside others, for docs/evidence/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks
 
-cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/cost.md (takes ten minutes)
+cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/evidence/calls.md (takes ten minutes)
 	$(BIN)/python -m benchmarks.cost
 
 image: ## build the image on a bare Debian and run it (needs root, buildah, debootstrap; takes four minutes)

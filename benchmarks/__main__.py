@@ -1,4 +1,4 @@
-"""`make bench`: measure everything, print it as it goes, and write docs/benchmarks.md."""
+"""`make bench`: measure everything, print it as it goes, and write docs/evidence/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import calls, clients, memory, polls, prometheus, report, scrapes
 from benchmarks.report import Found, Table, markdown, notes
 
-_DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(part.name for part in _PARTS)}")
     parser.add_argument("--short", action="store_true", help="smaller sizes and fewer rounds, to see that all works")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md after any run")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/benchmarks.md after any run")
     asked = parser.parse_args()
     unknown = set(asked.names) - {part.name for part in _PARTS}
     if unknown:

@@ -90,14 +90,14 @@ _NOTES = (
         " of which is not counted. Medians (10th to 90th percentile); ratios are those of the batches of one round."
     ),
     (
-        "Ours does what a poll does: the transport with limiter and breakers, the model's objects, and their samples as"
-        " lines of the page. A poll mostly meets jobs that it met before, of which durations have changed: they are"
-        " decoded like all others, and keep the translation and the lines that have not changed. An exporter meets jobs"
-        " that it never saw at its start. The others do not distinguish them."
+        "Ours does what a poll does: the transport with limiter and breakers, the model's objects, and their lines on"
+        " the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and keeps the"
+        " translation and the lines that have not changed. Jobs that it never saw are those of a start. The other"
+        " clients do not distinguish them."
     ),
     (
-        "The SDK opens a connection for each request. The bare clients do not sign, and the simulator refuses them;"
-        " with it ours and the SDK wait for the simulator most of the time, so that CPU says more than requests."
+        "The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."
+        " With the simulator, ours and the SDK wait for it most of the time. So compare CPU there, not requests."
     ),
     f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and answers from strings that are nearly ready.",
 )

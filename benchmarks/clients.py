@@ -40,13 +40,13 @@ _ROUNDS = 7
 _CHANGES_BEFORE = 2
 _MANY_COLUMNS = ("server, encoding", "one, ms", f"each of {_MANY}, ms", "longest, ms", "resident, MiB", "peak, MiB")
 _MANY_METHOD = (
-    f"{_ROUNDS} rounds of one scrape alone and of {_MANY} at the same moment, on kept connections, ours and nginx "
-    "in turn; the readers are threads of one process, which competes with the server for the machine. Medians, and "
-    "from the 10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
+    f"{_ROUNDS} rounds of one scrape alone and of {_MANY} at the same time, on kept connections. Ours and nginx take "
+    "turns. The readers are threads of one process, which shares the machine with the server. Medians, and from the "
+    "10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
 )
 _DEAF_METHOD = (
-    f"{_DEAF} connections ask for the plain page and read nothing of it (their buffers are small), each of another "
-    "page: everything on it changes between them. The other row has the same changes without them."
+    f"{_DEAF} connections ask for the plain page and read nothing of it, with small buffers. Everything on the page "
+    "changes between them. The other row has the same changes without them."
 )
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
@@ -62,19 +62,19 @@ _DELAY_LIMIT = 0.1
 _HEAD = b"GET /metrics HTTP/1.1\r\nHost: slow\r\nUser-Agent: " + b"x" * 1000 + b"\r\n\r\n"
 _TICKS = 50
 """In each second, each slow client sends its byte in one of so many turns."""
-_ALONE = "nobody"
+_ALONE = "none"
 _CASES: Mapping[str, Sequence[str]] = {
     _ALONE: (),
     "slow and idle ones of other addresses": ("127.0.0.2", "127.0.0.3", "127.0.0.4"),
     "slow and idle ones of the same address": (_OURS,),
 }
 """The addresses of other clients."""
-_SLOW_COLUMNS = ("beside", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
+_SLOW_COLUMNS = ("other clients", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _SLOW_METHOD = (
-    f"{_SLOW_ROUNDS} rounds, in each {_SCRAPES} plain scrapes of each kind alone, and as many next to {_SLOW} clients "
-    f"that send a byte a second and {_IDLE} that send nothing: of three other addresses, and of the scraper's own. The "
-    "limit of connections lets all of them stay. `kept` is one connection for all scrapes, as Prometheus does; `new` "
-    "is one for each scrape."
+    f"{_SLOW_ROUNDS} rounds, in each {_SCRAPES} plain scrapes alone and as many next to slow and idle clients. {_SLOW} "
+    f"clients send a byte a second and {_IDLE} send nothing, from three other addresses or from the scraper's own. The "
+    "limit of connections lets all of them stay. `kept` is one connection for all scrapes, as in Prometheus; `new` is "
+    "one for each scrape."
 )
 _ATTACK_SECONDS, _SHORT_ATTACK_SECONDS = 60.0, 5.0
 _SCRAPE_EVERY = 1.0
@@ -196,7 +196,7 @@ def slow(*, short: bool) -> Iterator[Found]:
                     _scrape(ours.port, case, seconds)
                     if addresses:
                         ends.append(clients.wait_until_disconnected())
-    table = Table(f"Scrapes beside slow and idle clients: {page.series():,} series", _SLOW_COLUMNS)
+    table = Table(f"Scrapes next to slow and idle clients: {page.series():,} series", _SLOW_COLUMNS)
     table.notes = [_SLOW_METHOD, f"The last slow client was disconnected {number(max(ends))} s after it came."]
     for (case, keeps), found in seconds.items():
         cells = percentiles(found, 0.5, 0.9, 0.99, 1.0)
@@ -209,7 +209,7 @@ def slow(*, short: bool) -> Iterator[Found]:
     ]
     longest = max(max(seconds[_ALONE, keeps]) for keeps in (True, False))
     yield Check(
-        f"a scrape beside {_SLOW} slow and {_IDLE} idle connections is delayed by at most {_DELAY_LIMIT * 1e3:.0f} ms",
+        f"a scrape next to {_SLOW} slow and {_IDLE} idle connections is delayed by at most {_DELAY_LIMIT * 1e3:.0f} ms",
         f"the slowest took {number(max(delays) * 1e3)} ms longer than the median alone (the slowest alone took "
         f"{number(longest * 1e3)} ms in all)",
         max(delays) <= _DELAY_LIMIT,
@@ -350,7 +350,7 @@ def _wrong_passwords(seconds: float) -> Iterator[Found]:
             table.rows += _attacked(attack, (_LOGIN_SERIES, MAX_CONNECTIONS, path), [probe], seconds)
     yield table
     for probe in probes:
-        promise = f"beside wrong passwords, each scrape is 200 within {_LOGIN_LIMIT:.0f} s: {probe.name}"
+        promise = f"next to wrong passwords, each scrape is 200 within {_LOGIN_LIMIT:.0f} s: {probe.name}"
         yield probe.check(promise, _LOGIN_LIMIT)
 
 
@@ -362,9 +362,9 @@ def _clients_that_do_not_read(seconds: float) -> Iterator[Found]:
         f"and read nothing of it. Each is replaced after {_READER_STAYS:.0f} s. {MAX_CONNECTIONS // 2} connections of "
         "one address are allowed."
     )
-    yield Table("Scrapes beside clients of the same address that do not read", _ATTACK_COLUMNS, rows, [note])
+    yield Table("Scrapes next to clients of the same address that do not read", _ATTACK_COLUMNS, rows, [note])
     for probe in probes:
-        promise = f"beside {_READERS} clients that do not read, each scrape is 200: {probe.name}"
+        promise = f"next to {_READERS} clients that do not read, each scrape is 200: {probe.name}"
         yield probe.check(promise, _SCRAPE_TIMEOUT)
 
 

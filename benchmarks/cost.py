@@ -1,4 +1,4 @@
-"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites the tables of docs/cost.md.
+"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites docs/evidence/calls.md.
 
 Each row is a world of so many live jobs, polled by the real exporter over loopback HTTP for some simulated minutes;
 the calls are those that the cloud's own log holds, and the exporter's counters are checked against it.
@@ -27,7 +27,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import Attempt
 from trainfleet_simulator import Simulator
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "cost.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "calls.md"
 SIZES = (10, 1_000, 10_000)
 
 _SETTLE = 299.5

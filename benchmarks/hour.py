@@ -35,22 +35,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
 from benchmarks.rig import become, load
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 
+if TYPE_CHECKING or (Path(trainfleet_exporter.__file__).parent / "app").exists():
+    from trainfleet_exporter.app.daemon import Daemon, WebSettings
+else:  # an older checkout
+    from trainfleet_exporter.daemon import Daemon, WebSettings
 if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():
     from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
     from trainfleet_simulator import Fault, Listener, Simulator
     from trainfleet_simulator.modelarts import catalog
     from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 else:  # an older checkout; installed packages of these names would be those of another one
-    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
-
     from trainfleet_exporter.simulator import Door as Listener
     from trainfleet_exporter.simulator import Fault, Simulator
     from trainfleet_exporter.simulator.modelarts import catalog
+    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
+    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
 
 _SEED = 7
 _START = START + 0.25

@@ -134,7 +134,7 @@ def _a_pod(ours: _Held, jobs: int) -> Table:
     plain, gzip = (ours.plain - one.plain) / pods, (ours.gzip - one.gzip) / pods
     return Table(
         "Memory of a live pod, with twelve families",
-        ("all", "its lines on the page", "the same, deflated", "beside the page"),
+        ("all", "its lines on the page", "the same, deflated", "outside the page"),
         [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
         [
             (

@@ -42,9 +42,9 @@ _LOOK_EVERY = 0.5
 _CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re.MULTILINE)
 _BUSY_COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _BUSY_METHOD = (
-    f"{_BUSY_JOBS} jobs with {PODS} pods each, 12 readings a pod. Windows with polls at full rate (every bulk "
-    "collector again and again without a pause; each second all readings and a fiftieth of the jobs change) and idle "
-    "windows in turn; plain and gzip in turn, with pauses of 5 to 25 ms between scrapes."
+    f"{_BUSY_JOBS} jobs with {PODS} pods each, 12 readings a pod. Windows with polls at full rate and idle windows "
+    "take turns. In the former, bulk collectors poll without a pause, and each second all readings and a fiftieth of "
+    "the jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
 )
 _PINNED = (
     "The exporter has one processor core for itself, its thread that compresses included. The cloud and the reader "
@@ -192,7 +192,7 @@ def busy(*, short: bool) -> Iterator[Found]:
             _window(ours, seconds, "polling")
             ours.command("off")
         calls = _calls(ours) - before
-    table = Table(f"Scrapes beside polls: {series:,} series", _BUSY_COLUMNS)
+    table = Table(f"Scrapes during polls: {series:,} series", _BUSY_COLUMNS)
     table.notes = [f"{_BUSY_METHOD} {_PINNED if is_pinned else _FREE} {calls:,} calls were answered meanwhile."]
     for (state, gzip), found in seconds.items():
         table.rows.append(

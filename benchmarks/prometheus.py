@@ -46,9 +46,9 @@ _COLUMNS = (
     "peak, MiB",
 )
 _METHOD = (
-    "`scrape_duration_seconds` includes inflating, parsing and storing, as the same page in nginx's static file shows; "
-    "median and longest, without the first, which creates every series. Its requests ask for gzip, which is its "
-    "default. CPU and memory are those of Prometheus, which began with an empty store for each target, one after the "
+    "`scrape_duration_seconds` includes inflating, parsing and storing. The same page as nginx's static file is the "
+    "reference. Median and longest exclude the first scrape, which creates every series. Requests ask for gzip by "
+    "default. CPU and memory are those of Prometheus. It started with an empty store for each target, one after the "
     "other."
 )
 
@@ -84,8 +84,8 @@ def run(*, short: bool) -> Iterator[Found]:
         used = rig.cpu_seconds([ours.pid]) - used
         table.rows.append(_row("trainfleet-exporter", seen))
         table.notes.append(
-            f"Each minute all readings on our page changed. Our server used {number(used)} s of CPU meanwhile, which "
-            "includes making up, rendering and compressing these readings."
+            f"Each minute, all readings on our page changed. Our server used {number(used)} s of CPU meanwhile to "
+            "generate, render and compress them."
         )
     yield table
 

@@ -21,9 +21,9 @@ _VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
 _TOP = """\
 # Benchmarks
 
-Written by `make bench`, which measures everything again (an hour on two cores) and uses no network. What is compared
-was measured side by side in the same run: times differ between machines, ratios less so. [sizing.md](sizing.md) says
-what the figures mean in practice.
+`make bench` measures everything on this page (an hour on two cores) and uses no network. What is compared was measured
+in the same run. On other machines the times differ, and the ratios less so. [sizing.md](../sizing.md) shows what this
+means in practice.
 
 {machine}
 {versions}
@@ -55,7 +55,7 @@ _VERSION_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Table:
-    """One measurement as it is printed and written into docs/benchmarks.md."""
+    """One measurement as it is printed and written into docs/evidence/benchmarks.md."""
 
     title: str
     columns: Sequence[str]

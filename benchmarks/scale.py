@@ -42,7 +42,7 @@ from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_exporter.transport import Attempt
 from trainfleet_simulator import Simulator
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "scale.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "shards.md"
 SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
 """How many shards there are, and over how many an account is spread at most (`sharding.spread`)."""
 ACCOUNTS, JOBS = 200, 500
@@ -245,7 +245,7 @@ def _run(shard: Shard, fleet: Fleet) -> Measured:
 
 
 def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jobs: int) -> str:
-    """The table of docs/scale.md."""
+    """The table of docs/evidence/shards.md."""
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")
@@ -294,7 +294,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--spread", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=2, help="processes at a time")
-    parser.add_argument("--write", action="store_true", help="into docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/shards.md")
     options = parser.parse_args()
     if options.shard is not None:
         fleet = Fleet(options.accounts, options.jobs, options.spread)

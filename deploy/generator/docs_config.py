@@ -93,10 +93,10 @@ def reference() -> str:
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
             "### `global.metrics`\n\n" + _table(Metrics),
-            "## `providers[]`\n\nOf every platform:\n\n"
+            "## `providers[]`\n\nFor every platform:\n\n"
             + _table(ProviderConfig, without=("http", "jobs", "limits", "sharding")),
             "### `providers[].http`\n\n" + _table(Http),
-            "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nEach of the two takes:\n\n" + _table(JobFilter),
+            "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nBoth have these keys:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
             "### `providers[].sharding`\n\nSee [scale.md](scale.md).\n\n" + _table(Sharding),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai.Credentials, pai.Oidc, common),
@@ -125,7 +125,7 @@ def _platform(
 ) -> Iterator[str]:
     at = f"providers[] of {name}"
     own = set(config.model_fields) - common - {"credentials", "endpoints", "collectors"}
-    yield f"## Platform `{name}`\n\n`limits.monthly_calls` knows the APIs {', '.join(map(code, config.apis))}."
+    yield f"## Platform `{name}`\n\nThe APIs in `limits.monthly_calls` are {', '.join(map(code, config.apis))}."
     if own:
         yield _table(config, without=tuple(set(config.model_fields) - own))
     yield f"### `credentials` ({name})\n\n" + _table(credentials, nested=oidc, without_default=True)
@@ -154,7 +154,7 @@ def _collectors(collectors: type[Section]) -> str:
         more = _rows(type(collector), prefix=f"{name}.", without=tuple(Collector.model_fields))
         further += list(more)
     heads = ("key", "`enabled`", "`interval`", "meaning")
-    return f"{table(heads, rows)}\n\nBeside `enabled` and `interval`:\n\n{table(_HEADS, further)}"
+    return f"{table(heads, rows)}\n\nBesides `enabled` and `interval`:\n\n{table(_HEADS, further)}"
 
 
 def _interval(collector: Collector) -> str:
@@ -239,9 +239,9 @@ def _cloudmonitor_metrics() -> str:
         allowed = cloudmonitor.UNITS[quantity]  # type: ignore[index]  # the keys are quantities
         rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
     return (
-        "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name after `trainfleet_`; its value has "
-        "`name` (the metric at CloudMonitor; required where there is no default), `unit` and `statistic`, each of "
-        "which takes the place of what the catalogue says.\n\n"
+        "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name without `trainfleet_`. Its value has "
+        "three keys, which replace what the catalogue says:\n\n- `name`: the metric in CloudMonitor, required if there "
+        "is no default\n- `unit`\n- `statistic`\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
     )
 
@@ -251,8 +251,8 @@ def _aom_metrics() -> str:
     for suffix, allowed in aom.UNITS.items():
         rows.setdefault(", ".join(map(code, allowed)), []).append(suffix)
     return (
-        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name after `trainfleet_`; its value "
-        "has `promql` (a query whose answer has the labels of AOM's series) and `unit`, both required.\n\n"
+        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name without `trainfleet_`. Its "
+        "value has two required keys:\n\n- `promql`: a query whose result has the labels of AOM's series\n- `unit`\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
     )
 

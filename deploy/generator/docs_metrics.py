@@ -33,7 +33,7 @@ _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
         )
     ),
 )
-_HEADS = ("metric", "labels beside `provider`", "meaning, and where it comes from")
+_HEADS = ("metric", "labels, besides `provider`", "meaning and source")
 _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "huawei_modelarts": "ModelArts"}
 """By platform, what the page calls it: its sources begin with that."""
 
@@ -67,7 +67,7 @@ def _sources(platform: Platform, family: MetricFamily) -> str:
 
 
 def _own() -> str:
-    """Every family that the exporter's telemetry can show, by telling it one thing of each kind."""
+    """Every family that the exporter's telemetry can show, by reporting one thing of each kind to it."""
     rows = []
     for metric in own_metrics():
         name = metric.name + ("_total" if metric.type == "counter" else "")

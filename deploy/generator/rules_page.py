@@ -13,20 +13,22 @@ from deploy.generator.rules_yaml import Thresholds
 _HEAD = """\
 # Rules and alerts
 
-Made by `python -m deploy.generator` from the rules; `deploy/prometheus/thresholds.yaml` holds what can be tuned.
+`python -m deploy.generator` generates this page from the rules. [alerts.md](alerts.md) shows how to load and tune
+them.
 
-Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later; `deploy/prometheus/prometheus.yml` is an example.
-The scrape job is named `trainfleet-exporter` (the threshold `exporter_job` says otherwise).
+- Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
+- Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
+- Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` gives hours. For
+  `user:trainfleet_held_accelerators:sum` these are accelerator-hours, for `user:trainfleet_held_cost:per_hour` it is
+  money.
+- A minute without a scrape has no sample and counts as nothing.
+- Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read
+  them.
+- To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.
+  Records build on records, and a run does not see its own output.
 
-Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` gives hours: of
-`user:trainfleet_held_accelerators:sum` accelerator-hours, of `user:trainfleet_held_cost:per_hour` money. A minute in
-which the exporter was not scraped has no sample, and counts as nothing. What `metrics.deny` takes away is taken from
-the rules as well, without a word: the last table of this page says what. To make records of the past, run
-`promtool tsdb create-blocks-from rules` {depth} times over the same time: records build on records, and one run does
-not see what it writes itself.
-
-A record's name is `level:metric:operations`; the level says what it is by. A job whose utilization nobody knows is
-unmeasured: it counts as held, and as neither used nor wasted nor idle.
+A record's name is `level:metric:operations`. The level is what it groups by. A job without a known utilization is
+unmeasured: it counts as held, but not as used, wasted or idle.
 
 ## Records
 
@@ -36,11 +38,12 @@ unmeasured: it counts as held, and as neither used nor wasted nor idle.
 _ALERTS = """
 ## Alerts
 
-Alerts of jobs carry `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`. They bridge gaps of up to
-`bridge` (missed scrapes, a restart of the exporter): what the cloud says is over ends at once, and what is only gone
-from the page ends so much later. That is longer than `exporter_down_for` and `provider_down_for`, so that
-`deploy/alertmanager/` can silence what is not over but unknown. A poll that fails does not move them: the exporter
-shows the last good answer for a few polls.
+Alerts about jobs have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
+
+They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the
+cloud reports the end. If the job's series only disappear, the alert ends after `bridge`. That is longer than
+`exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
+failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
 | alert | severity | for | what it says |
 |---|---|---|---|
@@ -48,9 +51,9 @@ shows the last good answer for a few polls.
 _READ = """
 ## What they read
 
-Where a family is absent (it is under `metrics.deny`, its collector is off, or the cloud does not tell it), the records
-that read it are absent or less exact, and the alerts that read it, or such a record, mostly silent. Records are named
-without level and prefix here, and the exporter's own families are left out: they cannot be denied.
+A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records
+that read it are then absent or less exact, and most alerts that read it do not fire. Records appear without level and
+prefix here. The exporter's own families are not listed, because they cannot be denied.
 
 | family | alerts | records |
 |---|---|---|

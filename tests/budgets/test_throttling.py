@@ -292,7 +292,7 @@ def test_a_rolling_collector_spreads_its_cycle_over_the_stretched_interval() -> 
 
 
 def test_a_new_month_is_not_slept_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainfleet_exporter.polling.schedule._HOUSEKEEPING_INTERVAL", 30.0)  # two days are long
+    monkeypatch.setattr("trainfleet_exporter.polling.schedule._EXPIRY_INTERVAL", 30.0)  # two days are long
 
     async def main() -> None:
         budget = Budget("dlc", 1000, known={JANUARY.name: 960})

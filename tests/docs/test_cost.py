@@ -1,4 +1,4 @@
-"""docs/cost.md against what polls really take (`make cost` measures the large worlds again)."""
+"""docs/evidence/calls.md against what polls really take (`make cost` measures the large worlds again)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries of the FAQ, run by promtool on series as the exporters show them: each answers what the page says."""
+"""The queries of docs/faq.md and docs/joins.md, run by promtool on series as the exporters show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, Block, blocks
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES, KEYS
 
-FAQ = list(blocks(ROOT / "docs" / "faq.md", "promql"))
+FAQ = [block for name in ("faq", "joins") for block in blocks(ROOT / "docs" / f"{name}.md", "promql")]
 _PAI, _MA = 'provider="pai-hangzhou"', 'provider="modelarts-north4"'
 _OWNER = (
     'job_type="PyTorchJob",workspace_id="1",pool_id="q1",user_id="7",resource_type="Lingjun",payment_type="PrePaid"'
@@ -97,7 +97,7 @@ def test_the_series_are_such_as_the_exporter_shows() -> None:
 
 
 def test_every_query_of_the_page_is_run() -> None:
-    assert sorted(_block(mark).line for mark, _ in EXPECTED) == [block.line for block in FAQ]
+    assert sorted(str(_block(mark)) for mark, _ in EXPECTED) == sorted(str(block) for block in FAQ)
 
 
 def _block(mark: str) -> Block:

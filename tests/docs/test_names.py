@@ -166,10 +166,16 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
+@pytest.mark.parametrize("folder", ["docs", "docs/evidence"])
+def test_every_page_is_in_the_index(folder: str) -> None:
+    index = (ROOT / folder / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / folder).glob("*.md"):
         assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+def test_the_index_of_users_links_to_evidence_once() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"\(evidence/[^)]*\)", index) == ["(evidence/index.md)"]
 
 
 def test_what_is_not_there_is_found() -> None:

@@ -1,4 +1,4 @@
 """Every operation that the exporter calls, under every fault that a cloud or the way to it can have.
 
-`python -m tests.faults` (`make faults`) writes docs/faults.md; test_matrix.py holds the document to what it sees.
+`python -m tests.faults` (`make faults`) writes docs/evidence/faults.md; test_matrix.py compares the document with it.
 """

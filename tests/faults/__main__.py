@@ -1,4 +1,4 @@
-"""Runs the whole matrix, prints what does not hold, and writes docs/faults.md. Names of operations narrow it."""
+"""Runs the matrix, prints what does not hold, and writes docs/evidence/faults.md. Names of operations narrow it."""
 
 from __future__ import annotations
 

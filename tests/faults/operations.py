@@ -58,15 +58,15 @@ _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_sec
 _PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
 _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
 _LOCKED = 6
-_LEFT_ALONE = "refused credentials are left alone for five minutes: too many wrong passwords lock an account"
+_LEFT_ALONE = "rejected credentials are not used for five minutes, because many wrong passwords lock an account"
 _GONE = {
     "not found": Unlike(
         KEPT,
-        "what is not found shows nothing at once; listed on, it is a failure at the next poll",
+        "it disappears at once; if it is still listed, the next poll fails",
         ("while it should be kept",),
     )
 }
-_TEXT = "its answer is plain text, not JSON"
+_TEXT = "its response is plain text, not JSON"
 _PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
 PAI = (
@@ -123,10 +123,10 @@ PAI = (
         fails=(),
         loses=("job_requested_*",),
         cold=True,
-        copes="jobs on public resources are shown without what only their machine type tells",
+        copes="jobs on public resources lack what only their machine type defines",
         judges={column.name: without_models for column in COLUMNS},
         recovers=11,
-        slow="a table that could not be had is asked for again after ten minutes",
+        slow="a table that failed is read again after ten minutes",
         recovers_from_refusal=11,
         second_page=_PAGE_TWO,
     ),
@@ -172,7 +172,7 @@ PAI = (
         cold=True,
         second_page=_PAGE_TWO,
         recovery={"one bad row": 11},
-        slow="a catalogue with a row that could not be read is asked for again after ten minutes",
+        slow="a catalogue with an invalid row is read again after ten minutes",
     ),
     Row(
         api="sts",
@@ -220,13 +220,13 @@ PAI = (
         for operation in ("PutToken", "ListRamRoles", "GetRamRoleCredentials")
     ),
 )
-_COARSE = "what is too large is asked for less finely, metric by metric, and finely again after an hour"
-_EMPTY_HISTORY = "an empty answer says that there is no history yet, which is so before a task runs"
-_COUNTS_0 = "a type of workload that is left out counts 0, by the API's own word"
-_NO_CARDS = "cards have no names there: their place among equal metrics is all that tells them apart"
+_COARSE = "a query that is too large becomes coarser for an hour, metric by metric"
+_EMPTY_HISTORY = "an empty response means no history yet, as before a task runs"
+_COUNTS_0 = "by the API's documentation, a missing type of workload counts 0"
+_NO_CARDS = "cards have no names there, only an order"
 _NUMBERS = ("negative", "nan", "infinite")
-_LOOKED_UP = "states are numbers there; a job in one that nobody knows is looked up, and turns out to have ended"
-_STRETCHED = "a cycle in which many calls hang lasts longer than an interval, and figures are kept as much longer"
+_LOOKED_UP = "states are numbers there; a job with an unknown one is looked up and has ended"
+_STRETCHED = "if many calls hang, the cycle and the retention of values take longer"
 _TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
 _HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
@@ -238,13 +238,13 @@ _V1: Mapping[str, Mapping[str, Unlike]] = {
         **_HUNG,
         **_GONE,
         **dict.fromkeys(_NUMBERS, Unlike(OTHER, "states are numbers there")),
-        "endless pages": Unlike(LESS, "the version that was listed is not among those that are told"),
+        "endless pages": Unlike(LESS, "the listed version is not in the response"),
     },
     "ListLogFileNames": {**_HUNG, **_GONE},
     "ShowPodMetricStatistic": {
         **_HUNG,
         "throttled hint": Unlike(KEPT, _STRETCHED, ("kept for ever",)),
-        "not found": Unlike(LESS, "a pod that is not found has no figures, and that is told"),
+        "not found": Unlike(LESS, "a pod that is not found has no values, and the log says so"),
         "no content": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
         "empty": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
         "duplicate rows": Unlike(OTHER, _NO_CARDS, ("while it lasts",)),
@@ -272,7 +272,7 @@ MODELARTS = (
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
         second_page={"offset": "1"},
         recovery={"unknown words": 4},
-        slow="jobs change between AOM and task metrics no faster than both have answered",
+        slow="a job changes its source only after AOM and task metrics have both responded",
         one_workspace=_MODELARTS_WORKSPACE,
     ),
     Row(
@@ -365,7 +365,7 @@ MODELARTS = (
             recovers=2,
             recovers_from_refusal=2,
             recovery=dict.fromkeys(_HOLD_UP, 4),
-            slow="a cycle that has begun goes to its end first, and later still where calls hang or wait",
+            slow="the current cycle finishes first, and takes longer if calls hang or wait",
             judges=dict.fromkeys(_NUMBERS, unknown_states),
             unlike=_V1[operation],
         )
@@ -409,7 +409,7 @@ MODELARTS = (
         cold=True,
         unlike=dict.fromkeys(
             ("redirect", "not found", "quoted", "quoted at length"),
-            Unlike(SAME, "without names, all that is known is asked for"),
+            Unlike(SAME, "without names, all known metrics are queried"),
         ),
     ),
     Row(

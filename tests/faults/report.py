@@ -1,9 +1,9 @@
-"""docs/faults.md, from what the matrix saw."""
+"""docs/evidence/faults.md, from what the matrix saw."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.faults.columns import COLUMNS, ENDS, GROUPS, Column
@@ -11,38 +11,38 @@ from tests.faults.matrix import RowResult
 from tests.faults.operations import ROWS
 from tests.faults.row import Row
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "told": "!", "less": "−", "other": "~", "void": "·"}
 _EXCLUDED = " "
 _HEAD = """\
 # Every operation under every fault
 
-Written by `make faults`, held to by the tests: each cell is one operation of a simulated cloud, over loopback HTTP on a
-stepped clock, made to fail in one way while two providers are polled, and looked at before, twice during and after.
+`make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
+way. Two providers are polled over loopback HTTP on a stepped clock. The test looks at them before, twice during and
+after.
 """
 _CHECKS = """\
-In each cell, but for what *Unlike the others* names:
+The test checks this in each cell. *Unlike the others* lists the exceptions.
 
-- `/metrics` answers 200 and is well-formed, in both formats; all other pages answer as ever.
-- Every collector that does not build on the operation goes on polling; the other provider notices nothing.
-- Nothing that is shown is untrue: no zero for what is missing, nothing twice, no part of a list taken for the whole.
-  What is shown while the fault lasts was there before it, with the same values; what is missing is of the families
-  that the operation feeds.
-- The calls are counted under the fault's own outcome, and the log says it: in a few lines, not in each poll's.
-- Last good figures stay for `keep_last_good_polls` and then go.
-- One interval after the fault (but for what is named below) everything is as before, and says so; parts are
-  as many as before, tasks and open files no more than collectors amid a cycle and kept connections come to. When the
-  daemon of a row has stopped, not one of them is left.
-- No planted secret (keys, tokens, passwords, and what users put into their jobs) is in any page or log line.
+- `/metrics` responds with 200 and is well-formed in both formats. All other pages respond as before.
+- Every collector that does not need the operation keeps polling. The other provider is not affected.
+- Nothing on the page is false: no zero for a missing value, no duplicate, no partial list shown as a whole.
+- Values on the page during the fault are the last good ones. Only families that the operation feeds are missing.
+- The calls have the fault's outcome. The log reports it in a few lines, not at each poll.
+- The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
+- One interval after the fault, everything is as before (exceptions below). There are no more parts than before.
+- There are no more tasks and open files than running collectors and kept connections need. After the daemon stops, none
+  is left.
+- No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
 """
 
 
 _SPARED = {
     "calls": "the fault's own outcome",
     "lines": "the number of log lines",
-    "while it lasts": "that the same is shown as before",
-    "while it should be kept": "that last good figures stay",
-    "kept for ever": "that they go in time",
+    "while it lasts": "that the values stay the same",
+    "while it should be kept": "that the last good values stay",
+    "kept for ever": "that the values disappear in time",
 }
 """What a check of cell.py that is excused would have looked for."""
 
@@ -58,9 +58,9 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
     size = sum(result.size for result in results.values())
     lines = max(cell.lines for cell in cells)
     summary = (
-        f"**{len(ROWS)} operations, {len(COLUMNS)} faults: {len(cells):,} cells, {held:,} held**, {excluded} excluded "
-        f"(reasons below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: 0 hits. "
-        f"At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
+        f"**{held:,} of {len(cells):,} cells held**, of {len(ROWS)} operations and {len(COLUMNS)} faults. {excluded} "
+        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: "
+        f"0 hits. At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
     )
     parts = [
         _HEAD,
@@ -106,20 +106,23 @@ def _losses() -> list[str]:
     lines = ["| operation | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
     for row in ROWS:
         families = ", ".join(f"`{family}`" for family in row.loses) or "none"
-        lines.append(f"| {row.title} | {families} | {', '.join(row.fails) or 'none'} |")
+        lines.append(f"| {row.title} | {families} | {', '.join(f'`{name}`' for name in row.fails) or 'none'} |")
     return lines
 
 
 def _unlike() -> list[str]:
     """Cells that end otherwise than others of their column, by reason."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in ROWS:
         for fault, unlike in row.unlike.items():
             spared = " and ".join(_SPARED[check] for check in unlike.excused)
-            why = f"{unlike.why} (so not checked: {spared})" if spared else unlike.why
-            reasons.setdefault((row.title, why), []).append(f"{fault} (`{_SIGNS[unlike.end]}`)")
-    coped = [f"- {row.title}, every fault: {row.copes}" for row in ROWS if row.copes]
-    return [f"- {title}, {', '.join(faults)}: {why}" for (title, why), faults in reasons.items()] + coped
+            cell = f"{fault} (`{_SIGNS[unlike.end]}`)"
+            reasons.setdefault((unlike.why, spared), {}).setdefault(cell, []).append(row.title)
+    lines = ["| faults | operations | reason | not checked |", "|---|---|---|---|"]
+    for (why, spared), cells in reasons.items():
+        titles = dict.fromkeys(title for found in cells.values() for title in found)
+        lines.append(f"| {_listed(cells)} | {_listed(titles)} | {why} | {spared} |")
+    return lines + [f"| every fault | {row.title} | {row.copes} | |" for row in ROWS if row.copes]
 
 
 def _slow() -> list[str]:
@@ -128,19 +131,30 @@ def _slow() -> list[str]:
     for row in ROWS:
         if row.slow:
             reasons.setdefault(row.slow, []).append(row.title)
-    of_columns = [f"- {column.name}: {column.recovers} polls" for column in COLUMNS if column.recovers > 1]
-    return [f"- {', '.join(titles)}: {reason}" for reason, titles in reasons.items()] + of_columns
+    lines = ["| what | recovers |", "|---|---|"]
+    lines += [
+        f"| {column.name}, every operation | after {column.recovers} polls |"
+        for column in COLUMNS
+        if column.recovers > 1
+    ]
+    return lines + [f"| {_listed(titles)} | later: {reason} |" for reason, titles in reasons.items()]
 
 
 def _exclusions() -> list[str]:
-    reasons: dict[str, dict[str, list[str]]] = {}
-    alone = [f"- **all but {' and '.join(row.only)}**, which another row has: {row.title}" for row in ROWS if row.only]
+    """Faults that only some operations can have, with these operations."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     for column in COLUMNS:
-        for row in ROWS:
-            if not row.only and (reason := row.excludes(column)) is not None:
-                reasons.setdefault(column.name, {}).setdefault(reason, []).append(row.title)
-    return alone + [
-        f"- **{name}**, {reason}: {', '.join(titles)}"
-        for name, found in reasons.items()
-        for reason, titles in found.items()
+        rows = [row for row in ROWS if not row.only]
+        for reason in dict.fromkeys(found for row in rows if (found := row.excludes(column)) is not None):
+            reasons[column.name, reason] = [row.title for row in rows if row.excludes(column) is None]
+    lines = ["| fault | made for | elsewhere |", "|---|---|---|"]
+    lines += [f"| {name} | {_listed(titles)} | {reason} |" for (name, reason), titles in reasons.items()]
+    return lines + [
+        f"| all but {' and '.join(row.only)} | another row | {row.title} has these two only |"
+        for row in ROWS
+        if row.only
     ]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "<br>".join(names)

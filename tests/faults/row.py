@@ -148,13 +148,13 @@ class Row:
         if self.only and column.name not in self.only:
             return "the operation has another row"
         if column.needs == "second_page" and not self.second_page:
-            return "there is no second page, of an API without pages or of a short queue"
+            return "there is no second page"
         if column.needs == "one_workspace" and not self.one_workspace:
             return "no call is about one workspace"
         if column.needs == "used_by" and not self.used_by:
             return "it issues no credentials"
         if column.needs == "finished_jobs" and not self.finished_jobs:
-            return "no poll asks for finished jobs alone"
+            return "no call is for finished jobs only"
         return None
 
     @property

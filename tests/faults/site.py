@@ -56,7 +56,7 @@ _SMALL_PAGES = {
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
 _SELDOM = {
-    "polling.schedule._HOUSEKEEPING_INTERVAL": 5.0,
+    "polling.schedule._EXPIRY_INTERVAL": 5.0,
     "web.server._TICK_SECONDS": 30.0,
 }
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take."""

@@ -1,4 +1,4 @@
-"""Every operation under every fault, and docs/faults.md as it came of it."""
+"""Every operation under every fault, and docs/evidence/faults.md as it came of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
     written = DOCUMENT.read_text(encoding="utf-8")
     for group in GROUPS:
         line = row_line(row, [column for column in COLUMNS if column.group == group], result)
-        assert line in written, f"docs/faults.md does not say so (`make faults`): {line}"
+        assert line in written, f"docs/evidence/faults.md does not say so (`make faults`): {line}"
 
 
 def test_what_the_document_says_beside_the_cells() -> None:
     written = DOCUMENT.read_text(encoding="utf-8")
     for part in words():
-        assert part in written, f"docs/faults.md does not say so (`make faults`): {part}"
+        assert part in written, f"docs/evidence/faults.md does not say so (`make faults`): {part}"

@@ -27,7 +27,7 @@ from trainfleet_exporter.providers.huawei_modelarts import translate_history as 
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor
 from trainfleet_exporter.providers.jobs.history import Records
-from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
+from trainfleet_exporter.providers.values import POOL_STATUS
 from trainfleet_simulator.modelarts.job_rows import job_row
 from trainfleet_simulator.pai.dlc_rows import detail
 
@@ -114,7 +114,7 @@ ENUMERATIONS = (
         lambda: alibaba(DLC, "_get_job_metrics_request", "GetJobMetricsRequest", "metric_type"),
         [metric.name for metric in METRIC_TYPES],
     ),
-    Enumeration("ModelArts training job, status.phase", lambda: modelarts("status", "phase"), huawei.PHASE_STATUS),
+    Enumeration("ModelArts training job, status.phase", lambda: modelarts("status", "phase"), huawei.JOB_STATUS),
     Enumeration(
         "ModelArts training job, status.phase, as it is asked for",
         lambda: modelarts("status", "phase"),
@@ -313,7 +313,7 @@ def test_the_tables_are_the_contract_s() -> None:
         "failed": "Failed Abnormal",
         "stopped": "Terminated",
     }
-    assert _by_word(phases, Status) == huawei.PHASE_STATUS
+    assert _by_word(phases, Status) == huawei.JOB_STATUS
     assert _by_word(phases | {"queued": "Queue", "starting": "Pending"}, Status) == huawei.WORKLOAD_STATUS
     assert (
         _by_word(
@@ -341,8 +341,8 @@ def test_the_tables_are_the_contract_s() -> None:
         },
         Status,
     )
-    assert numbers == {str(number): v1.status(float(number))[0] for number in range(22)}
-    assert v1.status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
+    assert numbers == {str(number): v1.job_status(float(number))[0] for number in range(22)}
+    assert v1.job_status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
 
 
 def _row(*records: Mapping[str, Any]) -> payloads.Job:

@@ -12,6 +12,7 @@ from tests.secrets.kinds import KIND_SECRETS, KINDS, PLANTED, build, simulated
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.process.redaction import KNOWN, KnownSecrets, redact
+from trainfleet_exporter.transport.answer_redaction import SentSecrets
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +99,14 @@ def test_temporary_keys_do_not_push_out_configured_secrets() -> None:
         known.remember(base)
         known.remember(f"temporary-{number:05}")
     assert known.redact(f"configured-secret {base} temporary-01999") == "<secret> <secret> <secret>"
+
+
+def test_keys_in_requests_do_not_push_out_configured_secrets() -> None:
+    Secret("configured-proxy-password", source="config")
+    sent = SentSecrets()
+    for number in range(2_000):
+        sent.note([f"temporary-key-{number:06}"])
+    assert redact("through configured-proxy-password") == "through <secret>"
 
 
 def test_logging_while_secrets_are_looked_up_does_not_hang() -> None:

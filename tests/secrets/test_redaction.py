@@ -40,7 +40,7 @@ from trainfleet_exporter.transport import (
     SignedRequest,
     Transport,
 )
-from trainfleet_exporter.transport.masking import Mask, SentSecrets
+from trainfleet_exporter.transport.answer_redaction import AnswerRedactor, SentSecrets
 
 PLANTED = Planted()
 KEY_ID = PLANTED.plant("access key id", special=False)
@@ -310,7 +310,7 @@ def test_of_a_huge_refusal_only_a_part_is_searched() -> None:
     reported.note(make_secret(f"token {number}", special=False) * 100 for number in range(24))
     body = {"Message": "y" * 30 * 2**20, "Data": [{"a": "b"}] * 100_000, "Code": {"a": [["b"] * 1000] * 1000}}
     given = _answer(body)
-    answer = reported.mask(SignedRequest("GET", "/", {}, b"")).answer(given)
+    answer = reported.redactor(SignedRequest("GET", "/", {}, b"")).redact_answer(given)
     assert len(json.dumps(answer.payload)) < 200_000
 
 
@@ -323,14 +323,14 @@ def test_of_a_huge_refusal_only_a_part_is_searched() -> None:
     ],
 )
 def test_a_secret_that_repeats_itself_is_redacted(secret: str, text: str) -> None:
-    shown = Mask([secret]).text(text)
+    shown = AnswerRedactor([secret]).text(text)
     assert "A" * 16 not in shown
     assert "ab" * 8 not in shown
 
 
 def test_each_piece_of_each_form_is_redacted() -> None:
     secret = TOKEN[:60] + '"&= \\' + TOKEN[60:90]
-    mask = Mask([secret])
+    redactor = AnswerRedactor([secret])
     forms = {
         "as it is": secret,
         "JSON": json.dumps(secret)[1:-1].replace("/", "\\/"),
@@ -339,12 +339,12 @@ def test_each_piece_of_each_form_is_redacted() -> None:
     }
     for form in forms.values():
         for at in range(len(form) - 17):
-            assert mask.text(f"-{form[at : at + 16]}-") == "-<secret>-"
+            assert redactor.text(f"-{form[at : at + 16]}-") == "-<secret>-"
 
 
 def test_wrapped_base64_is_redacted_in_all_its_lines() -> None:
     wrapped = _wrapped(base64.b64encode(b"user:" + TOKEN[:-1].encode() + b":more").decode(), 76)
-    assert re.fullmatch("dXNlcj.?<secret>.{0,8}", Mask([TOKEN[:-1]]).text(wrapped))
+    assert re.fullmatch("dXNlcj.?<secret>.{0,8}", AnswerRedactor([TOKEN[:-1]]).text(wrapped))
 
 
 def test_remembered_secrets_show_in_no_repr() -> None:
@@ -360,9 +360,9 @@ def _answer(payload: Any) -> HttpAnswer:
 
 
 def test_a_payload_is_copied_and_not_changed() -> None:
-    mask = Mask([KEY_ID])
+    redactor = AnswerRedactor([KEY_ID])
     payload = {"a": [{"b": f"x {KEY_ID}", "n": 1, "t": True}, None], "deep": [[[[[[["too deep"]]]]]]]}
-    copied = mask.answer(_answer(payload)).payload
+    copied = redactor.redact_answer(_answer(payload)).payload
     assert copied["a"] == [{"b": "x <secret>", "n": 1, "t": True}, None]
     assert "too deep" not in json.dumps(copied)
     assert KEY_ID in json.dumps(payload)
@@ -388,7 +388,7 @@ def test_a_payload_is_copied_and_not_changed() -> None:
     ],
 )
 def test_where_secrets_begin_and_end(text: str, shown: str) -> None:
-    assert Mask(["planted-secret-1", "short"]).text(text) == shown
+    assert AnswerRedactor(["planted-secret-1", "short"]).text(text) == shown
 
 
 def test_parts_of_any_authorization_are_redacted() -> None:
@@ -397,12 +397,12 @@ def test_parts_of_any_authorization_are_redacted() -> None:
     values = (f"OSS id:{proof}", f'Digest response="{proof}"', f"AWS4-HMAC-SHA256 Credential=a/b,Signature={proof}")
     for value in values:
         signed = SignedRequest("GET", "/", {"authorization": value}, b"")
-        mask = SentSecrets().mask(signed)
-        assert mask.text(f"{value} is wrong") == "<secret> is wrong"
-        assert proof not in mask.text(f"in {value[:-1]}")
-        assert proof not in mask.text(f"{proof} is wrong")
+        redactor = SentSecrets().redactor(signed)
+        assert redactor.text(f"{value} is wrong") == "<secret> is wrong"
+        assert proof not in redactor.text(f"in {value[:-1]}")
+        assert proof not in redactor.text(f"{proof} is wrong")
     signed = SignedRequest("GET", f"/?X-Amz-Signature={quote(proof, safe='')}&Signature=short&x=1", {}, b"")
-    assert SentSecrets().mask(signed).text(f"got {proof}") == "got <secret>"
+    assert SentSecrets().redactor(signed).text(f"got {proof}") == "got <secret>"
 
 
 def test_keys_are_remembered_however_many_attempts_there_are() -> None:
@@ -414,10 +414,10 @@ def test_keys_are_remembered_however_many_attempts_there_are() -> None:
             for _ in range(100):
                 await rig.call("Next")
             signed = SignedRequest("GET", "/", {}, b"")
-            assert rig.transport.sent_secrets.mask(signed).text("planted-secret") == "<secret>"
+            assert rig.transport.sent_secrets.redactor(signed).text("planted-secret") == "<secret>"
             rig.transport.sent_secrets.note(f"temporary-key-{number:02}" for number in range(24))
-            mask = rig.transport.sent_secrets.mask(signed)
-            assert mask.text("planted-secret or temporary-key-00") == "planted-secret or <secret>"
+            redactor = rig.transport.sent_secrets.redactor(signed)
+            assert redactor.text("planted-secret or temporary-key-00") == "planted-secret or <secret>"
 
     run_stepped(main)
 

@@ -69,7 +69,7 @@ def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line
     with (
         logbook() as book,
         _counting_polls(polls),
-        patch.object(schedule, "_HOUSEKEEPING_INTERVAL", _TICK),
+        patch.object(schedule, "_EXPIRY_INTERVAL", _TICK),
         patch.object(server, "_TICK_SECONDS", _TICK),
     ):
         week = run_stepped(lambda: _run(setting, folder, book, say), start=_START)

@@ -104,10 +104,6 @@ class Renderer:
                 by_accelerator = isinstance(family.read, NumberByAccelerator)
                 self._columns[family.of, family.read.path] = ColumnFamily(family.name, by_accelerator)
 
-        self._moving = [
-            family for family in self._families[Job] if isinstance(family.read, Number) and family.read.path == _MOVING
-        ]
-
     @property
     def shown(self) -> frozenset[str]:
         """The names of the families that the settings allow."""

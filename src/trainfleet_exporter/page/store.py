@@ -150,13 +150,19 @@ class PageStore:
     def page(self) -> MetricsPage:
         """What a scrape sends: the page as it is now, if that can be built at once; else the newest finished one."""
         is_built_elsewhere = self._is_kept_built and not self._fails
-        if is_built_elsewhere and sum([self._lines[family].size for family in self._stale()]) > deflate.QUICK_BYTES:
+        if (
+            is_built_elsewhere
+            and sum([self._lines[family].size for family in self._changed_families()]) > deflate.QUICK_BYTES
+        ):
             return self._page
         return self.current()
 
     def current(self) -> MetricsPage:
         """The page as it is now. Builds what has changed, at once."""
-        built = {family: Block.of(chain.from_iterable(self._lines[family].parts.values())) for family in self._stale()}
+        built = {
+            family: Block.of(chain.from_iterable(self._lines[family].parts.values()))
+            for family in self._changed_families()
+        }
         self._show(self._changes, built, self._standings())
         return self._page
 
@@ -203,7 +209,9 @@ class PageStore:
         gathered: dict[str, tuple[Texts, ...]] = {}
         seen: dict[str, int] = {}
         turns = 2 * len(self._lines)  # without an end, changes that come meanwhile could keep this busy
-        while waiting := [family for family in self._stale() if seen.get(family) != self._lines[family].changed]:
+        while waiting := [
+            family for family in self._changed_families() if seen.get(family) != self._lines[family].changed
+        ]:
             family = waiting[0]
             gathered[family] = tuple(self._lines[family].parts.values())
             seen[family] = self._lines[family].changed
@@ -212,7 +220,7 @@ class PageStore:
                 await asyncio.sleep(0)
         return gathered
 
-    def _stale(self) -> list[str]:
+    def _changed_families(self) -> list[str]:
         """The families that have changed since the newest page was built."""
         return [family for family, lines in self._lines.items() if lines.changed > self._page.number]
 

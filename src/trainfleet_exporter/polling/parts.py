@@ -128,7 +128,7 @@ class PartStore:
             shown.stale_at = 0.0  # what a dated part describes may be gone by now
             if shown.failing_since is None:
                 shown.failing_since = _now()
-                if self._is_over(shown):
+                if self._is_expired(shown):
                     self._expire(key)
         self._note_figures()
 
@@ -160,7 +160,7 @@ class PartStore:
         for key, shown in list(self._shown.items()):
             if self._shown.get(key) is not shown:
                 continue  # replaced or dropped while another was rebuilt
-            if self._is_over(shown):
+            if self._is_expired(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
                 due, shown.stale_at = shown.stale_at, None
@@ -185,7 +185,7 @@ class PartStore:
         """Note the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
 
-    def _is_over(self, shown: _Shown) -> bool:
+    def _is_expired(self, shown: _Shown) -> bool:
         # By the interval as it is now: a cycle that is stretched must not lose what it has not come back to yet.
         interval, now = self._state.interval, _now()
         if shown.failing_since is not None and now >= shown.failing_since + self._keep_polls * interval:

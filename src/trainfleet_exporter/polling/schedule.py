@@ -23,7 +23,7 @@ from trainfleet_exporter.polling.runner import Runner
 
 log = logging.getLogger(__name__)
 
-_HOUSEKEEPING_INTERVAL = 1.0
+_EXPIRY_INTERVAL = 1.0
 _CLOCK_JUMP = 2.0
 """A wall clock that moved by more than this against the loop's was set, not slewed."""
 _TOLERANCE = 0.5
@@ -57,7 +57,7 @@ class Schedule:
     def start(self) -> None:
         """Start every runner's first poll now."""
         self._scheduler.start()
-        self._housekeeping = asyncio.create_task(self._keep_house())
+        self._housekeeping = asyncio.create_task(self._expire_parts())
         waiting, self._waiting = self._waiting, []
         self.add(waiting)
 
@@ -133,11 +133,11 @@ class Schedule:
             runs.due = due
             self._plan(runs)
 
-    async def _keep_house(self) -> None:
+    async def _expire_parts(self) -> None:
         loop = asyncio.get_running_loop()
         offset = time.time() - loop.time()
         while True:
-            await asyncio.sleep(_HOUSEKEEPING_INTERVAL)
+            await asyncio.sleep(_EXPIRY_INTERVAL)
             jump = time.time() - loop.time() - offset
             if abs(jump) > _CLOCK_JUMP:
                 offset += jump

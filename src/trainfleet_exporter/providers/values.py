@@ -1,4 +1,4 @@
-"""What single values of a cloud's payloads mean: amounts, whole numbers, quantities with a suffix, times.
+"""What single values of a cloud's payloads mean: amounts, whole numbers, quantities with a suffix, times, pool states.
 
 Payloads (transport.payload) give a number as float, a text as str, and None for what is absent or does not fit. -1
 stands for "none" in these clouds. Every function here returns None for "not given or not usable", so that a caller can
@@ -13,8 +13,23 @@ from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
+from trainfleet_exporter.model import PoolStatus
 from trainfleet_exporter.transport.json_fields import parse_quantity, unusable
 
+POOL_STATUS = {
+    "Ready": PoolStatus.READY,
+    "Running": PoolStatus.READY,
+    "Available": PoolStatus.READY,
+    "Creating": PoolStatus.CREATING,
+    "Waiting": PoolStatus.CREATING,
+    "Checking": PoolStatus.CREATING,
+    "Abnormal": PoolStatus.ABNORMAL,
+    "Error": PoolStatus.ABNORMAL,
+    "CreationFailed": PoolStatus.ABNORMAL,
+    "ScalingFailed": PoolStatus.ABNORMAL,
+    "Deleting": PoolStatus.DELETING,
+}
+"""The words that both clouds have for the state of a pool or node."""
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
 _MEANS_NONE = -1.0

@@ -22,6 +22,7 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
+from trainfleet_exporter.transport.answer_redaction import SentSecrets
 from trainfleet_exporter.transport.calls import (
     CALLER,
     Attempt,
@@ -33,7 +34,6 @@ from trainfleet_exporter.transport.calls import (
 )
 from trainfleet_exporter.transport.exchange import Exchange
 from trainfleet_exporter.transport.guard import HostGuard, Turn
-from trainfleet_exporter.transport.masking import SentSecrets
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, TooManyValues, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
 from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
@@ -146,7 +146,7 @@ class ApiClient:
                 with turn:
                     signed = self._dialect.sign(call, self._host)
                     try:
-                        turn.use()
+                        turn.charge()
                     except CloudError as refusal:
                         raise failure or refusal from None
                     if number == 1:
@@ -215,7 +215,7 @@ class ApiClient:
             outcome = error.outcome
             if not _is_lapse(error, number):
                 # No change where the exchange settled it.
-                turn.failed(self._transport.sent_secrets.mask(signed).error(error))
+                turn.failed(self._transport.sent_secrets.redactor(signed).redact_error(error))
             raise
         else:
             return payload
@@ -234,7 +234,7 @@ class ApiClient:
         """
         if (error := self._dialect.judge(answer)) is not None:
             # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
-            redacted = self._dialect.judge(self._transport.sent_secrets.mask(signed).answer(answer))
+            redacted = self._dialect.judge(self._transport.sent_secrets.redactor(signed).redact_answer(answer))
             # Of a long answer the second verdict may not see all that the first one was about.
             raise redacted if type(redacted) is type(error) else error
         if 300 <= answer.status < 400:

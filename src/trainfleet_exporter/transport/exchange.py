@@ -39,7 +39,7 @@ T = TypeVar("T")
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
 
-@lru_cache(maxsize=4096)  # most polls ask for the same targets again, and httpx takes 15 µs to parse one
+@lru_cache(maxsize=512)  # most polls ask for the same targets again, and httpx takes 15 µs to parse one
 def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
 

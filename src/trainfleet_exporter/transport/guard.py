@@ -108,7 +108,7 @@ class Turn:
         self.abandon()
         self._guard.limiter.release(used=self.used)
 
-    def use(self) -> None:
+    def charge(self) -> None:
         """An attempt is about to be made, and will be billed; BudgetSpent if others took the last one meanwhile."""
         if self._guard.budget is not None:
             self._guard.budget.take()

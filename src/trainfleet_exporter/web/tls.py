@@ -178,8 +178,9 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
     if "client_allowed_sans" in written and given.client_auth_type != "RequireAndVerifyClientCert":
         message = "found names for certificates that clients may do without; allowed: with RequireAndVerifyClientCert"
         yield Problem((_AT, "client_allowed_sans"), message)
-    elif given.client_allowed_sans == ():
-        yield Problem((_AT, "client_allowed_sans"), "found an empty list; allowed: a list of at least one name")
+    elif "client_allowed_sans" in written and not given.client_allowed_sans:
+        found = "nothing" if given.client_allowed_sans is None else "an empty list"
+        yield Problem((_AT, "client_allowed_sans"), f"found {found}; allowed: a list of at least one name")
 
 
 @dataclass(frozen=True, slots=True)

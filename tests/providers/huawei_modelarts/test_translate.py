@@ -241,7 +241,7 @@ def test_ids_of_v1_are_numbers() -> None:
 )
 def test_status_of_v1(given: Any, word: str, is_live: bool) -> None:
     row = payload({"job_id": "1", "status": given}, payloads.JobV1)
-    assert (v1.status(row.status)[1], v1.is_live(row)) == (word, is_live)
+    assert (v1.job_status(row.status)[1], v1.is_live(row)) == (word, is_live)
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,21 @@ def test_lists_of_ended_jobs_overlap_and_start_with_the_retention() -> None:
     _run(check, _Listing)
 
 
+def test_ends_since_the_start_are_read_after_a_long_failure() -> None:
+    async def check(polls: _Polls) -> None:
+        began = polls.cloud.began
+        polls.cloud.broken["ended"] = RequestRefused("unknown parameter")
+        for _ in range(180):
+            await polls.poll()
+        del polls.cloud.broken["ended"]
+        await polls.poll()
+        start, end = polls.cloud.lists[-1]
+        assert start <= began
+        assert end - start >= 3 * 3600
+
+    _run(check, _Listing)
+
+
 def test_only_changed_rows_are_translated_again() -> None:
     rows, translated, models = _TimedReader.rows, _TimedReader.translated, _TimedReader.models
 

@@ -212,6 +212,8 @@ def test_another_shard_looks_up_what_it_shows() -> None:
     page.settle({}, now=2060, began=BEGAN, retention=HOUR, unresolved=["a"])
     page.enter({})
     assert page.missing({}) == []
+    page.settle({}, now=2120, began=BEGAN, retention=HOUR, unresolved=["a"], pending=["b"])
+    assert page.missing({}) == []
 
 
 def test_ends_are_looked_for_since_the_last_list_of_them() -> None:

@@ -14,8 +14,7 @@ from typing import Final
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.jobs.history import code
-from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
-from trainfleet_exporter.providers.values import number, quantity, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, whole
 from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"

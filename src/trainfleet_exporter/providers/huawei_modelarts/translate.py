@@ -29,11 +29,10 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
-from trainfleet_exporter.providers.values import amount, number, quantity, unix_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole
 from trainfleet_exporter.transport.json_fields import GIB
 
-PHASE_STATUS = {
+JOB_STATUS = {
     "Creating": Status.CREATING,
     "Pending": Status.QUEUED,
     "Running": Status.RUNNING,
@@ -80,6 +79,11 @@ def workspace(row: payloads.Workspace) -> Workspace | None:
     return Workspace(row.id, row.name or "") if row.id else None
 
 
+def job_status(phase: str) -> Status:
+    """The common word for a job's phase."""
+    return JOB_STATUS.get(phase, Status.UNKNOWN)
+
+
 def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
     """A job as lists and details show it; in this workspace, unless it names one."""
     metadata = row.metadata
@@ -88,7 +92,7 @@ def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
     state, spec = row.status or _NO_STATUS, row.spec or _NO_SPEC
     resource = spec.resource or _NO_RESOURCE
     phase = state.phase or ""
-    status = PHASE_STATUS.get(phase, Status.UNKNOWN)
+    status = job_status(phase)
     gone = status in FINISHED
     records = state.running_records
     roles = [] if gone else list(_roles(row))

@@ -19,8 +19,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
-from trainfleet_exporter.providers.jobs.statuses import POOL_STATUS
-from trainfleet_exporter.providers.values import amount, quantity, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, whole
 from trainfleet_exporter.transport.json_fields import unusable
 
 _AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 
-_STATES = {
+JOB_STATUS = {
     0: ("UNKNOWN", Status.UNKNOWN),
     1: ("INIT", Status.CREATING),
     2: ("IMAGE_CREATING", Status.STARTING),
@@ -43,20 +43,20 @@ _DELETE_FAILED = "JOBSTAT_DELETE_FAILED"
 _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
-def status(given: str | float | None) -> tuple[Status, str]:
+def job_status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
     code = whole(number(given))
     if code is None:
         if isinstance(given, str):
             return Status.UNKNOWN, given
         return Status.UNKNOWN, f"{given:.0f}" if given is not None and given.is_integer() else ""
-    word, common = _STATES.get(code, (str(code), Status.UNKNOWN))
+    word, common = JOB_STATUS.get(code, (str(code), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
 
 def is_live(row: payloads.JobV1) -> bool:
     """Whether a row of the jobs' list may still change: all that is not known to be over."""
-    common, word = status(row.status)
+    common, word = job_status(row.status)
     return common not in FINISHED and word != _DELETE_FAILED  # what could not be deleted has ended before
 
 
@@ -65,8 +65,8 @@ def counts(workspace_id: str, rows: Iterable[payloads.JobV1], *, since: float) -
 
     Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
     """
-    tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in _STATES.values()})
-    tally.update(status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
+    tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
+    tally.update(job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
@@ -87,7 +87,7 @@ def newest_version(answer: payloads.VersionsV1, version_id: str) -> payloads.Ver
 
 def job(row: payloads.JobV1, version: payloads.VersionV1, *, workspace_id: str) -> Job:
     """One version of a job, from the jobs' row and the version's."""
-    common, word = status(row.status if version.status is None else version.status)
+    common, word = job_status(row.status if version.status is None else version.status)
     gone = common in FINISHED
     nodes = amount(version.worker_server_num)
     return Job(

@@ -15,6 +15,7 @@ from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.jobs.registry import LONGEST_GAP
 from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
@@ -250,7 +251,9 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def _read_ended(self, now: float, deadline: float) -> bool:
         """Whether the jobs that ended since the last such list could be read."""
         known = self.jobs.ends_unknown_since(now)
-        start = now - max(self.shared.retention, _OVERLAP) if known is None else known - _OVERLAP
+        # Before the first such list, as far as jobs are shown, and counted: from the start on.
+        first = min(now - self.shared.retention, max(self.shared.began, now - LONGEST_GAP))
+        start = min(first, now - _OVERLAP) if known is None else known - _OVERLAP
         try:
             await self.read_ended(start, now, deadline)
         except RequestRefused as error:  # the service may not know this query; ids can be looked up

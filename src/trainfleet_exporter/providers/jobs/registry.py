@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
@@ -21,7 +21,7 @@ from trainfleet_exporter.providers.jobs.history import Records
 _SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
 _BRIEFLY = 0.25
 """The part of a poll's time that it waits for jobs it can do without."""
-_LONGEST_GAP = 7 * 86400.0
+LONGEST_GAP = 7 * 86400.0
 """Seconds. How far back endings are looked for at most if the query for them always failed."""
 
 
@@ -74,7 +74,7 @@ class WorkspaceJobs:
         """Since when endings may have been missed (Unix seconds, `now` at most); None before the first list of them."""
         if self.ends_known_until is None:
             return None
-        return max(min(self.ends_known_until, now), now - _LONGEST_GAP)
+        return max(min(self.ends_known_until, now), now - LONGEST_GAP)
 
     def settle(
         self,
@@ -120,9 +120,10 @@ class WorkspaceJobs:
                 seen_live = was is not None or job.finished is None
                 self.ended[job_id] = (job, now if seen_live else min(job.finished or now, now))
         held = frozenset(job_id for job_id in may_hold if job_id in self.live and job_id not in self.held)
-        failed = {job_id: self._left_at(job_id, now) for job_id in unresolved if job_id not in found}
+        # After `enter`, in between, an id may be unknown.
+        failed = {job_id: self._left_at(job_id, now) for job_id in unresolved if self._is_missing(job_id, found)}
         failed = {key: left for key, left in failed.items() if key in self.live or now - left[1] < retention}
-        waiting = {job_id: self._left_at(job_id, now) for job_id in pending if job_id not in held}
+        waiting = {job_id: self._left_at(job_id, now) for job_id in pending if self._is_missing(job_id, held)}
         live |= {job_id: self.live[job_id] for job_id in held}
         self.unresolved, self.held = failed | waiting, held
         self.live, self.read_at = live, now
@@ -170,6 +171,9 @@ class WorkspaceJobs:
         seen_unfinished = was is not None and was.status not in FINISHED
         if seen_unfinished or (job.finished is not None and job.finished >= began):
             self.counts[job.status] += 1
+
+    def _is_missing(self, job_id: str, found: Container[str]) -> bool:
+        return job_id not in found and (job_id in self.unresolved or job_id in self.live)
 
     def _left_at(self, job_id: str, now: float) -> tuple[Job, float]:
         """A job that could not be looked up, and since when."""

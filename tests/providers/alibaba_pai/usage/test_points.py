@@ -172,7 +172,7 @@ CARDS_AS = {
 }
 
 
-@pytest.mark.parametrize("statistic", ["pod", "timestamp", "class", "a-b", "gpuId", "P99"])
+@pytest.mark.parametrize("statistic", ["pod", "podId", "timestamp", "class", "a-b", "gpuId", "P99"])
 def test_a_statistic_may_have_any_name(statistic: str) -> None:
     choice = {"device_utilization_ratio": Choice(statistic=statistic)}
     feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions="jobId,pod,gpuId", choices=choice)

@@ -28,7 +28,7 @@ from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, QUOTA, 
 from trainfleet_exporter.providers.usage.columns import Column, Shown, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
-from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
+from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +271,7 @@ class CloudMonitorCollector(BulkCollector):
             fresh = await kept_of(shown.columns, since=since, owners=owners)
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
-        await publish(part, build, self._max_data_age, now=now)
+        await publish_until_stale(part, build, self._max_data_age, now=now)
         if space.of_jobs:
             self._read_at[part.key] = shown.columns
 
@@ -300,4 +300,4 @@ class CloudMonitorCollector(BulkCollector):
                     oldest = min(oldest, read_at)
             return sources, oldest
 
-        await publish(part, build, self._max_data_age)
+        await publish_until_stale(part, build, self._max_data_age)

@@ -102,7 +102,9 @@ class PointReader:
         usual = _usual_type(
             keys, tuple(dict.fromkeys(names[0] for names in feed.statistics)), tuple(attributes.items())
         )
-        may_be_usual = feed.level != "pool" and self._names_devices
+        # A configured statistic may have the name of another field.
+        are_apart = all(attributes.get(names[0], "").startswith("statistic") for names in feed.statistics)
+        may_be_usual = feed.level != "pool" and self._names_devices and are_apart
         self._usual_type = usual
         self._usual = msgspec.json.Decoder(list[usual]) if may_be_usual else None  # type: ignore[valid-type]
 

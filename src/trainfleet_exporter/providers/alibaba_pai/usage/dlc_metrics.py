@@ -20,7 +20,7 @@ from trainfleet_exporter.providers.usage.columns import Column, columns, kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.newest import Newest, Scope
 from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
-from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
+from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
 
 SOURCE = "dlc_metrics"
 _CAPPED = "usage (GetMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
@@ -90,7 +90,7 @@ class DlcMetricsCollector(UsageByJobCollector):
             source = UsageSource(part.key, SOURCE, max(max(column.newest) for column in fresh))
             return [*(column.readings for column in fresh), source], min(column.first for column in fresh)
 
-        await publish(part, build, self._max_data_age, now=now)
+        await publish_until_stale(part, build, self._max_data_age, now=now)
 
 
 def is_without_gpus(job: Job) -> bool:

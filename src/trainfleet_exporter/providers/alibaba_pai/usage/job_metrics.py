@@ -25,8 +25,8 @@ from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.newest import FUTURE, Batch
 from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
-from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
 from trainfleet_exporter.providers.usage.table import MEASURES, Family, Measure
 from trainfleet_exporter.providers.values import whole
 
@@ -170,4 +170,4 @@ class JobMetricsCollector(UsageByJobCollector):
         async def build(since: float) -> tuple[Sequence[object], float]:
             return sheet.of_job(SOURCE, since), sheet.oldest(since)
 
-        await publish(part, build, self._max_data_age, now=now)
+        await publish_until_stale(part, build, self._max_data_age, now=now)

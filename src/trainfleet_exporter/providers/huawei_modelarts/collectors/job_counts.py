@@ -50,7 +50,7 @@ class JobCountsCollector(PerWorkspaceCollector[ModelArtsShared]):
         for phase in translate.TERMINAL_PHASES:
             filters = [("phase", "in", (phase,)), ("create_time", "between", created)]
             count = await self._shared.client.count_jobs(part.key, filters, deadline=part.deadline)
-            counts.append(JobCount(part.key, translate.PHASE_STATUS[phase], phase, count))
+            counts.append(JobCount(part.key, translate.job_status(phase), phase, count))
         await part.publish(counts)
 
     async def _read_quota(self, part: Part) -> None:

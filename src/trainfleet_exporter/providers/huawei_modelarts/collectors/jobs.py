@@ -6,7 +6,7 @@ an end. A job that began and ended between two polls is therefore seen in the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
@@ -23,7 +23,7 @@ _BY_ID_AT_ONCE = 10
 class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
     """The jobs of one workspace in one poll."""
 
-    live_states = tuple((translate.PHASE_STATUS[phase], phase) for phase in translate.LIVE_PHASES)
+    live_states = tuple((translate.job_status(phase), phase) for phase in translate.LIVE_PHASES)
 
     def __init__(self, shared: ModelArtsShared, part: Part) -> None:
         super().__init__(shared, part)
@@ -42,12 +42,14 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
         """A search for these ids."""
         return await self._search("id", job_ids, deadline)
 
+    async def take(self, listing: Listing[payloads.Job], wanted: Callable[[Job], bool] | None = None) -> None:
+        """Add the jobs, and note the tasks that their rows name."""
+        self._tasks |= {job_id: translate.tasks(row) for job_id, row in listing.rows.items()}
+        await super().take(listing, wanted)
+
     def translate(self, row: payloads.Job) -> Job | None:
-        """A row of a search, and the tasks that it names."""
-        job = translate.job(row, self.workspace_id)
-        if job is not None:
-            self._tasks[job.job_id] = translate.tasks(row)
-        return job
+        """A row of a search."""
+        return translate.job(row, self.workspace_id)
 
     def records(self, row: payloads.Job) -> Records:
         """Its running records and the exit codes of its tasks."""

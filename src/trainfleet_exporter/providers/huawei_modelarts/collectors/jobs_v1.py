@@ -15,8 +15,8 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import add_cards, add_pod
-from trainfleet_exporter.providers.usage.publishing import count
 from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.staleness import count
 from trainfleet_exporter.transport.json_fields import counting_unusable
 
 SOURCE = "metric_statistic"

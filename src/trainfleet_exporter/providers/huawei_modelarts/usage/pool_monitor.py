@@ -18,8 +18,8 @@ from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.polling import Part, PartsCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
-from trainfleet_exporter.providers.usage.publishing import count, max_age, publish
 from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
 from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
 
@@ -129,4 +129,4 @@ class PoolUsageCollector(PartsCollector):
         async def build(since: float) -> tuple[Sequence[object], float]:
             return sheet.readings(since), sheet.oldest(since)
 
-        await publish(part, build, self._max_data_age)
+        await publish_until_stale(part, build, self._max_data_age)

@@ -21,8 +21,8 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.usage.arbitration import Handover
 from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
-from trainfleet_exporter.providers.usage.publishing import count
 from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.usage.staleness import count
 from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
 

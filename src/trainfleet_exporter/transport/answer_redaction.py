@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 import httpx
 
-from trainfleet_exporter.config.secrets import Secret
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.process.redaction import BEGINNING, LONGEST, SHORTEST, Forms, Redactor, remember
 from trainfleet_exporter.transport.calls import HttpAnswer, SignedRequest
@@ -42,35 +41,37 @@ class SentSecrets:
         always = tuple(always)
         remember(*always)
         self._always = [Forms(text) for text in always if len(text) >= SHORTEST]
-        self._secrets: dict[Secret, Forms] = {}
+        self._secrets: dict[str, Forms] = {}
 
     def note(self, texts: Iterable[str]) -> None:
         """Remember what is sent now."""
         for text in texts:
             if len(text) >= SHORTEST:
-                secret = Secret(text, source="request")
-                forms = self._secrets.pop(secret, None)  # to stand last again
-                self._secrets[secret] = forms or Forms(text)
+                remember(text)
+                forms = self._secrets.pop(text, None)  # to stand last again
+                self._secrets[text] = forms or Forms(text)
         while len(self._secrets) > _SECRETS_KEPT:
             del self._secrets[next(iter(self._secrets))]
 
-    def mask(self, signed: SignedRequest) -> Mask:
+    def redactor(self, signed: SignedRequest) -> AnswerRedactor:
         """What redacts the answer to a request. Make one for each answer: it holds the secrets as they are."""
         values = [value for name, value in signed.headers.items() if name.lower() == "authorization"]
-        return Mask([*signed.proofs, *_proofs(signed, values)], values, (*self._always, *self._secrets.values()))
+        return AnswerRedactor(
+            [*signed.proofs, *_proofs(signed, values)], values, (*self._always, *self._secrets.values())
+        )
 
 
-class Mask(Redactor):
+class AnswerRedactor(Redactor):
     """Redacts secrets in an answer and in the error that is made of it."""
 
-    def answer(self, answer: HttpAnswer) -> HttpAnswer:
+    def redact_answer(self, answer: HttpAnswer) -> HttpAnswer:
         """The answer as it may be quoted, cut to its first 64 KiB: its headers, its body, and its payload."""
         pairs = [(name, self.text(value)) for name, value in answer.headers.items()]
         body = self.text(answer.body[:LONGEST].decode("utf-8", "replace")).encode()
         payload = _Fields(self).copy(answer.payload, _DEPTH)
         return replace(answer, headers=httpx.Headers(pairs, encoding="utf-8"), body=body, payload=payload)
 
-    def error(self, error: CloudError) -> CloudError:
+    def redact_error(self, error: CloudError) -> CloudError:
         """The error itself, with none of the secrets in its texts."""
         error.message, error.code = self.text(error.message), self.text(error.code)
         error.request_id = self.text(error.request_id)
@@ -81,8 +82,8 @@ class Mask(Redactor):
 class _Fields:
     """Copies a payload without the secrets in it, as far as there is room."""
 
-    def __init__(self, mask: Mask) -> None:
-        self._mask = mask
+    def __init__(self, redactor: AnswerRedactor) -> None:
+        self._redactor = redactor
         self._room = _ROOM
 
     def copy(self, value: Any, depth: int) -> Any:
@@ -90,7 +91,7 @@ class _Fields:
         if isinstance(value, str):
             text = value[: max(0, self._room)]
             self._room -= min(len(text), LONGEST)
-            return self._mask.text(text)
+            return self._redactor.text(text)
         if isinstance(value, dict) and depth:
             # An object's own texts go first: a code and a message can stand behind a long list.
             items = sorted(islice(value.items(), self._fields()), key=lambda item: isinstance(item[1], dict | list))

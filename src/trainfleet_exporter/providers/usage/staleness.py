@@ -22,7 +22,7 @@ def max_age(part: Part, max_data_age: float) -> float:
     return max(max_data_age, 2 * part.interval)
 
 
-async def publish(part: Part, build: Build, max_data_age: float, *, now: float | None = None) -> None:
+async def publish_until_stale(part: Part, build: Build, max_data_age: float, *, now: float | None = None) -> None:
     """Show what `build` makes of the readings that are not too old now (Unix time), and again when some are."""
 
     async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
