@@ -14,9 +14,7 @@ from deploy.generator import DEPLOY
 from tests.deploy.boards import Asked, Board, boards
 from tests.deploy.history import record_history
 from tests.deploy.history_server import HistoryServer, Series, serving_history
-from tests.support.planned_families import PLANNED
 from tests.support.programs import need
-from trainfleet_exporter.families import FAMILIES
 
 JOBS = {
     "PAI, on devices, with everything that is known of pods": (
@@ -32,18 +30,10 @@ JOBS = {
 
 _PROFILING = "profiling is off by default"
 EMPTY: dict[str, str] = {
-    "trainfleet-goodput: Lemon nodes (A)": "no node fails twice within two hours",
     "trainfleet-goodput: Jobs with the lowest training time (H)": _PROFILING,
     "trainfleet-goodput: MFU by model (A)": _PROFILING,
 }
 """Queries that return nothing from the demo, each with the reason."""
-if "trainfleet_job_phase_seconds" in PLANNED - {family.name for family in FAMILIES}:
-    EMPTY |= {
-        asked.place: "reads families that are planned"
-        for board in boards()
-        for asked in board.asked()
-        if board.name == "trainfleet-goodput" and asked.kind != "label_values"
-    }
 
 BEYOND_ONE = {
     "Calls of a month at this pace against the budget": "too fast a pace is what it is there to show",
