@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _WIDTH = 24
 _REDRAWN = 0.2
 """Seconds between two states of the bar."""
-_TOLD = 30.0
+_REPORT_INTERVAL = 30.0
 """Seconds between two lines of the log."""
 
 
@@ -59,7 +59,7 @@ class Progress:
     def tell(self, *, at_once: bool = False) -> None:
         """Show the state, if it is time to."""
         now = self._clock()
-        if not at_once and now - self._told < (_TOLD if self._stream is None else _REDRAWN):
+        if not at_once and now - self._told < (_REPORT_INTERVAL if self._stream is None else _REDRAWN):
             return
         self._told = now
         if self._stream is None:

@@ -43,7 +43,7 @@ CREATE TABLE days (day INTEGER PRIMARY KEY);
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SampleRun:
     """Some samples of one series: points, or one value at each step before an end."""
 
     series: Series
@@ -221,7 +221,7 @@ class Spool:
             "DELETE FROM pieces WHERE day = ? AND job_id = ? AND source = ?", ((day, *pair) for pair in told)
         )
 
-    def pieces(self, day: int) -> Iterator[Piece]:
+    def pieces(self, day: int) -> Iterator[SampleRun]:
         """What is there of a day, by family, series and time."""
         cursor = self._db.execute(
             "SELECT family, labels, start, end, step, value, points FROM pieces"
@@ -229,7 +229,7 @@ class Spool:
             (day,),
         )
         for family, labels, start, end, step, value, points in cursor:
-            yield Piece(Series(family, labels), start, end, step, value, None if step else _unpacked(points))
+            yield SampleRun(Series(family, labels), start, end, step, value, None if step else _unpacked(points))
 
     def mark(self, unit: int, day: int, job_id: str, mark: str) -> None:
         """Note something on a job."""

@@ -32,7 +32,7 @@ from trainfleet_exporter.errors import (
 from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
-_PATIENCE = 3600.0
+_CALL_SECONDS = 3600.0
 """Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. What
 hangs is ended by the time that a single attempt has."""
 _PAUSES = (5.0, 30.0, 120.0)
@@ -41,12 +41,12 @@ _OPENINGS = 60
 """How often a unit waits for a host that is left alone for a while, because others met failures there."""
 _ENOUGH = 8
 """Units in a row that failed for good: then it is not the units that are at fault."""
-_TOLD = 20
+_FAILURES_SHOWN = 20
 """Failures that are told one by one."""
 _SEARCH, _DETAIL, _ONCE = "search", "detail", "once"
 _SEARCHED = "searched"
 """The fact that all searches are done."""
-_BUFFER = 250_000
+_SAMPLES_BUFFERED = 250_000
 """Samples that are held before they go to the disk: 4 MB."""
 _RECORDS = 100
 """Jobs whose records are made into samples in one go."""
@@ -107,7 +107,7 @@ class Work:
         if learned is None:
             self._progress.stage = "learning what there is"
             try:
-                learned = await history.learn(asyncio.get_running_loop().time() + _PATIENCE)
+                learned = await history.learn(asyncio.get_running_loop().time() + _CALL_SECONDS)
             except CloudError as error:
                 raise Unfinished(f"nothing could be learned of the provider: {error}") from None
             self._spool.note("learned", learned)
@@ -232,7 +232,7 @@ class Work:
             number = self._spool.begin(stage, unit.key)
             sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
             try:
-                await unit.do(sink, loop.time() + _PATIENCE)
+                await unit.do(sink, loop.time() + _CALL_SECONDS)
             except BudgetSpent as error:
                 raise Unfinished(str(error)) from None
             except AccessDenied as error:
@@ -256,7 +256,7 @@ class Work:
         self._in_a_row += 1
         if self._in_a_row >= _ENOUGH:
             raise Unfinished(f"{self._in_a_row} failures in a row, the last one: {error}")
-        if len(self._outcome.failures) < _TOLD:
+        if len(self._outcome.failures) < _FAILURES_SHOWN:
             self._outcome.failures.append(f"{unit.key}: {error}")
 
     def _days(self, stage: str, day: Range | None) -> list[Range]:
@@ -293,7 +293,7 @@ class _Gathering:
     def track(self, track: Track) -> None:
         self._tracks.append(track)
         self._samples += len(track.times)
-        if self._samples >= _BUFFER:
+        if self._samples >= _SAMPLES_BUFFERED:
             with self._spool.transaction():
                 self._flush()
 

@@ -9,16 +9,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from trainfleet_exporter.backfill.spool import Piece
+from trainfleet_exporter.backfill.spool import SampleRun
 from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import format_value
 from trainfleet_exporter.providers.history import seconds_after
 
-_BUFFER = 1024 * 1024
+_WRITE_BUFFER = 1024 * 1024
 
 
-def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[MetricFamily]) -> int:
+def write_day(path: Path, pieces: Iterable[SampleRun], families: Sequence[MetricFamily]) -> int:
     """Write a file in place of what there is; how many samples it has. Raises OSError.
 
     The pieces come by family, series and time; `families` is the table that they point into. Of samples that share a
@@ -26,7 +26,7 @@ def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[MetricFami
     """
     draft = path.with_name(f".{path.name}.part")
     samples = 0
-    with draft.open("wb", buffering=_BUFFER) as file:
+    with draft.open("wb", buffering=_WRITE_BUFFER) as file:
         for lines, count in _lines(pieces, families):
             file.write(lines)
             samples += count
@@ -42,7 +42,7 @@ def write_day(path: Path, pieces: Iterable[Piece], families: Sequence[MetricFami
     return samples
 
 
-def _lines(pieces: Iterable[Piece], families: Sequence[MetricFamily]) -> Iterator[tuple[bytes, int]]:
+def _lines(pieces: Iterable[SampleRun], families: Sequence[MetricFamily]) -> Iterator[tuple[bytes, int]]:
     place, series, last = -1, None, -1
     for piece in pieces:
         if piece.series.family != place:
@@ -59,7 +59,7 @@ def _lines(pieces: Iterable[Piece], families: Sequence[MetricFamily]) -> Iterato
         yield "".join(lines).encode(), len(lines)
 
 
-def _samples(piece: Piece) -> Iterator[tuple[int, str]]:
+def _samples(piece: SampleRun) -> Iterator[tuple[int, str]]:
     if piece.points is None:
         for when in range(seconds_after(piece.start, piece.step), piece.end, piece.step):
             yield when, piece.value

@@ -8,7 +8,7 @@ import gc
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, job, metric, point
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.providers.usage.entities import Lineup
+from trainfleet_exporter.providers.usage.entities import EntityList
 
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
 MONITORED = CONFIG.replace(
@@ -180,7 +180,7 @@ def _subjects() -> list[Subject]:
     gc.collect()
     found: dict[int, Subject] = {}
     for holder in gc.get_objects():
-        held = holder.subjects if isinstance(holder, Readings | Lineup) else holder
+        held = holder.subjects if isinstance(holder, Readings | EntityList) else holder
         if type(held) in (list, tuple):
             found |= {id(each): each for each in held if isinstance(each, Subject)}
     return list(found.values())

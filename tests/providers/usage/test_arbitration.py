@@ -10,7 +10,7 @@ import pytest
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
-from trainfleet_exporter.providers.usage.arbitration import Decided, Handover
+from trainfleet_exporter.providers.usage.arbitration import Decided, SourceArbitration
 
 
 def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
@@ -51,27 +51,27 @@ def test_only_jobs_that_use_something_now_are_served(status: Status) -> None:
 
 def test_a_job_is_handed_over_when_no_part_shows_it_any_more() -> None:
     async def main() -> None:
-        handover, job = Handover(interval=60), Job(job_id="a", status=Status.RUNNING, started=START)
+        arbitration, job = SourceArbitration(interval=60), Job(job_id="a", status=Status.RUNNING, started=START)
         running, called = {"a": job}, list[None]()
-        handover.watch(lambda: called.append(None))
-        handover.claim({"a"})
+        arbitration.watch(lambda: called.append(None))
+        arbitration.claim({"a"})
         assert called == [None]
-        assert handover.owns("a")
+        assert arbitration.owns("a")
         for part in ("cpu", "memory"):
-            handover.show(part, {"a"})
-        handover.release(running, {"a"}, closed=False)
-        assert not handover.left(job)
-        handover.claim(())
-        handover.show("cpu", ())  # the other part failed, and shows its last good answer
+            arbitration.show(part, {"a"})
+        arbitration.release(running, {"a"}, closed=False)
+        assert not arbitration.left(job)
+        arbitration.claim(())
+        arbitration.show("cpu", ())  # the other part failed, and shows its last good answer
         for _ in range(2):
-            handover.release(running, (), closed=False)
-        assert handover.owns("a")
-        assert not handover.left(job)
-        handover.expired("memory")
-        assert handover.left(job)
-        assert not handover.taken_over(running, with_usage=False)
-        handover.answered("a", with_usage=False)
-        assert handover.taken_over(running, with_usage=False)
-        assert not handover.taken_over(running, with_usage=True)
+            arbitration.release(running, (), closed=False)
+        assert arbitration.owns("a")
+        assert not arbitration.left(job)
+        arbitration.expired("memory")
+        assert arbitration.left(job)
+        assert not arbitration.taken_over(running, with_usage=False)
+        arbitration.answered("a", with_usage=False)
+        assert arbitration.taken_over(running, with_usage=False)
+        assert not arbitration.taken_over(running, with_usage=True)
 
     run_stepped(main)

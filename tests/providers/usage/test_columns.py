@@ -186,7 +186,7 @@ def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
         _made(feed, [Reading(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], entities) for feed in (CPU, MEMORY)
     )
     for one, other in zip(first, second, strict=True):
-        assert one.lineup is other.lineup
+        assert one.entity_list is other.entity_list
         assert one.oldest is other.oldest
         assert one.newest is other.newest
 
@@ -254,9 +254,9 @@ def test_metrics_that_are_read_at_once_show_what_each_would_alone(
     for number, (feed, points) in enumerate(reads):
         assert _shown(found[number]) == _show(feed, points)
         for column in found[number]:
-            assert len(column.oldest) == len(column.newest) == len(column.lineup.subjects)
+            assert len(column.oldest) == len(column.newest) == len(column.entity_list.subjects)
             assert column.first == min(column.oldest)
-            assert column.lineup.owners == {subject.keys[0] for subject in column.lineup.subjects}
+            assert column.entity_list.owners == {subject.keys[0] for subject in column.entity_list.subjects}
 
 
 def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:

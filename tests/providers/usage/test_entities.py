@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from trainfleet_exporter.providers.usage.entities import Entities, EntityIndex, Key, Lineup
+from trainfleet_exporter.providers.usage.entities import Entities, EntityIndex, EntityList, Key
 from trainfleet_exporter.providers.usage.table import Level
 
 
@@ -25,8 +25,8 @@ def test_an_entity_has_one_subject(level: Level, key: Key) -> None:
     assert index.subject(key) is subject
     assert subject.keys == key
     assert subject.labels == ""
-    assert index.lineup().subjects == (subject,)
-    assert index.lineup().owners == {key[0]}
+    assert index.entity_list().subjects == (subject,)
+    assert index.entity_list().owners == {key[0]}
 
 
 def test_the_parts_of_a_whole_are_known() -> None:
@@ -34,14 +34,14 @@ def test_the_parts_of_a_whole_are_known() -> None:
     index = entities.of("device")
     keys = [("a", "a-0", "0", "gpu"), ("b", "b-0", "0", "gpu"), ("a", "a-1", "0", "gpu"), ("a", "a-0", "1", "gpu")]
     first, second, third, fourth = map(index.subject, keys)
-    lineup = index.lineup()
-    jobs, pods = lineup.groups(entities, "job"), lineup.groups(entities, "pod")
+    entity_list = index.entity_list()
+    jobs, pods = entity_list.groups(entities, "job"), entity_list.groups(entities, "pod")
     assert [subject.keys for subject in jobs.wholes.subjects] == [("a",), ("b",)]
-    assert jobs.split(lineup.subjects) == [[first, third, fourth], [second]]
+    assert jobs.split(entity_list.subjects) == [[first, third, fourth], [second]]
     assert [subject.keys for subject in pods.wholes.subjects] == [("a", "a-0"), ("b", "b-0"), ("a", "a-1")]
-    assert pods.split(lineup.subjects) == [[first, fourth], [second], [third]]
-    assert lineup.groups(entities, "job") is jobs
-    in_order = Lineup((first, fourth, third, second)).groups(entities, "job")
+    assert pods.split(entity_list.subjects) == [[first, fourth], [second], [third]]
+    assert entity_list.groups(entities, "job") is jobs
+    in_order = EntityList((first, fourth, third, second)).groups(entities, "job")
     assert in_order.split("0123") == ["012", "3"]
     assert in_order.wholes is jobs.wholes  # equal wholes are the same
 
@@ -65,16 +65,16 @@ def test_pods_of_one_job_share_the_text_of_its_id() -> None:
     assert all(each is first for each in others)
 
 
-def test_a_lineup_stays_what_it_is_while_others_come_and_go() -> None:
+def test_a_list_stays_what_it_is_while_others_come_and_go() -> None:
     index = EntityIndex("pod")
     index.subject(("a", "a-0"))
-    before = index.lineup()
-    assert index.lineup() is before
+    before = index.entity_list()
+    assert index.entity_list() is before
     index.subject(("b", "b-0"))
     index.keep_if({"b"}.__contains__)
     assert [subject.keys for subject in before.subjects] == [("a", "a-0")]
     assert before.owners == {"a"}
-    assert [subject.keys for subject in index.lineup().subjects] == [("b", "b-0")]
+    assert [subject.keys for subject in index.entity_list().subjects] == [("b", "b-0")]
 
 
 def test_what_is_left_keeps_its_subjects_and_its_order() -> None:
@@ -82,10 +82,10 @@ def test_what_is_left_keeps_its_subjects_and_its_order() -> None:
     for card in "01":
         for job_id in "abc":
             index.subject((job_id, f"{job_id}-0", card, "gpu"))
-    subjects = index.lineup().subjects
+    subjects = index.entity_list().subjects
     index.keep_if({"a", "c"}.__contains__)
-    assert index.lineup().subjects == (subjects[0], *subjects[2:4], subjects[5])
-    assert list(index.subjects.values()) == list(index.lineup().subjects)
+    assert index.entity_list().subjects == (subjects[0], *subjects[2:4], subjects[5])
+    assert list(index.subjects.values()) == list(index.entity_list().subjects)
     assert index.subject(("a", "a-0", "1", "gpu")) is subjects[3]
 
 
@@ -100,20 +100,20 @@ def test_where_nothing_is_gone_nothing_changes() -> None:
         asked.append(job_id)
         return True
 
-    before = index.lineup()
+    before = index.entity_list()
     index.keep_if(alive)
     assert asked == ["a", "b"]
-    assert index.lineup() is before
+    assert index.entity_list() is before
 
 
 def test_equal_columns_are_kept_once() -> None:
     entities = Entities()
     subjects = tuple(entities.of("pod").subject(("a", f"a-{pod}")) for pod in range(2))
-    first = entities.lineup("pod", subjects)
+    first = entities.entity_list("pod", subjects)
     assert (first.subjects, first.owners) == (subjects, frozenset("a"))
-    assert entities.lineup("pod", (*subjects[:1], *subjects[1:])) is first
-    assert entities.lineup("job", subjects) is not first
-    assert entities.lineup("pod", subjects[:1]).subjects == subjects[:1]
+    assert entities.entity_list("pod", (*subjects[:1], *subjects[1:])) is first
+    assert entities.entity_list("job", subjects) is not first
+    assert entities.entity_list("pod", subjects[:1]).subjects == subjects[:1]
     times = entities.times("pod", array("d", [1.0, 2.0]))
     assert entities.times("pod", array("d", [1.0, 2.0])) is times
     later = array("d", [1.0, 3.0])
@@ -126,10 +126,10 @@ def test_what_is_gone_is_forgotten_at_every_level() -> None:
     entities.of("job").subject(("a",))
     entities.of("pod").subject(("a", "a-0"))
     entities.of("pod").subject(("b", "b-0"))
-    before = entities.lineup("job", entities.of("job").lineup().subjects)
+    before = entities.entity_list("job", entities.of("job").entity_list().subjects)
     entities.keep_if({"b"}.__contains__)
     assert [len(entities.of(level)) for level in ("job", "pod", "device", "pool")] == [0, 1, 0, 0]
-    assert entities.lineup("job", before.subjects) is not before
+    assert entities.entity_list("job", before.subjects) is not before
 
 
 def test_pods_that_are_replaced_again_and_again_are_forgotten() -> None:
@@ -146,10 +146,10 @@ def test_pods_that_are_replaced_again_and_again_are_forgotten() -> None:
     assert most <= 72
     index.subject(("a", "last"))
     index.reported(1)
-    kept = entities.lineup("pod", index.lineup().subjects)
+    kept = entities.entity_list("pod", index.entity_list().subjects)
     entities.trim()
-    assert index.lineup().subjects == kept.subjects  # it is not each poll that forgets
-    assert entities.lineup("pod", kept.subjects) is kept
+    assert index.entity_list().subjects == kept.subjects  # it is not each poll that forgets
+    assert entities.entity_list("pod", kept.subjects) is kept
 
 
 def test_where_no_metric_could_be_read_nothing_is_forgotten() -> None:
@@ -164,8 +164,8 @@ def test_where_no_metric_could_be_read_nothing_is_forgotten() -> None:
     index.reported(68)
     entities.trim()
     assert len(index) == 200
-    before = entities.lineup("pod", index.lineup().subjects)
+    before = entities.entity_list("pod", index.entity_list().subjects)
     index.reported(67)
     entities.trim()
     assert len(index) == 0
-    assert entities.lineup("pod", before.subjects) is not before
+    assert entities.entity_list("pod", before.subjects) is not before

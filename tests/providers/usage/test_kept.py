@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from trainfleet_exporter.model import Subject
 from trainfleet_exporter.providers.usage.columns import Column, column_of, kept_of
-from trainfleet_exporter.providers.usage.entities import Lineup
+from trainfleet_exporter.providers.usage.entities import EntityList
 from trainfleet_exporter.providers.usage.table import MEASURES
 
 T = TypeVar("T")
@@ -37,8 +37,8 @@ def column(number: int) -> Column:
     """The CPU of so many pods of seven jobs."""
     family = MEASURES["cpu_utilization_ratio"].at("pod")
     assert family is not None
-    lineup = Lineup(tuple(Subject((f"job{pod % 7}", f"worker-{pod}")) for pod in range(number)))
-    return column_of(family, lineup, array("d", range(number)))
+    entity_list = EntityList(tuple(Subject((f"job{pod % 7}", f"worker-{pod}")) for pod in range(number)))
+    return column_of(family, entity_list, array("d", range(number)))
 
 
 def test_jobs_that_are_left_out_take_their_values_along() -> None:
@@ -47,8 +47,8 @@ def test_jobs_that_are_left_out_take_their_values_along() -> None:
     (kept,), turns = asyncio.run(with_turns(kept_of([whole], owners=owners)))
     assert turns >= 4  # others have their turn
     assert list(kept.readings.values) == [number for number in range(20_000) if number % 7 not in (3, 5)]
-    assert list(kept.readings.subjects) == [whole.lineup.subjects[int(value)] for value in kept.readings.values]
-    assert kept.lineup.owners == owners
+    assert list(kept.readings.subjects) == [whole.entity_list.subjects[int(value)] for value in kept.readings.values]
+    assert kept.entity_list.owners == owners
 
 
 def test_a_column_that_is_kept_whole_is_the_same() -> None:

@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import Ta
 from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
-from trainfleet_exporter.providers.usage.arbitration import Handover
+from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
 
 
 class HuaweiModelArts:
@@ -101,7 +101,7 @@ class HuaweiModelArts:
             yield JobsV1Collector(shared, chosen.jobs_v1.effective_interval(every), window=config.job_window)
 
     def _usage(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
-        """AOM, task metrics, or both with a handover between them."""
+        """AOM, task metrics, or both with a arbitration between them."""
         chosen = config.collectors.usage
         interval = chosen.effective_interval(self._settings.poll_interval)
         if not chosen.enabled or (chosen.asks_aom and not shared.shard.is_primary):
@@ -110,12 +110,12 @@ class HuaweiModelArts:
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs)
             return
         client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
-        handover = Handover(interval=interval)
+        arbitration = SourceArbitration(interval=interval)
         api = AomApi(client, self.identity, instance=chosen.aom_instance)
         source = AomSource(api, chosen=chosen.metrics.choices(), deny=self._settings.metrics.deny)
-        yield AomCollector(shared, interval, source, handover, alone=chosen.source == "aom")
+        yield AomCollector(shared, interval, source, arbitration, alone=chosen.source == "aom")
         if chosen.source != "aom":
-            yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs, handover=handover)
+            yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs, arbitration=arbitration)
 
 
 def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:

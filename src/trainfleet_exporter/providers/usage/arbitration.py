@@ -1,7 +1,7 @@
 """Which source serves which job, so that the usage of none stands on the page twice, not even between two parts.
 
 Either the job itself decides, once (`Decided`), or a bulk source serves all that it has, and a source that costs calls
-for each job serves the rest (`Handover`):
+for each job serves the rest (`SourceArbitration`):
 
     the new answer in bulk has a job   ► claim: the other source lets go of it at once  ► the parts are published
     the new answer in bulk lacks a job ► the parts are published without it             ► release: the other may have it
@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Topic
 
-_PATIENCE = 2
+_POLLS_WAITED = 2
 """How many polls a job is waited for: bulk readings are late, and a new job is not worth a call of its own each."""
 _REMEMBERED = 6 * 3600.0
 """How long the source of a job that is gone is remembered, in seconds."""
@@ -69,7 +69,7 @@ class Decided:
             del self._decided[job_id], self._gone[job_id]
 
 
-class Handover:
+class SourceArbitration:
     """Kept by the bulk source (polled at that `interval`), asked by the one that asks job by job."""
 
     def __init__(self, *, interval: float) -> None:
@@ -107,7 +107,7 @@ class Handover:
         """Whether the bulk source was waited for long enough, for this job."""
         polls = self._missed.get(job.job_id, 0)
         ran = 0.0 if job.started is None else time.time() - job.started
-        return self._closed or polls >= _PATIENCE or (polls > 0 and ran >= _PATIENCE * self._interval)
+        return self._closed or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
 
     def left(self, job: Job) -> bool:
         """Whether the job is the other source's."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.providers.usage.entities import Entities, Lineup
+from trainfleet_exporter.providers.usage.entities import Entities, EntityList
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total
 from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
@@ -43,7 +43,7 @@ class Column:
     that have no times."""
 
     readings: Readings
-    lineup: Lineup
+    entity_list: EntityList
     level: Level
     oldest: array[float]
     newest: array[float]
@@ -82,11 +82,11 @@ async def columns(
             own = target.family.level == newest.index.level
             found.append(read.column(target) if own else await read.wholes(target, max(SILENCE, 3 * period)))
             await asyncio.sleep(0)
-        before = Shown(read, [column for column in found if column.lineup.subjects], read.out_of_range())
+        before = Shown(read, [column for column in found if column.entity_list.subjects], read.out_of_range())
         read.finish()
     for column in before.columns:
-        entities.of(column.level).reported(len(column.lineup.subjects))
-    newest.index.reported(len(read.lineup.subjects))
+        entities.of(column.level).reported(len(column.entity_list.subjects))
+    newest.index.reported(len(read.entity_list.subjects))
     if before.out_of_range:
         newest.dropped["out_of_range"] += before.out_of_range
     return before
@@ -99,11 +99,11 @@ async def kept_of(
     have nothing any more. A column of which all is kept is the same object."""
     found: list[Column] = []
     for column in given:
-        lineup = column.lineup
-        is_listed = owners is None or all(map(owners.__contains__, lineup.owners))
+        entity_list = column.entity_list
+        is_listed = owners is None or all(map(owners.__contains__, entity_list.owners))
         if not is_listed or column.first < since:
-            column = await _kept(column, since, lineup.owners if owners is None else owners)  # noqa: PLW2901
-        if column.lineup.subjects:
+            column = await _kept(column, since, entity_list.owners if owners is None else owners)  # noqa: PLW2901
+        if column.entity_list.subjects:
             found.append(column)
         await asyncio.sleep(0)
     return found
@@ -112,8 +112,8 @@ async def kept_of(
 async def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
     """The Unix time of the newest reading of each job. Columns of different metrics mostly share theirs."""
     found: dict[str, float] = {}
-    for column in {(id(column.lineup), id(column.newest)): column for column in given}.values():
-        for subject, time in zip(column.lineup.subjects, column.newest, strict=True):
+    for column in {(id(column.entity_list), id(column.newest)): column for column in given}.values():
+        for subject, time in zip(column.entity_list.subjects, column.newest, strict=True):
             owner = subject.keys[0]
             if time > found.get(owner, 0.0):
                 found[owner] = time
@@ -124,18 +124,18 @@ async def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
 async def _kept(column: Column, since: float, owners: Container[str]) -> Column:
     subjects: list[Subject] = []
     values, oldest, newest = array("d"), array("d"), array("d")
-    for start in range(0, len(column.lineup.subjects), _SLICE):
+    for start in range(0, len(column.entity_list.subjects), _SLICE):
         part = slice(start, start + _SLICE)
-        chosen = [subject.keys[0] in owners for subject in column.lineup.subjects[part]]
+        chosen = [subject.keys[0] in owners for subject in column.entity_list.subjects[part]]
         if column.oldest:
             chosen = [kept and time >= since for kept, time in zip(chosen, column.oldest[part], strict=True)]
-        subjects += compress(column.lineup.subjects[part], chosen)
+        subjects += compress(column.entity_list.subjects[part], chosen)
         for kept, given in ((values, column.readings.values), (oldest, column.oldest), (newest, column.newest)):
             kept.extend(compress(given[part], chosen))
         await asyncio.sleep(0)
-    lineup = Lineup(tuple(subjects))
-    readings = replace(column.readings, subjects=lineup.subjects, values=values)
-    return Column(readings, lineup, column.level, oldest, newest)
+    entity_list = EntityList(tuple(subjects))
+    readings = replace(column.readings, subjects=entity_list.subjects, values=values)
+    return Column(readings, entity_list, column.level, oldest, newest)
 
 
 class Read:
@@ -147,16 +147,16 @@ class Read:
         self._values: dict[object, list[float | None]] = {}
         given_in_order = newest.in_order
         if given_in_order is not None:
-            self.lineup, self.times = given_in_order.lineup, entities.times(self._level, given_in_order.times)
+            self.entity_list, self.times = given_in_order.entity_list, entities.times(self._level, given_in_order.times)
             self._apart = _apart(self.times)
             self._raw: Sequence[array[float]] = given_in_order.columns
             return
-        given, everything = newest.values[0], newest.index.lineup()
-        self.lineup = everything
+        given, everything = newest.values[0], newest.index.entity_list()
+        self.entity_list = everything
         if len(given) < len(everything.subjects):
             subjects = tuple([subject for subject in everything.subjects if subject in given])
-            self.lineup = entities.lineup(self._level, subjects)
-        subjects, times = self.lineup.subjects, newest.times
+            self.entity_list = entities.entity_list(self._level, subjects)
+        subjects, times = self.entity_list.subjects, newest.times
         if times:
             self.times = array("d", [times.get(subject, newest.time) for subject in subjects])
         else:
@@ -177,7 +177,7 @@ class Read:
             and self._spoiled == other._spoiled
             and [raw.tobytes() for raw in self._raw] == [raw.tobytes() for raw in other._raw]
             and self.times.tobytes() == other.times.tobytes()
-            and self.lineup.subjects == other.lineup.subjects
+            and self.entity_list.subjects == other.entity_list.subjects
         )
 
     def out_of_range(self) -> int:
@@ -193,11 +193,11 @@ class Read:
 
     def column(self, target: Target) -> Column:
         """A family at the level of the metric."""
-        values, shown, times = self._converted(target), self.lineup, self.times
+        values, shown, times = self._converted(target), self.entity_list, self.times
         if None not in values:
             return column_of(target.family, shown, array("d", values), times, times)  # type: ignore[arg-type]
         chosen = [value is not None for value in values]
-        shown = self._entities.lineup(self._level, tuple(compress(shown.subjects, chosen)))
+        shown = self._entities.entity_list(self._level, tuple(compress(shown.subjects, chosen)))
         times = self._entities.times(self._level, array("d", compress(times, chosen)))
         given = array("d", [value for value in values if value is not None])
         return column_of(target.family, shown, given, times, times)
@@ -205,7 +205,7 @@ class Read:
     async def wholes(self, target: Target, silence: float) -> Column:
         """A family at a level above that of the metric."""
         family, level = target.family, target.family.level
-        groups = self.lineup.groups(self._entities, level)
+        groups = self.entity_list.groups(self._entities, level)
         values = self._converted(target)
         is_complete = None not in values
         parts = groups.split(values)
@@ -235,11 +235,11 @@ class Read:
                 newest.append(max(read_at))
         if not times:
             oldest = newest = self.times[:1] * len(found)
-        shown = self._entities.lineup(level, tuple(subjects))
+        shown = self._entities.entity_list(level, tuple(subjects))
         oldest, newest = self._entities.times(level, oldest), newest if times else self._entities.times(level, newest)
         return column_of(family, shown, found, oldest, newest)
 
-    async def _complete_wholes(self, family: Family, shown: Lineup, parts: Sequence[Sequence[float]]) -> Column:
+    async def _complete_wholes(self, family: Family, shown: EntityList, parts: Sequence[Sequence[float]]) -> Column:
         """The same where no part lacks anything, and all are of one time, as mostly."""
         found = array("d")
         for start in range(0, len(parts), _WHOLES):
@@ -264,7 +264,11 @@ def _apart(times: array[float]) -> float:
 
 
 def column_of(
-    family: Family, shown: Lineup, values: array[float], oldest: array[float] = UNDATED, newest: array[float] = UNDATED
+    family: Family,
+    shown: EntityList,
+    values: array[float],
+    oldest: array[float] = UNDATED,
+    newest: array[float] = UNDATED,
 ) -> Column:
     """The column of a family."""
     readings = Readings(SHOWN_AS[family.level], family.path, shown.subjects, values)

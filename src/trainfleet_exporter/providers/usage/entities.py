@@ -29,7 +29,7 @@ class Groups:
         places: dict[Key, list[int]] = {}
         for place, subject in enumerate(subjects):
             places.setdefault(subject.keys[:length], []).append(place)
-        self.wholes = entities.lineup(level, tuple(map(entities.of(level).subject, places)))
+        self.wholes = entities.entity_list(level, tuple(map(entities.of(level).subject, places)))
         order = [place for members in places.values() for place in members]
         self._order = None if order == list(range(len(order))) else order
         """The places of the parts, whole by whole; None where they are in that order as they are."""
@@ -50,7 +50,7 @@ class Groups:
         return found
 
 
-class Lineup:
+class EntityList:
     """The subjects of a column, in its order, and the jobs (or pools) that own them."""
 
     __slots__ = ("_groups", "keys", "owners", "subjects")
@@ -80,7 +80,7 @@ class EntityIndex:
         self._served: Collection[str] | None = None
         self._live: dict[Key, Subject] = {}
         """The entities of those that are served; all of them, as the same object, if that is so."""
-        self._lineup: Lineup | None = None
+        self._entity_list: EntityList | None = None
         self._reported = 0
         """The most entities that any metric reported since `trim`."""
 
@@ -104,17 +104,17 @@ class EntityIndex:
                 }
         return self._live
 
-    def lineup(self) -> Lineup:
+    def entity_list(self) -> EntityList:
         """All subjects. It stays as it is when others are added."""
-        if self._lineup is None:
-            self._lineup = Lineup(tuple(self.subjects.values()))
-        return self._lineup
+        if self._entity_list is None:
+            self._entity_list = EntityList(tuple(self.subjects.values()))
+        return self._entity_list
 
     def keep_if(self, alive: Callable[[str], bool]) -> None:
         """Forget what is of jobs (or pools) that are gone."""
         self._served = None
         for owner in [owner for owner in self._owned if not alive(owner)]:
-            self._lineup = None
+            self._entity_list = None
             for key in self._owned.pop(owner):
                 del self.subjects[key]
 
@@ -125,7 +125,7 @@ class EntityIndex:
     def trim(self) -> None:
         """Forget all once most of it is no longer reported: jobs run on for months while their pods are replaced."""
         if self._reported and len(self) > 2 * self._reported + _SPARE:
-            self.subjects, self._owned, self._lineup, self._served = {}, {}, None, None
+            self.subjects, self._owned, self._entity_list, self._served = {}, {}, None, None
         self._reported = 0
 
     def _add(self, key: Key) -> Subject:
@@ -136,7 +136,7 @@ class EntityIndex:
         subject = self.subjects[key] = Subject(key)
         if self._served is not None and key[0] in self._served:
             self._live[key] = subject
-        self._lineup = None
+        self._entity_list = None
         return subject
 
 
@@ -145,7 +145,7 @@ class Entities:
 
     def __init__(self) -> None:
         self._of: dict[Level, EntityIndex] = {level: EntityIndex(level) for level in KEY_LENGTHS}
-        self._lineups: dict[Level, Lineup] = {}
+        self._entity_lists: dict[Level, EntityList] = {}
         self._times: dict[Level, array[float]] = {}
 
     def of(self, level: Level) -> EntityIndex:
@@ -161,11 +161,11 @@ class Entities:
         """Forget what is mostly no longer reported (EntityIndex.trim). Not while a metric is being read."""
         self._forget(EntityIndex.trim)
 
-    def lineup(self, level: Level, subjects: tuple[Subject, ...]) -> Lineup:
-        """The line-up of these subjects: the same object as that of the last metric, if that is equal."""
-        known = self._lineups.get(level)
+    def entity_list(self, level: Level, subjects: tuple[Subject, ...]) -> EntityList:
+        """The entity list of these subjects: the same object as that of the last metric, if that is equal."""
+        known = self._entity_lists.get(level)
         if known is None or known.subjects != subjects:
-            known = self._lineups[level] = Lineup(subjects)
+            known = self._entity_lists[level] = EntityList(subjects)
         return known
 
     def times(self, level: Level, times: array[float]) -> array[float]:
@@ -180,5 +180,5 @@ class Entities:
             before = len(index)
             forget(index)
             if len(index) != before:
-                self._lineups.pop(level, None)
+                self._entity_lists.pop(level, None)
                 self._times.pop(level, None)

@@ -12,7 +12,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from trainfleet_exporter.model import Subject
-from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, Key, Lineup
+from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, EntityList, Key
 
 FUTURE = 900.0
 """A reading dated further ahead than a request's clock may be off is not believed (seconds)."""
@@ -41,17 +41,17 @@ class Scope:
 
 
 class InOrder:
-    """Readings that come in the order of a line-up, as those of most metrics do: columns that only grow."""
+    """Readings that come in the order of a entity list, as those of most metrics do: columns that only grow."""
 
-    def __init__(self, lineup: Lineup, statistics: int) -> None:
-        self.lineup = lineup
+    def __init__(self, entity_list: EntityList, statistics: int) -> None:
+        self.entity_list = entity_list
         self.columns = [array("d") for _ in range(statistics)]
         self.times = array("d")
 
     @property
     def is_whole(self) -> bool:
         """Whether there is a reading of each subject."""
-        return len(self.times) == len(self.lineup.subjects) > 0
+        return len(self.times) == len(self.entity_list.subjects) > 0
 
     def take(self, batch: Batch, since: float, until: float) -> bool:
         """Take over readings if they are those that come next, and usual; whether they were."""
@@ -62,7 +62,7 @@ class InOrder:
         if len(columns) < len(batch.values) or not (since <= min(times) and max(times) <= until):
             return False
         place, number = len(self.times), len(batch.keys)
-        if batch.keys != self.lineup.keys[place : place + number]:
+        if batch.keys != self.entity_list.keys[place : place + number]:
             return False
         for known, column in zip(self.columns, columns, strict=True):
             known.extend(column)
@@ -106,8 +106,8 @@ class Newest:
         self._scope = scope
         self._in_order: InOrder | None = None
         """All readings, as long as they come in the order in which all entities were reported before."""
-        if not (series or undated) and all(map(scope.served.__contains__, index.lineup().owners)):
-            self._in_order = InOrder(index.lineup(), statistics)
+        if not (series or undated) and all(map(scope.served.__contains__, index.entity_list().owners)):
+            self._in_order = InOrder(index.entity_list(), statistics)
         self._values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
         self._live: Mapping[Key, Subject] = index.live(scope.served)
         self._series = series
@@ -124,7 +124,7 @@ class Newest:
         """By statistic: the newest readings, always of the same subjects, in the metric's unit; NaN if absent."""
         if self._in_order is not None:
             given, self._in_order = self._in_order, None
-            subjects = given.lineup.subjects[: len(given.times)]
+            subjects = given.entity_list.subjects[: len(given.times)]
             for values, column in zip(self._values, given.columns, strict=True):
                 values.update(zip(subjects, column, strict=True))
             if subjects:

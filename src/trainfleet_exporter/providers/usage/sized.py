@@ -127,7 +127,7 @@ class SizedColumns:
         for wanted, family in self._families.items():
             for (level, kind), (subjects, values) in self._found.items():
                 if level == wanted:
-                    column = column_of(family, self._entities.lineup(level, tuple(subjects)), values)
+                    column = column_of(family, self._entities.entity_list(level, tuple(subjects)), values)
                     self._entities.of(level).reported(len(subjects))
                     found.append(replace(column, readings=msgspec.structs.replace(column.readings, accelerator=kind)))
         return found

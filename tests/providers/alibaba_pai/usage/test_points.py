@@ -306,7 +306,10 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     assert (usual.dropped, usual.rows, usual.spoiled) == (whole.dropped, whole.rows, whole.spoiled)
     shown = [
         [
-            {subject.keys: value for subject, value in zip(column.lineup.subjects, column.readings.values, strict=True)}
+            {
+                subject.keys: value
+                for subject, value in zip(column.entity_list.subjects, column.readings.values, strict=True)
+            }
             for column in _columns(feed, each)
         ]
         for each in (usual, whole)

@@ -80,7 +80,7 @@ _AGAIN = 600.0
 """How long to wait after a failure, or an empty answer, while there is an older catalogue to go on with."""
 _REFUSED = 6 * 3600.0
 """How long to wait after the catalogue was refused where it can be done without."""
-_PATIENCE = 10.0
+_CATALOGUE_WAIT = 10.0
 """How long a poll may be held up by this."""
 
 
@@ -401,7 +401,7 @@ class Feeds:
             part.still_lost({"malformed": self._malformed})
             return False
         try:
-            deadline = min(part.deadline, now + _PATIENCE)
+            deadline = min(part.deadline, now + _CATALOGUE_WAIT)
             listing = await self._monitor.describe_metric_meta_list(self.namespace, deadline=deadline)
         except CloudError as error:
             if self.catalogue is None:

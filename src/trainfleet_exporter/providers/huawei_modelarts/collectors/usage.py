@@ -3,7 +3,7 @@
 Nothing is asked while no job runs that has series of its own, nor for what is kept from being exposed.
 
 Each reading is a part of its own. All are read before any is shown, so that the jobs that AOM serves now can be taken
-away from task metrics first (see `handover`). Where AOM refuses, the poll fails until task metrics have taken over.
+away from task metrics first (see `arbitration`). Where AOM refuses, the poll fails until task metrics have taken over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomSource, Collected, JobNames, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan
-from trainfleet_exporter.providers.usage.arbitration import Handover, all_of
+from trainfleet_exporter.providers.usage.arbitration import SourceArbitration, all_of
 from trainfleet_exporter.providers.usage.columns import kept_of
 from trainfleet_exporter.providers.usage.entities import Entities
 
@@ -45,14 +45,14 @@ class AomCollector(BulkCollector):
         shared: ModelArtsShared,
         interval: float,
         aom: AomSource,
-        handover: Handover,
+        arbitration: SourceArbitration,
         *,
         alone: bool,
     ) -> None:
         super().__init__("usage", interval)
         self._shared = shared
         self._aom = aom
-        self._handover = handover
+        self._arbitration = arbitration
         self._alone = alone
         self._max_data_age = shared.max_data_age
         self._at_once = shared.at_once
@@ -71,7 +71,7 @@ class AomCollector(BulkCollector):
 
     def expired(self, key: str) -> None:
         """A part's last good answer was kept long enough (polling.BulkCollector)."""
-        self._handover.expired(key)
+        self._arbitration.expired(key)
 
     async def poll(self, poll: Poll) -> None:
         """Read all metrics."""
@@ -83,8 +83,8 @@ class AomCollector(BulkCollector):
         # An API that is not served here leaves usage to task metrics; one that denies it, to those that have some.
         with_usage = isinstance(error, AccessDenied)
         if not was_closed:
-            await self._handover.wait_until_taken_over(running, with_usage=with_usage, deadline=_read_by(poll))
-        if not self._handover.taken_over(running, with_usage=with_usage):
+            await self._arbitration.wait_until_taken_over(running, with_usage=with_usage, deadline=_read_by(poll))
+        if not self._arbitration.taken_over(running, with_usage=with_usage):
             raise error
         poll.lacks("AOM", error)
         self._report_replaced(poll, error)
@@ -99,7 +99,7 @@ class AomCollector(BulkCollector):
             running = {job.job_id: job for job in self._shared.jobs.listed_jobs() if job.status is Status.RUNNING}
             if not running or not self._aom.everything:
                 poll.keep_only(())
-                self._handover.keep_only(())
+                self._arbitration.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
                 return None
             names = self._names = await self._consist_of(running)
@@ -124,7 +124,7 @@ class AomCollector(BulkCollector):
             await self._show(poll, wanted, answers, withheld)
             return None
         finally:
-            self._handover.release(running, held, closed=closed)
+            self._arbitration.release(running, held, closed=closed)
 
     async def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobNames]:
         found: dict[str, JobNames] = {}
@@ -183,20 +183,20 @@ class AomCollector(BulkCollector):
         elif answer is None:
             with_accelerators = ()
         else:  # not known this time: what was believed is believed on
-            with_accelerators = {job_id for job_id in found if self._handover.owns(job_id)}
+            with_accelerators = {job_id for job_id in found if self._arbitration.owns(job_id)}
         lacking = {job_id for job_id in found if self._names[job_id].makeup.cards and job_id not in with_accelerators}
-        return frozenset(job_id for job_id in lacking if self._handover.missed(running[job_id])), found - lacking
+        return frozenset(job_id for job_id in lacking if self._arbitration.missed(running[job_id])), found - lacking
 
     async def _show(self, poll: Poll, wanted: list[Plan], answers: Answers, withheld: frozenset[str]) -> None:
         keys = [plan.key for plan in wanted]
         poll.keep_only([*keys, _SOURCES])
-        self._handover.keep_only([*keys, _SOURCES])
+        self._arbitration.keep_only([*keys, _SOURCES])
         good = {
             key: answer.job_ids - withheld if withheld else answer.job_ids
             for key, answer in answers.items()
             if isinstance(answer, Collected)
         }
-        self._handover.claim(all_of(good.values()))
+        self._arbitration.claim(all_of(good.values()))
         await asyncio.sleep(0)
         for key in keys:
             async with poll.part(key) as part:
@@ -206,14 +206,14 @@ class AomCollector(BulkCollector):
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
                 await self._publish(part, answer, good[key])
-                self._handover.show(key, good[key])
-        shown = sorted(all_of(self._handover.shows(key) for key in keys))
+                self._arbitration.show(key, good[key])
+        shown = sorted(all_of(self._arbitration.shows(key) for key in keys))
         await asyncio.sleep(0)
         known = self._sources
         self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:
             await self._publish_sources(part, self._sources)
-            self._handover.show(_SOURCES, shown)
+            self._arbitration.show(_SOURCES, shown)
 
     async def _publish(self, part: Part, answer: Collected, job_ids: Collection[str]) -> None:
         """Show what is of these jobs and still listed; if AOM fails from now on, that is looked at again."""

@@ -83,7 +83,7 @@ class AomPast:
                 yield Unit(f"{plan.key} {asked.span.start}", {AOM.api: len(plan.queries)}, do)
 
     def lacks(self, life: Life, marks: Collection[str]) -> bool:
-        """Whether a job that has these marks is better served by task metrics (as the daemon's handover has it)."""
+        """Whether a job that has these marks is better served by task metrics (as the daemon's arbitration has it)."""
         with_accelerators = any(plan.key == ACCELERATORS for plan in self._plans)
         return AOM.source not in marks or bool(life.cards and with_accelerators and _ACCELERATORS not in marks)
 

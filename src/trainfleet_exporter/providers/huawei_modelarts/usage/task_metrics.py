@@ -19,7 +19,7 @@ from trainfleet_exporter.model import Accelerator, Job, Status
 from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
-from trainfleet_exporter.providers.usage.arbitration import Handover
+from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
 from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.staleness import count
@@ -135,48 +135,48 @@ def _newest(values: Iterable[str | float | None]) -> float | None:
 class TaskMetricsCollector(UsageByJobCollector):
     """The running jobs: the last value of any other is from its end.
 
-    `handover` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
+    `arbitration` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
     polled as well.
     """
 
     def __init__(
-        self, shared: ModelArtsShared, interval: float, *, max_jobs: int, handover: Handover | None = None
+        self, shared: ModelArtsShared, interval: float, *, max_jobs: int, arbitration: SourceArbitration | None = None
     ) -> None:
         super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
         self._shared = shared
-        self._handover = handover
+        self._arbitration = arbitration
 
     async def begin(self, poll: Poll) -> None:
         """Wait for the jobs, and for AOM."""
-        await self._jobs.wait(poll.deadline, everywhere=self._handover is not None)
-        if self._handover is not None:
-            await self._handover.polled.wait()
+        await self._jobs.wait(poll.deadline, everywhere=self._arbitration is not None)
+        if self._arbitration is not None:
+            await self._arbitration.polled.wait()
 
     def serves(self, job: Job) -> bool:
         """Whether the job runs, and AOM does not serve it."""
-        return job.status is Status.RUNNING and (self._handover is None or self._handover.left(job))
+        return job.status is Status.RUNNING and (self._arbitration is None or self._arbitration.left(job))
 
     def candidates(self) -> Collection[Job]:
         """The live jobs, of other shards as well where AOM is asked."""
-        return self._jobs.live_jobs() if self._handover is None else self._jobs.listed_jobs()
+        return self._jobs.live_jobs() if self._arbitration is None else self._jobs.listed_jobs()
 
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for."""
         found = super().objects()
-        if self._handover is not None:
-            self._handover.left_out = self._cap.beyond
+        if self._arbitration is not None:
+            self._arbitration.left_out = self._cap.beyond
         return found
 
     def is_current(self, object_id: str) -> bool:
         """Whether the job is still served."""
-        job = (self._jobs.live() if self._handover is None else self._jobs.listed()).get(object_id)
+        job = (self._jobs.live() if self._arbitration is None else self._jobs.listed()).get(object_id)
         return job is not None and self.serves(job)
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the jobs changed, or AOM took some over."""
         super().watch(callback)
-        if self._handover is not None:
-            self._handover.watch(callback)
+        if self._arbitration is not None:
+            self._arbitration.watch(callback)
 
     def calls(self, object_id: str) -> int:
         """One for each task."""
@@ -199,5 +199,5 @@ class TaskMetricsCollector(UsageByJobCollector):
             await part.not_found(missing)
         else:
             await part.publish(sheet.of_job(SOURCE))
-        if self._handover is not None:
-            self._handover.answered(part.key, with_usage=bool(sheet))
+        if self._arbitration is not None:
+            self._arbitration.answered(part.key, with_usage=bool(sheet))
