@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Record
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
-_REMEMBERED = 7 * 86400.0
+_MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
 _WHILE: Mapping[Phase, Collection[Status]] = {
     "queued": (Status.QUEUED, Status.CREATING),
@@ -159,7 +159,7 @@ class JobHistories:
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
-        horizon = now - _REMEMBERED
+        horizon = now - _MAY_COME_BACK
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
         for observed in (self._waited, self._prepared):
