@@ -47,8 +47,8 @@ APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "m
 
 _SMALL_PAGES = {
     "alibaba_pai.client.PAGE_SIZE": 2,
-    "alibaba_pai.cloudmonitor.CATALOGUE_PAGE": 5,
-    "alibaba_pai.cloudmonitor.POINTS": 20,
+    "alibaba_pai.usage.cloudmonitor.CATALOGUE_PAGE": 5,
+    "alibaba_pai.usage.cloudmonitor.POINTS": 20,
     "huawei_modelarts.client.JOBS_PAGE": 2,
     "huawei_modelarts.client.V1_PAGE": 2,
     "huawei_modelarts.client._POOL_PAGE": 2,
