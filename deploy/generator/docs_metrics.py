@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from deploy.generator.docs_tables import code, table
 from trainfleet_exporter.families import KEYS, MetricFamily
 from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
+from trainfleet_exporter.families.history import HISTORY_FAMILIES
 from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
 from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
@@ -18,6 +19,7 @@ from trainfleet_exporter.telemetry import CollectorState, Telemetry
 _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
     ("Providers, workspaces, counts of jobs", (*FLEET_FAMILIES, *QUOTA_FAMILIES)),
     ("Jobs", JOB_FAMILIES),
+    ("Time and faults", HISTORY_FAMILIES),
     ("Pods", POD_FAMILIES),
     ("Pools", POOL_FAMILIES),
     ("Nodes", NODE_FAMILIES),
@@ -48,7 +50,7 @@ def _row(family: MetricFamily) -> tuple[str, ...]:
     platforms = installed_platforms()
     found = [platforms[name] for name in _CLOUDS]
     unproven = dict.fromkeys(note for each in found if (note := each.experimental.get(family.name)))
-    mark = " (counter)" if family.kind == "counter" else ""
+    mark = "" if family.kind == "gauge" else f" ({family.kind})"
     name = code(family.name) + mark + (" **E**" if unproven else "")
     keys, _ = KEYS[family.of]
     labels = [code(label) for label in (*keys, *(family.labels or ()))]

@@ -57,7 +57,7 @@ spec:
 def files() -> Mapping[Path, str]:
     """The generated files of the chart and the manifests, by their paths from deploy/."""
     tuning = rules.shipped()
-    rendered = rules.render(tuning.thresholds, tuning.prices, currency=tuning.currency)
+    rendered = rules.render(tuning.thresholds, tuning.prices, tuning.models, currency=tuning.currency)
     copies = {
         CHART / "dashboards" / path.name: text for path, text in dashboards.files().items() if path.suffix == ".json"
     }

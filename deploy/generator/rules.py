@@ -15,12 +15,13 @@ from deploy.generator.rules_accelerators import ACCELERATORS
 from deploy.generator.rules_alerts_exporter import EXPORTER_ALERTS
 from deploy.generator.rules_alerts_jobs import JOB_ALERTS
 from deploy.generator.rules_alerts_pools import POOL_ALERTS
+from deploy.generator.rules_goodput import GOODPUT
 from deploy.generator.rules_model import INTERVAL, Alert, Group, Number, Record
 from deploy.generator.rules_page import page
 from deploy.generator.rules_pools import ENDINGS, POOLS, QUEUES
-from deploy.generator.rules_yaml import Thresholds, helm_yaml, prometheus_yaml
+from deploy.generator.rules_yaml import Models, Thresholds, helm_yaml, prometheus_yaml
 
-RECORDING = (ACCELERATORS, QUEUES, POOLS, ENDINGS)
+RECORDING = (ACCELERATORS, QUEUES, POOLS, ENDINGS, GOODPUT)
 ALERTING = (EXPORTER_ALERTS, JOB_ALERTS, POOL_ALERTS)
 _RECORD = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
 THRESHOLDS = DEPLOY / "prometheus" / "thresholds.yaml"
@@ -33,16 +34,17 @@ class Tuning:
     thresholds: Thresholds
     prices: Mapping[str, Number]
     currency: str
+    models: Models
 
 
 def shipped() -> Tuning:
     """What deploy/prometheus/thresholds.yaml says."""
     read: dict[str, Any] = yaml.safe_load(THRESHOLDS.read_text(encoding="utf-8"))
-    return Tuning(read["thresholds"], read["prices"], read["currency"])
+    return Tuning(read["thresholds"], read["prices"], read["currency"], read["models"])
 
 
 def records() -> Sequence[Record]:
-    """Every recording rule but those of the prices."""
+    """Every recording rule but those of the tables of prices and models."""
     return [rule for group in RECORDING for rule in group.rules if isinstance(rule, Record)]
 
 
@@ -65,20 +67,21 @@ def depth() -> int:
 def render(
     thresholds: Thresholds,
     prices: Mapping[str, Number],
+    models: Models,
     *,
     groups: Sequence[Group] = (*RECORDING, *ALERTING),
     currency: str = "CNY",
     interval: str = INTERVAL,
 ) -> str:
-    """A rule file with these thresholds and prices. Raises KeyError for a threshold that is missing."""
-    return prometheus_yaml(groups, thresholds, prices=prices, currency=currency, interval=interval)
+    """A rule file with these thresholds, prices and models. Raises KeyError for a threshold that is missing."""
+    return prometheus_yaml(groups, thresholds, prices=prices, currency=currency, models=models, interval=interval)
 
 
 def helm_template() -> str:
     """All rules as text of a Helm template, from `groups:` on, not indented.
 
     Thresholds are `.Values.prometheusRule.thresholds.NAME`, prices `.Values.prometheusRule.prices` (by model), their
-    currency `.Values.prometheusRule.currency`; `shipped()` has the default of each.
+    currency `.Values.prometheusRule.currency`, models `.Values.prometheusRule.models`; `shipped()` has the defaults.
     """
     return helm_yaml((*RECORDING, *ALERTING), interval=INTERVAL)
 
@@ -89,7 +92,7 @@ def files() -> Mapping[Path, str]:
     head = "# Made by python -m deploy.generator from thresholds.yaml; edit that, or the table in deploy/generator.\n"
 
     def rule_file(groups: Sequence[Group]) -> str:
-        return head + render(tuning.thresholds, tuning.prices, groups=groups, currency=tuning.currency)
+        return head + render(tuning.thresholds, tuning.prices, tuning.models, groups=groups, currency=tuning.currency)
 
     folder = Path("prometheus/rules")
     return {

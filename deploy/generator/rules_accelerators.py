@@ -9,15 +9,20 @@ from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
 
 KIND = ("accelerator", "accelerator_model")
 LEVELS = {
-    "job": ("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name"),
-    "user": ("provider", "user_id", "user_name"),
-    "workspace": ("provider", "workspace_id"),
-    "pool": ("provider", "pool_id"),
+    "job": ("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name", "charged_to"),
+    "user": ("provider", "user_id", "user_name", "charged_to"),
+    "workspace": ("provider", "workspace_id", "charged_to"),
+    "pool": ("provider", "pool_id", "charged_to"),
+    "charged_to": ("provider", "charged_to"),
     "provider": ("provider",),
 }
+"""The labels of each level. `charged_to` is the tag of the job that `chargeback_label` names; empty without it."""
 PRICE = "accelerator_model:trainfleet_accelerator_price:per_hour"
 PRICE_MEANING = "What an accelerator of the model costs in an hour, from the table of prices."
 PRICE_LABELS = ("accelerator_model", "currency")
+PEAK = "accelerator_model:trainfleet_accelerator_peak:flops_per_second"
+PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, and its readable name, from the table of models."
+PEAK_LABELS = ("accelerator_model", "accelerator_name")
 
 _MEANINGS = {
     "held": "Accelerators held by jobs, those included that start, restart, stop or are reserved after the end.",
@@ -30,6 +35,17 @@ _MEANINGS = {
 _COSTS = ("held", "idle", "wasted")
 
 _OWNER = info(JOB, JOB_OWNERS, "trainfleet_job_info", bridged=False)
+_CHARGED = f"""\
+(
+  topk by ({JOB}) (
+    1,
+    max by ({JOB}, charged_to) (
+      label_replace(trainfleet_job_labels, "charged_to", "$1", "<chargeback_label>", "(.+)")
+    )
+  )
+  or on ({JOB})
+  max by ({JOB}) (trainfleet_job_info)
+)"""
 _USE = "max by (provider, job_id, accelerator) (trainfleet_job_accelerator_utilization_ratio)"
 _ON_USE = "on (provider, job_id, accelerator)"
 _HELD = "job:trainfleet_held_accelerators:sum"
@@ -44,7 +60,9 @@ _OF_JOBS = {
   max by (provider, job_id) (trainfleet_job_holds_resources) == 1
 )
 * on (provider, job_id) group_left ({JOB_OWNERS})
-{_OWNER}""",
+{_OWNER}
+* on (provider, job_id) group_left (charged_to)
+{_CHARGED}""",
     "used": f"{_HELD}\n* {_ON_USE} group_left ()\n{_USE}",
     "idle": f"{_HELD}\n* {_ON_USE} group_left ()\n({_USE} < bool <idle_ratio>)",
     "wasted": f"{_HELD}\n- job:trainfleet_used_accelerators:sum",
@@ -98,5 +116,5 @@ ACCELERATORS = Group(
         *(_cost(level, what) for level in LEVELS for what in _COSTS),
         _UNPRICED,
     ),
-    priced=True,
+    has_tables=True,
 )

@@ -1,4 +1,4 @@
-"""Alerts about pools."""
+"""Alerts about pools, and about what a provider allows in all."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0"""),
             "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated, and "
             "workloads have been waiting for more for <saturated_for>.",
             "<saturated_for>",
+        ),
+        Alert(
+            "TrainfleetJobQuotaNearlyUsed",
+            """\
+max by (provider) (last_over_time(trainfleet_provider_job_quota_used[<bridge>]))
+/ (max by (provider) (last_over_time(trainfleet_provider_job_quota[<bridge>])) > 0)
+>= <job_quota_ratio>""",
+            "warning",
+            "<job_quota_ratio> or more of a provider's quota of training jobs is used.",
+            "{{ $labels.provider }} uses {{ $value | humanizePercentage }} of its quota of training jobs",
+            "It has done so for <job_quota_for>. At 100 % the cloud refuses every new job, however much room the pools "
+            "have.",
+            "<job_quota_for>",
         ),
     ),
 )

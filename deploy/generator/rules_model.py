@@ -51,8 +51,8 @@ class Group:
 
     name: str
     rules: Sequence[Record | Alert]
-    priced: bool = field(default=False)
-    """Whether the prices of accelerator models come before its rules."""
+    has_tables: bool = field(default=False)
+    """Whether the prices and the peaks of accelerator models come before its rules."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:

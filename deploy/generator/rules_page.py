@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from deploy.generator.rules_accelerators import PRICE, PRICE_LABELS, PRICE_MEANING
+from deploy.generator.rules_accelerators import PEAK, PEAK_LABELS, PEAK_MEANING, PRICE, PRICE_LABELS, PRICE_MEANING
 from deploy.generator.rules_model import Alert, Group, Record, filled
 from deploy.generator.rules_yaml import Thresholds
 
@@ -64,7 +64,7 @@ _OWN = ("trainfleet_exporter_", "trainfleet_provider_up")
 
 def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thresholds, depth: int) -> str:
     """The whole page. `depth` is how many records stand on one another."""
-    records = [Record(PRICE, "", PRICE_MEANING, PRICE_LABELS)]
+    records = [Record(PRICE, "", PRICE_MEANING, PRICE_LABELS), Record(PEAK, "", PEAK_MEANING, PEAK_LABELS)]
     records += [rule for group in recording for rule in group.rules if isinstance(rule, Record)]
     alerts = [rule for group in alerting for rule in group.rules if isinstance(rule, Alert)]
     return (

@@ -7,10 +7,12 @@ from typing import Any
 
 import yaml
 
-from deploy.generator.rules_accelerators import PRICE
+from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Group, Number, Record, filled
 
 Thresholds = Mapping[str, str | Number]
+Models = Mapping[str, Mapping[str, Any]]
+"""By `accelerator_model`: its readable `name`, and `peak_tflops` of one accelerator."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -61,6 +63,13 @@ def _price(model: str, price: str, currency: str) -> str:
     )
 
 
+def _peak(model: str, name: str, tflops: str) -> str:
+    return (
+        f"      - record: {PEAK}\n        expr: vector({tflops}) * 1e12\n"
+        f"        labels:\n          accelerator_model: {model}\n          accelerator_name: {name}\n"
+    )
+
+
 def _quoted(text: str) -> str:
     """A text as a YAML scalar in double quotes, whatever is in it."""
     found: str = yaml.dump(text, default_style='"', width=10_000, allow_unicode=True)
@@ -68,28 +77,42 @@ def _quoted(text: str) -> str:
 
 
 def prometheus_yaml(
-    groups: Sequence[Group], thresholds: Thresholds, *, prices: Mapping[str, Number], currency: str, interval: str
+    groups: Sequence[Group],
+    thresholds: Thresholds,
+    *,
+    prices: Mapping[str, Number],
+    currency: str,
+    models: Models,
+    interval: str,
 ) -> str:
     """A rule file. Raises KeyError for a threshold that there is not."""
-    priced = "".join(_price(_quoted(model), str(price), _quoted(currency)) for model, price in prices.items())
+    tables = "".join(_price(_quoted(model), str(price), _quoted(currency)) for model, price in prices.items())
+    tables += "".join(
+        _peak(_quoted(model), _quoted(each["name"]), str(each["peak_tflops"])) for model, each in models.items()
+    )
     return "groups:\n" + "".join(
-        _group(group, interval, (priced if group.priced else "") + filled(_rules(group), thresholds))
+        _group(group, interval, (tables if group.has_tables else "") + filled(_rules(group), thresholds))
         for group in groups
     )
 
 
 def helm_yaml(groups: Sequence[Group], *, interval: str) -> str:
-    """The same as text of a Helm template, from `groups:` on; thresholds and prices are values of the chart."""
+    """The same as text of a Helm template, from `groups:` on; thresholds and tables are values of the chart."""
     values = "Values.prometheusRule"
-    priced = (
+    tables = (
         f"      {{{{- range $model, $price := .{values}.prices }}}}\n"
         + _price("{{ $model | quote }}", "{{ $price }}", f"{{{{ $.{values}.currency | quote }}}}")
+        + "      {{- end }}\n"
+        + f"      {{{{- range $model, $each := .{values}.models }}}}\n"
+        + _peak("{{ $model | quote }}", "{{ $each.name | quote }}", "{{ $each.peak_tflops }}")
         + "      {{- end }}\n"
     )
 
     def rules(group: Group) -> str:
         # Prometheus's own templates must come out of Helm as they are.
         text = _rules(group).replace("{{", '{{ "{{" }}')
-        return (priced if group.priced else "") + filled(text, lambda name: f"{{{{ .{values}.thresholds.{name} }}}}")
+        return (tables if group.has_tables else "") + filled(
+            text, lambda name: f"{{{{ .{values}.thresholds.{name} }}}}"
+        )
 
     return "groups:\n" + "".join(_group(group, interval, rules(group)) for group in groups)

@@ -15,8 +15,17 @@ from trainfleet_exporter.model import FINISHED, Status
 _TABLE = {
     family.name: None if family.labels is None else frozenset(("provider", *KEYS[family.of][0], *family.labels))
     for family in FAMILIES
+    if family.kind != "histogram"
+} | {
+    f"{family.name}{ending}": frozenset(("provider", *KEYS[family.of][0], *labels))
+    for family in FAMILIES
+    if family.kind == "histogram"
+    for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
 }
-"""By family, its labels; None where the operator chooses them. Taken when this is imported, before anything is run."""
+"""By sample name, its labels; None where the operator chooses them. Taken when this is imported, before anything is
+run."""
+_FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
+"""By sample name, its family."""
 _UNBOUNDED = ("_cpu_utilization_ratio",)
 """A job may use more CPU than it asked for."""
 
@@ -58,9 +67,9 @@ class ContractChecks(ProviderCase):
     def test_contract_every_family_has_a_source(self) -> None:
         """HELP says which API and which fields the values come from."""
         sources = self.platform.sources
-        shown = {family for family, _ in self.good.page.shown} & _TABLE.keys()
+        shown = {_FAMILY[name] for name, _ in self.good.page.shown if name in _TABLE}
         complaints = [f"{family} has no source" for family in sorted(shown) if not sources.get(family)]
-        unknown = (sources.keys() | self.platform.experimental.keys()) - _TABLE.keys()
+        unknown = (sources.keys() | self.platform.experimental.keys()) - {family.name for family in FAMILIES}
         complaints += [f"{family} is no family of the exporter" for family in sorted(unknown)]
         complain(complaints, "name the APIs and fields of each family in Platform.sources")
 

@@ -75,7 +75,7 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 """A series: family and sorted labels."""
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
-DATED = frozenset({"trainfleet_job_usage_timestamp_seconds"})
+DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
 """What moves while the clouds stand still."""
 
 

@@ -34,6 +34,8 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.jobs.reader": "one poll of the jobs of a workspace",
     "trainfleet_exporter.providers.jobs.registry": "live jobs and how they ended",
     "trainfleet_exporter.providers.jobs.listing": "lists, page by page until they are whole",
+    "trainfleet_exporter.providers.jobs.history": "what a job's time was spent on, its faults and recoveries",
+    "trainfleet_exporter.providers.jobs.histories": "these of all jobs, counted once",
     "trainfleet_exporter.providers.jobs.filters": "which jobs have series of their own",
     "trainfleet_exporter.providers.jobs.past": "jobs of the past, found by lists; the base of a history",
     "trainfleet_exporter.providers.jobs.workspace_assignment": "large workspaces, divided job by job among shards",

@@ -44,6 +44,10 @@ class PoolStatus(StrEnum):
 
 Accelerator = Literal["gpu", "npu"]
 NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
+Phase = Literal["queued", "preparing", "running", "recovering", "checking"]
+"""What a job's time is spent on."""
+Cause = Literal["accelerator", "node", "process", "hang", "degraded", "preempted", "other"]
+"""What a fault is one of."""
 
 
 class Accelerators(msgspec.Struct, frozen=True, gc=False):
@@ -124,10 +128,86 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QueuePlace(msgspec.Struct, frozen=True, gc=False):
-    """The place of a job in the queue of its pool; 1 is next."""
+    """The place of a job in the queue of its pool, 1 is next; and the platform's code for why it waits."""
 
     job_id: str
-    position: int
+    position: int | None
+    reason: str = ""
+
+
+class PhaseTime(msgspec.Struct, frozen=True, gc=False):
+    """Seconds that a job has spent on one phase."""
+
+    phase: Phase
+    seconds: float
+
+
+class JobTime(msgspec.Struct, frozen=True, gc=False):
+    """What the time of a job was spent on so far. A phase that has not begun is left out."""
+
+    job_id: str
+    phases: tuple[PhaseTime, ...]
+
+
+class FaultCount(msgspec.Struct, frozen=True, gc=False):
+    """How many faults of one cause; `platform_cause` is the platform's own code for it."""
+
+    cause: Cause
+    platform_cause: str
+    count: int
+
+
+class RecoveryCount(msgspec.Struct, frozen=True, gc=False):
+    """How many recoveries of one strategy ended in one result."""
+
+    strategy: str
+    result: str
+    count: int
+
+
+class JobFaults(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The faults and ended recoveries of a job that are dated after the exporter's start (counters)."""
+
+    job_id: str
+    faults: tuple[FaultCount, ...] = ()
+    recoveries: tuple[RecoveryCount, ...] = ()
+    recovery_seconds: float = 0.0
+
+
+class PodExit(msgspec.Struct, frozen=True, gc=False):
+    """The exit code of a pod (or task) that has ended."""
+
+    job_id: str
+    pod_id: str
+    exit_code: int
+
+
+class NodeFaults(msgspec.Struct, frozen=True, gc=False):
+    """The faults of a node, over all jobs, dated after the exporter's start (a counter)."""
+
+    pool_id: str
+    node_name: str
+    faults: tuple[FaultCount, ...]
+
+
+class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
+    """A classic histogram: upper bounds, how many observations are at most as large as each, their number and sum."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    count: int
+    sum: float
+
+
+class PoolWaits(msgspec.Struct, frozen=True, gc=False):
+    """How long the jobs of a pool waited and prepared before they first ran (seconds), since the exporter's start.
+
+    None where no job was observed.
+    """
+
+    pool_id: str
+    queued: ClassicHistogram | None
+    prepared: ClassicHistogram | None
 
 
 class RoleCount(msgspec.Struct, frozen=True, gc=False):

@@ -114,7 +114,10 @@ class Cell:
 
 def table_rows(panel: Mapping[str, Any], answers: Sequence[Sequence[Series]]) -> tuple[list[str], list[list[Cell]]]:
     """The titles of the columns and the rows, merged by the labels that all answers have, and sorted."""
-    shared = set.intersection(*({name for one in answer for name in one.labels} for answer in answers if answer))
+    labels = [{name for one in answer for name in one.labels} for answer in answers if answer]
+    if not labels:
+        return [], []
+    shared = set.intersection(*labels)
     merged: dict[tuple[str, ...], dict[str, Any]] = {}
     for target, answer in zip(panel["targets"], answers, strict=True):
         field = "Value" if len(answers) == 1 else f"Value #{target['refId']}"

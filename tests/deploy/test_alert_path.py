@@ -140,7 +140,9 @@ def _running_prometheus(folder: Path, target: str, alertmanager: int) -> Iterato
     tuning = rules.shipped()
     thresholds = {**tuning.thresholds, **SHORT}
     (folder / "rules").mkdir()
-    (folder / "rules" / "all.yaml").write_text(rules.render(thresholds, tuning.prices, interval="1s"), encoding="utf-8")
+    (folder / "rules" / "all.yaml").write_text(
+        rules.render(thresholds, tuning.prices, tuning.models, interval="1s"), encoding="utf-8"
+    )
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
     config["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), "1s")
     config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]

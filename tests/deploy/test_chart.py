@@ -152,6 +152,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "$.probes.liveness": {"probes": {"liveness": {"timeoutSecond": 1}}},
     "$.probes.startup.successThreshold": {"probes": {"startup": {"successThreshold": 2}}},
     "$.prometheusRule.prices.x": {"prometheusRule": {"prices": {"x": "free"}}},
+    "$.prometheusRule.models.x": {"prometheusRule": {"models": {"x": {"name": "H20"}}}},
+    "$.prometheusRule.models.x.peak_tflops": {"prometheusRule": {"models": {"x": {"name": "X", "peak_tflops": 0}}}},
     "$.persistence.size": {"persistence": {"size": "big"}},
 }
 
@@ -179,7 +181,8 @@ def test_every_value_is_known_to_the_schema_and_back() -> None:
     known = set(properties(_load(CHART / "values.schema.json")))
     given = set(_keys(VALUES))
     assert {key for key in known - given if not key.startswith(("resources.", "probes."))} == {"global"}
-    free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", "prometheusRule.prices.")
+    tables = ("prometheusRule.prices.", "prometheusRule.models.")
+    free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", *tables)
     assert {key for key in given - known if not key.startswith(free)} == set()
 
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from deploy.generator import DEPLOY
 from deploy.generator.kubernetes_manifests import manifests
+from deploy.generator.rules_accelerators import PRICE
 
 from tests.deploy.test_chart import CHART, VALUE_FILES, validate
 from tests.support.programs import need
@@ -200,10 +201,12 @@ def test_numbers_of_the_config_stay_what_they_are() -> None:
 
 
 def _ordered(groups: list[dict[str, Any]]) -> list[Any]:
-    """The groups with prices, which Helm sorts, in one order."""
+    """The groups with tables of models, which Helm sorts, in one order."""
 
-    def place(rule: dict[str, Any]) -> str:
-        return str(rule["labels"]["accelerator_model"]) if rule["expr"].startswith("vector(") else "~"
+    def place(rule: dict[str, Any]) -> tuple[str, str]:
+        return (
+            (rule["record"], rule["labels"]["accelerator_model"]) if rule["expr"].startswith("vector(") else ("~", "")
+        )
 
     return [{**group, "rules": sorted(group["rules"], key=place)} for group in groups]
 
@@ -224,7 +227,7 @@ def test_the_rules_are_the_shipped_ones_and_can_be_tuned(tmp_path: Path) -> None
         assert subprocess.run([promtool, "check", "rules", path], capture_output=True).returncode == 0
         for group in rule["spec"]["groups"]:
             for each in group["rules"]:
-                if each["expr"].startswith("vector("):  # Helm writes 52.0 as 52
+                if each.get("record") == PRICE:  # Helm writes 52.0 as 52
                     each["expr"] = f"vector({float(each['expr'][7:-1])})"
         assert (_ordered(rule["spec"]["groups"]) == _ordered(shipped)) == (name == "demo")
     text = path.read_text(encoding="utf-8")

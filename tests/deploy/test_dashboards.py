@@ -15,7 +15,7 @@ from deploy.generator.__main__ import main
 from tests.deploy.boards import FOLDER, VARIABLE, Board, boards
 
 BOARDS = boards()
-UIDS = {"trainfleet-fleet", "trainfleet-job", "trainfleet-pools", "trainfleet-cost", "trainfleet-exporter"}
+UIDS = {f"trainfleet-{name}" for name in ("fleet", "job", "pools", "goodput", "cost", "exporter")}
 
 each_board = pytest.mark.parametrize("board", BOARDS, ids=[board.name for board in BOARDS])
 
@@ -46,7 +46,7 @@ def test_check_names_what_is_out_of_step(
     assert main(["--check"]) == 0
 
 
-def test_there_are_five() -> None:
+def test_there_are_six() -> None:
     assert {board.json["uid"] for board in BOARDS} == UIDS
     assert {board.name for board in BOARDS} == UIDS
     assert len({board.json["title"] for board in BOARDS}) == len(UIDS)

@@ -19,6 +19,8 @@ recording rules keep neither job nor instance, and two exporters of one provider
 OVER_THE_CHOSEN_TIME = {
     "Collectors": "errors within the chosen time",
     "Calls by operation": "calls within the chosen time are what is billed",
+    "Queue wait of nine in ten jobs": "of all jobs that started within the chosen time",
+    "Start-up of nine in ten jobs": "of all jobs that started within the chosen time",
 }
 OVER_AN_HOUR = {
     "Calls of a month at this pace against the budget": "polls come every few minutes: a pace is that of an hour",
@@ -27,6 +29,7 @@ OVER_AN_HOUR = {
 
 WITHOUT_PROVIDER = {
     "accelerator_model:trainfleet_accelerator_price:per_hour": "prices are of models, over all providers",
+    "accelerator_model:trainfleet_accelerator_peak:flops_per_second": "is of models, over all providers",
     "trainfleet_exporter_build_info": "is of the exporter as a whole",
     "trainfleet_exporter_config_last_reload_successful": "is of the exporter as a whole",
     "trainfleet_provider_info": "lists the providers to choose from",

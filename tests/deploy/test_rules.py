@@ -13,9 +13,10 @@ import pytest
 import yaml
 from deploy.generator import DEPLOY, out_of_step, rules
 from deploy.generator.docs_metrics import own_metrics
-from deploy.generator.rules_accelerators import PRICE
+from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Record, names
 
+from tests.support.planned_families import PLANNED
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES
 
@@ -37,7 +38,7 @@ def _promtool(*arguments: str | Path) -> str:
 def _families() -> set[str]:
     """Every metric that the exporter shows, as queries name it."""
     own = {metric.name + ("_total" if metric.type == "counter" else "") for metric in own_metrics()}
-    return {family.name for family in FAMILIES} | own
+    return {family.name for family in FAMILIES} | own | PLANNED
 
 
 def _metrics(text: str) -> set[str]:
@@ -58,7 +59,7 @@ def test_promtool_takes_the_rules() -> None:
     said = _promtool("check", "rules", *RULE_FILES)
     assert re.findall(r"SUCCESS: (\d+) rules found", said) == [
         str(len(rules.alerts())),
-        str(len(rules.records()) + len(rules.shipped().prices)),
+        str(len(rules.records()) + len(rules.shipped().prices) + len(rules.shipped().models)),
     ]
 
 
@@ -82,11 +83,11 @@ def test_every_rule_is_under_test() -> None:
             (firing if expected["exp_alerts"] else quiet)[expected["alertname"]] += 1
             if any("stale" in str(series["values"]) for series in test["input_series"]):
                 bridged.add(expected["alertname"])
-    for name in sorted({PRICE, *(record.name for record in rules.records())}):
+    for name in sorted({PRICE, PEAK, *(record.name for record in rules.records())}):
         print(f"{name}: {reported[name]} samples expected")
     for alert in rules.alerts():
         print(f"{alert.name}: fires {firing[alert.name]}, does not fire {quiet[alert.name]}")
-    assert set(reported) == {PRICE, *(record.name for record in rules.records())}
+    assert set(reported) == {PRICE, PEAK, *(record.name for record in rules.records())}
     assert min(reported.values()) > 0
     wanted = {alert.name for alert in rules.alerts()}
     assert set(firing) == wanted
@@ -112,8 +113,9 @@ def test_a_rule_is_well_made(rule: Record | Alert) -> None:
         level, _, rest = rule.name.partition(":")
         assert re.fullmatch(r"trainfleet_[a-z_]+:[a-z0-9_]+", rest)
         assert set(rule.labels) <= {
-            *("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name"),
+            *("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name", "charged_to"),
             *("accelerator", "accelerator_model", "currency", "status"),
+            *("phase", "cause", "node_name", "strategy", "result"),
         }
         assert level == "provider" or "provider" in rule.labels
         return
@@ -145,12 +147,17 @@ def test_example_config_loads_with_the_rules_next_to_it() -> None:
     assert [scrape["job_name"] for scrape in scrapes] == [rules.shipped().thresholds["exporter_job"]]
 
 
-def test_other_thresholds_and_prices_make_rules_that_promtool_takes(tmp_path: Path) -> None:
+def test_other_thresholds_and_tables_make_rules_that_promtool_takes(tmp_path: Path) -> None:
     tuning = rules.shipped()
     file = tmp_path / "rules.yaml"
     hostile = 'a "model": {{ $x }} # <idle_ratio>'
     file.write_text(
-        rules.render({**tuning.thresholds, "idle_ratio": 0.125, "idle_for": "2h"}, {hostile: 1e-05}, currency="EUR"),
+        rules.render(
+            {**tuning.thresholds, "idle_ratio": 0.125, "idle_for": "2h"},
+            {hostile: 1e-05},
+            {hostile: {"name": hostile, "peak_tflops": 0.5}},
+            currency="EUR",
+        ),
         encoding="utf-8",
     )
     _promtool("check", "rules", file)
@@ -163,17 +170,23 @@ def test_other_thresholds_and_prices_make_rules_that_promtool_takes(tmp_path: Pa
         "expr": "vector(1e-05)",
         "labels": {"accelerator_model": hostile, "currency": "EUR"},
     }
+    assert found[PEAK] == {
+        "record": PEAK,
+        "expr": "vector(0.5) * 1e12",
+        "labels": {"accelerator_model": hostile, "accelerator_name": hostile},
+    }
     assert found["TrainfleetJobIdle"]["for"] == "2h"
     assert "< 0.125" in found["TrainfleetJobIdle"]["expr"]
-    with pytest.raises(KeyError, match="idle_ratio"):
-        rules.render({}, {})
+    with pytest.raises(KeyError, match="chargeback_label"):
+        rules.render({}, {}, {})
 
 
-def test_no_price_at_all_is_no_cost(tmp_path: Path) -> None:
+def test_empty_tables_make_no_cost_and_no_peak(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
-    file.write_text(rules.render(rules.shipped().thresholds, {}), encoding="utf-8")
+    file.write_text(rules.render(rules.shipped().thresholds, {}, {}), encoding="utf-8")
     _promtool("check", "rules", file)
     assert "vector(" in file.read_text(encoding="utf-8")  # the clock of budgets
+    assert f"record: {PEAK}" not in file.read_text(encoding="utf-8")
     assert f"record: {PRICE}" not in file.read_text(encoding="utf-8")
 
 
@@ -182,21 +195,34 @@ def test_the_helm_template_has_the_same_rules() -> None:
     tuning = rules.shipped()
     text = rules.helm_template()
     assert all(f"{{{{ .Values.prometheusRule.thresholds.{name} }}}}" in text for name in tuning.thresholds)
-    loop = re.compile(
-        r" *\{\{- range \$model, \$price := \.Values\.prometheusRule\.prices \}\}\n(.*?) *\{\{- end \}\}\n", re.DOTALL
+    prices, peaks = (
+        re.compile(
+            rf" *{{{{- range \$model, \${each} := \.Values\.prometheusRule\.{table} }}}}\n(.*?) *{{{{- end }}}}\n",
+            re.DOTALL,
+        )
+        for each, table in (("price", "prices"), ("each", "models"))
     )
-    body = loop.search(text)
-    assert body is not None
-    each = [
-        body[1]
+    of_price, of_peak = prices.search(text), peaks.search(text)
+    assert of_price is not None
+    assert of_peak is not None
+    each_price = [
+        of_price[1]
         .replace("{{ $model | quote }}", f'"{model}"')
         .replace("{{ $price }}", str(price))
         .replace("{{ $.Values.prometheusRule.currency | quote }}", f'"{tuning.currency}"')
         for model, price in tuning.prices.items()
     ]
-    text = loop.sub(lambda _: "".join(each), text)
+    each_peak = [
+        of_peak[1]
+        .replace("{{ $model | quote }}", f'"{model}"')
+        .replace("{{ $each.name | quote }}", f'"{each["name"]}"')
+        .replace("{{ $each.peak_tflops }}", str(each["peak_tflops"]))
+        for model, each in tuning.models.items()
+    ]
+    text = prices.sub(lambda _: "".join(each_price), text)
+    text = peaks.sub(lambda _: "".join(each_peak), text)
     text = re.sub(
         r"\{\{ \.Values\.prometheusRule\.thresholds\.(\w+) \}\}", lambda found: str(tuning.thresholds[found[1]]), text
     )
     text = text.replace('{{ "{{" }}', "{{")
-    assert yaml.safe_load(text) == yaml.safe_load(rules.render(tuning.thresholds, tuning.prices))
+    assert yaml.safe_load(text) == yaml.safe_load(rules.render(tuning.thresholds, tuning.prices, tuning.models))

@@ -111,6 +111,15 @@ trainfleet_device_memory_utilization_ratio          job_id pod_id device acceler
 trainfleet_device_power_watts                       job_id pod_id device accelerator
 trainfleet_job_usage_info                           job_id source
 trainfleet_job_usage_timestamp_seconds              job_id
+trainfleet_job_phase_seconds                        job_id phase
+trainfleet_job_faults_total                         job_id cause platform_cause
+trainfleet_job_recoveries_total                     job_id strategy result
+trainfleet_job_recovery_seconds_total               job_id
+trainfleet_node_faults_total                        pool_id node_name cause
+trainfleet_job_queue_wait_seconds                   pool_id
+trainfleet_job_startup_seconds                      pool_id
+trainfleet_job_pending_reason                       job_id reason
+trainfleet_pod_exit_code                            job_id pod_id
 """
 
 FULL = {type(examples[0]): examples[0] for examples in EXAMPLES.values()}

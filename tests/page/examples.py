@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from trainfleet_exporter.model import (
     Accelerators,
+    ClassicHistogram,
     DeviceUsage,
+    FaultCount,
     FinishedCount,
     Job,
     JobCount,
+    JobFaults,
     JobPods,
+    JobTime,
     JobUsage,
     Node,
     NodeCount,
+    NodeFaults,
+    PhaseTime,
     Pod,
+    PodExit,
     PodUsage,
     Pool,
     PoolAmounts,
     PoolQueue,
     PoolStatus,
     PoolUsage,
+    PoolWaits,
     PoolWorkloads,
     ProviderFacts,
     ProviderQuota,
     QueuePlace,
+    RecoveryCount,
     RoleCount,
     RoleStatusCount,
     Status,
@@ -104,7 +113,32 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         ),
         Job(job_id="dlc-bare"),
     ),
-    "queue_place": (QueuePlace("dlc1example0001a", 1), QueuePlace("c41d0000", 2)),
+    "queue_place": (
+        QueuePlace("dlc1example0001a", 1, "roleMaximumResource"),
+        QueuePlace("c41d0000", 2),
+        QueuePlace("c41d0001", None, "NotEnoughResource"),
+    ),
+    "job_time": (
+        JobTime("dlc1example0001a", (PhaseTime("queued", 7200.0), PhaseTime("running", 61800.5))),
+        JobTime("c41d0000", (PhaseTime("preparing", 0.0),)),
+    ),
+    "job_faults": (
+        JobFaults(
+            job_id="dlc1example0001a",
+            faults=(FaultCount("node", "node_fault", 1), FaultCount("other", "", 2)),
+            recoveries=(RecoveryCount("pod_reschedule", "success", 1),),
+            recovery_seconds=1800.0,
+        ),
+        JobFaults(job_id="c41d0000"),
+    ),
+    "pod_exit": (PodExit("c41d0000", "worker-0", 137), PodExit("c41d0000", "worker-1", 0)),
+    "node_faults": (NodeFaults("quota1", "lingjun-7", (FaultCount("accelerator", "", 3), FaultCount("node", "", 1))),),
+    "pool_waits": (
+        PoolWaits(
+            "quota1", ClassicHistogram((10.0, 604800.0), (1, 3), 4, 2678461.5), ClassicHistogram((0.5,), (0,), 1, 60.0)
+        ),
+        PoolWaits("quota2", None, None),
+    ),
     "job_pods": (
         JobPods(
             job_id="dlc1example0001a",

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS
+from trainfleet_exporter.families.family import WholeHistogram
 from trainfleet_exporter.model import (
+    ClassicHistogram,
     DeviceUsage,
     Job,
     JobCount,
@@ -57,6 +59,9 @@ def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
         for found in ALL:
             if type(found) is not family.of or family.labels is None:
                 continue
+            if isinstance(family.read, WholeHistogram):
+                expected += _histogram(family.name, found, family.read.value(found))
+                continue
             for values, value in family.read(found):
                 labels = zip((*names, *family.labels), (*keys(found), *values), strict=True)
                 expected.append((family.name, {"provider": "p", **dict(labels)}, float(value)))
@@ -65,6 +70,18 @@ def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
         return sorted(lines, key=lambda line: (line[0], sorted(line[1].items())))
 
     assert ordered(rendered) == ordered(expected)
+
+
+def _histogram(name: str, found: Any, shown: ClassicHistogram | None) -> list[Sample]:
+    if shown is None:
+        return []
+    labels = {"provider": "p", "pool_id": found.pool_id}
+    buckets = [*zip(shown.bounds, shown.counts, strict=True), ("+Inf", shown.count)]
+    return [
+        *((f"{name}_bucket", {**labels, "le": str(bound)}, float(count)) for bound, count in buckets),
+        (f"{name}_sum", labels, float(shown.sum)),
+        (f"{name}_count", labels, float(shown.count)),
+    ]
 
 
 def test_labels_come_in_the_order_of_provider_keys_and_further_labels() -> None:

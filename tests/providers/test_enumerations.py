@@ -11,18 +11,25 @@ from typing import Any
 
 import pytest
 
+from tests.simulator.client import Caller as Pai
+from tests.simulator.modelarts.client import Caller as ModelArts
 from tests.support import enumerations as sdk
 from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
 from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
+from trainfleet_exporter.providers.alibaba_pai import translate_history as pai_history
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
+from trainfleet_exporter.providers.huawei_modelarts import translate_history as huawei_history
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor
+from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.values import POOL_STATUS
+from trainfleet_simulator.modelarts.job_rows import job_row
+from trainfleet_simulator.pai.dlc_rows import detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,50 @@ ENUMERATIONS = (
         lambda: modelarts("pool_monitor_metric", "metric_name"),
         pool_monitor.MONITORED,
     ),
+    Enumeration(
+        "ModelArts running_records[].recover_records[].fault_scenario",
+        lambda: modelarts("recover_record", "fault_scenario"),
+        huawei_history.CAUSES,
+    ),
+    Enumeration(
+        "ModelArts running_records[].recover_records[].recover",
+        lambda: modelarts("recover_record", "recover"),
+        huawei_history.STRATEGIES,
+        only_ours={"gpu_proc_restart": "a word of end_recover"},
+    ),
+    Enumeration(
+        "ModelArts running_records[].end_recover",
+        lambda: modelarts("running_record", "end_recover"),
+        huawei_history.STRATEGIES,
+        only_ours={"npu_step_retry": "a run does not end by it; a word of recover"},
+    ),
+    Enumeration(
+        "ModelArts running_records[].recover_records[].recover_result",
+        lambda: modelarts("recover_record", "recover_result"),
+        (*huawei_history.RESULTS, huawei_history.UNDER_WAY),
+    ),
+    Enumeration(
+        "DLC GetJob, StatusHistory[].Status, by phase",
+        lambda: alibaba(DLC, "_get_job_response_body", "GetJobResponseBody", "status"),
+        pai_history.PHASES,
+        only_ours={"Created": _OLDER, "Dequeued": _OLDER},
+        only_documented=dict.fromkeys(
+            ("Stopping", "SucceededReserving", "FailedReserving", "Succeeded", "Failed", "Stopped"),
+            "the job has ended, or is about to: its time is spent on nothing",
+        ),
+    ),
+    *(
+        Enumeration(
+            f"DLC GetJob, {name}.SubStatus, as a cause",
+            lambda model=model: alibaba(DLC, "_get_job_response_body", model, "sub_status"),  # type: ignore[misc]
+            [word for word in ("Normal", "Evicted") if pai_history.cause(word) == "preempted"],
+            only_documented={"Normal": "no fault"},
+        )
+        for name, model in (
+            ("Pods[]", "GetJobResponseBodyPods"),
+            ("Pods[].HistoryPods[]", "GetJobResponseBodyPodsHistoryPods"),
+        )
+    ),
 )
 
 
@@ -177,6 +228,31 @@ PROSE = {
         "GetJobResponseBodyPodsHistoryPods",
         "status",
     ),
+    **{
+        f"DLC GetJob, RestartRecord[], {field}": (
+            DLC,
+            "_get_job_response_body",
+            "GetJobResponseBodyRestartRecord",
+            field,
+        )
+        for field in ("occur_phase", "reason", "restart_fail_reason", "restart_level_type", "restart_status")
+    },
+    **{
+        f"DLC GetJob, RestartRecord[].DetailErrorInfoList[], {field}": (
+            DLC,
+            "_get_job_response_body",
+            "GetJobResponseBodyRestartRecordDetailErrorInfoList",
+            field,
+        )
+        for field in ("error_code", "error_source")
+    },
+    "DLC GetJob, StatusHistory[].ReasonCode": (
+        DLC,
+        "_status_transition_item",
+        "StatusTransitionItem",
+        "reason_code",
+    ),
+    "PaiStudio ListQuotaWorkloads, Code": (STUDIO, "_queue_info", "QueueInfo", "code"),
     "PaiStudio ListQuotas, Status": (STUDIO, "_quota", "Quota", "status"),
     "PaiStudio ListNodes, NodeStatus": (STUDIO, "_node", "Node", "node_status"),
     "PaiStudio ListQuotaWorkloads, Status": (STUDIO, "_queue_info", "QueueInfo", "status"),
@@ -269,13 +345,84 @@ def test_the_tables_are_the_contract_s() -> None:
     assert v1.job_status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
 
 
-def test_every_documented_way_to_start_again_is_a_restart() -> None:
-    """A run after a rescheduling has the start type of a first one."""
+def _row(*records: Mapping[str, Any]) -> payloads.Job:
+    return payload({"metadata": {"id": "j"}, "status": {"phase": "Running", "running_records": records}}, payloads.Job)
+
+
+def _restarts(*records: Mapping[str, Any]) -> int | None:
+    job = huawei.job(_row(*records))
+    return None if job is None else job.restarts
+
+
+def _by_restarted_only(*records: Mapping[str, Any]) -> int:
+    """As restarts were counted once: a rescheduled run was taken for a first one."""
+    return sum(record["start_type"] == "restarted" for record in records)
+
+
+def _check_ways_to_start_again(restarts: Callable[..., int | None]) -> None:
     ways = modelarts("running_record", "start_type")
     assert len(ways) == 2
-    for way in ways:
-        records = [{"start_at": 1, "start_type": "init_or_rescheduled"}, {"start_at": 2, "start_type": way}]
-        row = {"metadata": {"id": "j"}, "status": {"running_records": records}}
-        job = huawei.job(payload(row, payloads.Job))
-        assert job is not None
-        assert job.restarts == 1, way
+    for way in sorted(ways):
+        first = {"start_at": 100_000, "start_type": "init_or_rescheduled"}
+        assert restarts(first, {"start_at": 200_000, "start_type": way}) == 1, way
+
+
+def test_every_documented_way_to_start_again_is_a_restart() -> None:
+    """A run after a rescheduling has the start type of a first one."""
+    _check_ways_to_start_again(_restarts)
+
+
+def test_counting_restarted_runs_only_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="init_or_rescheduled"):
+        _check_ways_to_start_again(_by_restarted_only)
+
+
+def _attempt(**words: str) -> Mapping[str, Any]:
+    return {"recover_start_at": 150_000, "recover_end_at": 150_060, "related_task": "worker-0", **words}
+
+
+def _of_attempts(*attempts: Mapping[str, Any]) -> Records:
+    record = {"start_at": 100_000, "end_at": 150_000, "recover_records": attempts}
+    return huawei_history.records(_row(record))
+
+
+def test_every_documented_fault_and_recovery_is_counted_by_its_word() -> None:
+    for scenario in sorted(modelarts("recover_record", "fault_scenario")):
+        (fault,) = _of_attempts(_attempt(fault_scenario=scenario, recover_result="success")).faults or ()
+        assert (fault.platform_cause, fault.cause) == (scenario, huawei_history.CAUSES[scenario])
+    for strategy in sorted(modelarts("recover_record", "recover") | modelarts("running_record", "end_recover")):
+        (recovery,) = _of_attempts(_attempt(recover=strategy, recover_result="success")).recoveries
+        assert (recovery.strategy, recovery.result, recovery.seconds) == (strategy, "success", 60)
+    for result in sorted(modelarts("recover_record", "recover_result")):
+        found = _of_attempts(_attempt(recover="proc_restart", recover_result=result)).recoveries
+        assert [recovery.result for recovery in found] == ([] if result == "recovering" else [result])
+
+
+def test_only_a_documented_downgrade_is_followed_by_an_attempt_for_the_same_fault() -> None:
+    for result in sorted(modelarts("recover_record", "recover_result")):
+        later = {**_attempt(recover_result="success"), "recover_start_at": 150_060}
+        faults = _of_attempts(_attempt(recover_result=result), later).faults or ()
+        assert len(faults) == (1 if result == "downgrade" else 2), result
+
+
+def test_simulated_clouds_have_words_that_we_know() -> None:
+    """Of a simulated hour: each word that the exporter interprets, in records of both clouds."""
+    recovered: dict[str, set[str]] = {}
+    for job in ModelArts().world.jobs.values():
+        for record in job_row(job, job.modified)["status"].get("running_records", ()):
+            for attempt in record.get("recover_records", ()):
+                for name in ("fault_scenario", "recover", "recover_result"):
+                    recovered.setdefault(name, set()).add(attempt[name])
+    known = {
+        "fault_scenario": set(huawei_history.CAUSES),
+        "recover": set(huawei_history.STRATEGIES),
+        "recover_result": {*huawei_history.RESULTS, huawei_history.UNDER_WAY},
+    }
+    assert recovered.keys() == known.keys()
+    assert {name: words - known[name] for name, words in recovered.items() if words - known[name]} == {}
+    causes = set()
+    for job in Pai().world.jobs.values():
+        answer = payload(detail(job, job.modified, need_detail=True), pai_payloads.JobRecords)
+        causes |= {fault.cause for fault in pai_history.detail_records(answer).faults or ()}
+    assert causes >= {"accelerator", "node", "process", "hang", "degraded", "preempted"}
+    assert "other" not in causes

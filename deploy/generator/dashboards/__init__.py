@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.generator.dashboards import cost, exporter, fleet, job, pools
+from deploy.generator.dashboards import cost, exporter, fleet, goodput, job, pools
 from deploy.generator.dashboards.provisioning import DASHBOARDS, DATASOURCE
 
 GRAFANA = Path("grafana")
-MADE = (fleet, job, pools, cost, exporter)
+MADE = (fleet, job, pools, goodput, cost, exporter)
 """The dashboards' modules."""
 
 

@@ -7,21 +7,38 @@ from collections.abc import Callable, Mapping
 from deploy.generator.dashboards.dashboard import dashboard
 from deploy.generator.dashboards.fleet import JOB_LINK
 from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
-from deploy.generator.dashboards.promql import P, hours, info, with_pool, with_user, with_workspace
+from deploy.generator.dashboards.promql import (
+    P,
+    hours,
+    info,
+    sum_by_model,
+    with_charged_to,
+    with_pool,
+    with_user,
+    with_workspace,
+)
 from deploy.generator.dashboards.tables import Column, table
-from deploy.generator.dashboards.variables import PROVIDER, datasource
+from deploy.generator.dashboards.variables import PROVIDER, choice, datasource
 
 UID = "trainfleet-cost"
 _WASTE = Scale("green", ((0.3, "yellow"), (0.6, "red")))
 _MOST = 25
+_SOME = f'{P}, charged_to=~"$charged_to"'
+"""The matchers of what is charged to the chosen ones."""
+_CHARGED_TO = choice(
+    "charged_to",
+    "Charged to",
+    f"label_values(charged_to:trainfleet_held_accelerators:sum{{{P}}}, charged_to)",
+    "The tag of jobs that `chargeback_label` of the rules names, such as the team. All includes jobs without it.",
+)
 
 
 def _hours(level: str, what: str, by: str = "") -> str:
-    return hours(f"{level}:trainfleet_{what}_accelerators:sum{{{P}}}", by)
+    return hours(f"{level}:trainfleet_{what}_accelerators:sum{{{_SOME}}}", by)
 
 
 def _cost(level: str, what: str, by: str) -> str:
-    return hours(f"{level}:trainfleet_{what}_cost:per_hour{{{P}}}", by)
+    return hours(f"{level}:trainfleet_{what}_cost:per_hour{{{_SOME}}}", by)
 
 
 def _wasted_share(level: str, by: str = "") -> str:
@@ -46,19 +63,19 @@ def _total() -> list[Panel]:
     }
     return [
         row("Within the chosen time"),
-        *(stat(titles[what], text, "h", Query(_hours("provider", what), what)) for what, text in meanings.items()),
+        *(stat(titles[what], text, "h", Query(_hours("charged_to", what), what)) for what, text in meanings.items()),
         stat(
             "Wasted share",
             "What was wasted, of what was measured.",
             "percentunit",
-            Query(_wasted_share("provider"), "wasted"),
+            Query(_wasted_share("charged_to"), "wasted"),
             scale=_WASTE,
         ),
         stat(
             "Cost",
             "Of the held accelerators, by the rules' table of prices.",
             "none",
-            Query(_cost("provider", "held", "currency"), "{{currency}}"),
+            Query(_cost("charged_to", "held", "currency"), "{{currency}}"),
             text="value_and_name",
             decimals=0,
             width=5,
@@ -67,7 +84,7 @@ def _total() -> list[Panel]:
             "Cost of the waste",
             "Of what was held and not used.",
             "none",
-            Query(_cost("provider", "wasted", "currency"), "{{currency}}"),
+            Query(_cost("charged_to", "wasted", "currency"), "{{currency}}"),
             scale=Scale("orange"),
             text="value_and_name",
             decimals=0,
@@ -77,7 +94,7 @@ def _total() -> list[Panel]:
             "Cost of idle jobs",
             "Of accelerators held by jobs while they used less than the idle threshold.",
             "none",
-            Query(_cost("provider", "idle", "currency"), "{{currency}}"),
+            Query(_cost("charged_to", "idle", "currency"), "{{currency}}"),
             scale=Scale("orange"),
             text="value_and_name",
             decimals=0,
@@ -87,14 +104,14 @@ def _total() -> list[Panel]:
             "Cost in an hour, now",
             "What is held now costs so much in an hour.",
             "none",
-            Query(f"sum by (currency) (provider:trainfleet_held_cost:per_hour{{{P}}})", "{{currency}}"),
+            Query(f"sum by (currency) (charged_to:trainfleet_held_cost:per_hour{{{_SOME}}})", "{{currency}}"),
             text="value_and_name",
             decimals=0,
             width=5,
         ),
         stat(
             "Without a price",
-            "Accelerators held now of models that the table of prices lacks: no cost includes them.",
+            "Accelerators held now of models that the table of prices lacks: no cost includes them. Of all jobs.",
             "short",
             Query(f"sum(provider:trainfleet_unpriced_accelerators:sum{{{P}}})", "without a price"),
             scale=Scale("green", ((1, "yellow"),)),
@@ -154,13 +171,20 @@ def _who() -> list[Panel]:
             "provider, pool_id",
             with_pool,
         ),
+        _ledger(
+            "Charged to",
+            "charged_to",
+            {"provider": Column("Provider"), "charged_to": Column("Charged to")},
+            "provider, charged_to",
+            with_charged_to,
+        ),
         bars(
             "Accelerator-hours by model",
-            "Held within the chosen time.",
+            "Held within the chosen time. Names are those of the rules' table of models.",
             "h",
             Query(
-                hours(f"provider:trainfleet_held_accelerators:sum{{{P}}}", "provider, accelerator, accelerator_model"),
-                "{{provider}} · {{accelerator}} {{accelerator_model}}",
+                sum_by_model(_hours("charged_to", "held", "provider, accelerator_model"), "provider"),
+                "{{provider}} · {{accelerator_name}}",
             ),
             width=9,
         ),
@@ -188,8 +212,9 @@ def _who() -> list[Panel]:
 
 def _over_time() -> list[Panel]:
     user = "{{provider}} · {{user_name}}"
-    used, wasted = (
-        f"sum by (provider, user_name) (user:trainfleet_{what}_accelerators:sum{{{P}}})" for what in ("used", "wasted")
+    held, used, wasted = (
+        f"sum by (provider, user_name) (user:trainfleet_{what}_accelerators:sum{{{_SOME}}})"
+        for what in ("held", "used", "wasted")
     )
     return [
         row("Over time"),
@@ -197,7 +222,7 @@ def _over_time() -> list[Panel]:
             "Held accelerators by user",
             "Accelerators that each user's jobs hold.",
             "short",
-            Query(with_user(f"sum by (provider, user_name) (user:trainfleet_held_accelerators:sum{{{P}}})"), user),
+            Query(with_user(held), user),
             stacked=True,
         ),
         timeseries(
@@ -213,7 +238,7 @@ def _over_time() -> list[Panel]:
             "none",
             Query(
                 with_workspace(
-                    f"sum by (provider, workspace_id, currency) (workspace:trainfleet_held_cost:per_hour{{{P}}})"
+                    f"sum by (provider, workspace_id, currency) (workspace:trainfleet_held_cost:per_hour{{{_SOME}}})"
                 ),
                 "{{provider}} · {{workspace_name}} ({{currency}})",
             ),
@@ -265,7 +290,7 @@ def build() -> str:
         UID,
         "Trainfleet / Users and cost",
         "Who held accelerators for how many hours, what of it was used and wasted, and what it cost.",
-        [datasource(), PROVIDER],
+        [datasource(), PROVIDER, _CHARGED_TO],
         [*_total(), *_who(), *_over_time(), *_jobs()],
         since="now-24h",
     )

@@ -160,7 +160,7 @@ def _pools() -> list[Panel]:
             "percentunit",
             Query(with_pool(f"{of_pool('allocated_cpu_cores')}\n/ ({of_pool('capacity_cpu_cores')} > 0)"), NAME),
             limits=(0, 1),
-            width=8,
+            width=6,
         ),
         timeseries(
             "Allocated memory, share",
@@ -168,7 +168,7 @@ def _pools() -> list[Panel]:
             "percentunit",
             Query(with_pool(f"{of_pool('allocated_memory_bytes')}\n/ ({of_pool('capacity_memory_bytes')} > 0)"), NAME),
             limits=(0, 1),
-            width=8,
+            width=6,
         ),
         timeseries(
             "Disks",
@@ -177,7 +177,20 @@ def _pools() -> list[Panel]:
             Query(with_pool(of_pool("disk_utilization_ratio")), NAME),
             limits=(0, 1),
             scale=Scale("text", ((0.9, "red"),)),
-            width=8,
+            width=6,
+        ),
+        timeseries(
+            "Job quota used",
+            "Training jobs of each provider's project, as a share of those that it may have; ModelArts.",
+            "percentunit",
+            Query(
+                f"{once('provider', f'trainfleet_provider_job_quota_used{{{P}}}')}\n"
+                f"/ ({once('provider', f'trainfleet_provider_job_quota{{{P}}}')} > 0)",
+                "{{provider}}",
+            ),
+            limits=(0, 1),
+            scale=Scale("text", ((0.9, "red"),)),
+            width=6,
         ),
     ]
 

@@ -68,6 +68,24 @@ def with_user(expr: str) -> str:
     return f'label_replace({expr}, "user_name", "(not told)", "user_name", "")'
 
 
+def with_charged_to(expr: str) -> str:
+    """Names what is charged to no tag, for an empty name is no legend."""
+    return f'label_replace({expr}, "charged_to", "(no tag)", "charged_to", "")'
+
+
+def named_models(expr: str, by: str) -> str:
+    """Adds accelerator_name to series by `by` and accelerator_model: the model where the rules' table has no name."""
+    peak = "accelerator_model:trainfleet_accelerator_peak:flops_per_second"
+    named = f"({expr})\n* on (accelerator_model) group_left (accelerator_name) ({peak} >= bool 0)"
+    by_model = f'label_replace({expr}, "accelerator_name", "$1", "accelerator_model", "(.*)")'
+    return f"{named}\nor on ({by}, accelerator_model)\n{by_model}"
+
+
+def sum_by_model(expr: str, by: str) -> str:
+    """Sums of series by `by` and accelerator_model over the spellings of a model, by `by` and accelerator_name."""
+    return f"sum by ({by}, accelerator_name) (\n{named_models(expr, by)}\n)"
+
+
 def hours(series: str, by: str) -> str:
     """Accelerator-hours over the chosen time: the records are made once a minute."""
     over = f"sum_over_time({series}[$__range])"

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from trainfleet_exporter.families.family import KEYS, MetricFamily
 from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
+from trainfleet_exporter.families.history import HISTORY_FAMILIES
 from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
 from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
@@ -27,6 +28,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     *NODE_FAMILIES,
     *QUOTA_FAMILIES,
     *USAGE_FAMILIES,
+    *HISTORY_FAMILIES,
 )
 
 

@@ -12,19 +12,25 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from trainfleet_exporter.model import (
+    ClassicHistogram,
     DeviceUsage,
     FinishedCount,
     Job,
     JobCount,
+    JobFaults,
     JobPods,
+    JobTime,
     JobUsage,
     Node,
+    NodeFaults,
     Pod,
+    PodExit,
     PodUsage,
     Pool,
     PoolAmounts,
     PoolQueue,
     PoolUsage,
+    PoolWaits,
     PoolWorkloads,
     ProviderFacts,
     ProviderQuota,
@@ -42,10 +48,11 @@ class MetricFamily:
     """One row of the table of metrics."""
 
     name: str
-    """Sample name, for counters with `_total`."""
+    """Sample name, for counters with `_total`, for histograms without `_bucket`, `_sum` and `_count`."""
     help: str
     """One line: what it measures, its unit, when it is absent. `families.described` adds the sources."""
-    kind: Literal["gauge", "counter"]
+    kind: Literal["gauge", "counter", "histogram"]
+    """A histogram has a `WholeHistogram` as its `read`."""
     of: type
     """The model class that `read` takes."""
     labels: tuple[str, ...] | None
@@ -84,6 +91,11 @@ _KEY_LABELS: dict[type, tuple[str, ...]] = {
     PodUsage: ("job_id", "pod_id"),
     JobUsage: ("job_id",),
     UsageSource: ("job_id",),
+    JobTime: ("job_id",),
+    JobFaults: ("job_id",),
+    PodExit: ("job_id", "pod_id"),
+    NodeFaults: ("pool_id", "node_name"),
+    PoolWaits: ("pool_id",),
 }
 KEYS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]] = {
     of: (labels, _values(*labels)) for of, labels in _KEY_LABELS.items()
@@ -162,6 +174,36 @@ class Word:
 def word(path: str) -> Read:
     """Reads one sample of value 1 that carries a text as its label."""
     return Word(path)
+
+
+class NumbersByWord:
+    """Reads one number for each entry of a tuple, with a word of it as label. No two entries of an object share theirs.
+
+    Many objects have the same few words, and their numbers change at each poll.
+    """
+
+    __slots__ = ("entries", "value", "word")
+
+    def __init__(self, path: str, word: str, value: str) -> None:
+        self.entries: Callable[[Any], Iterable[Any]] = attrgetter(path)
+        self.word: Callable[[Any], str] = attrgetter(word)
+        self.value: Callable[[Any], float] = attrgetter(value)
+
+    def __call__(self, found: Any) -> Samples:
+        return [((self.word(entry),), self.value(entry)) for entry in self.entries(found)]
+
+
+class WholeHistogram:
+    """Reads one optional histogram: its buckets, with their upper bounds as label values, and its sum and count."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, path: str) -> None:
+        self.value: Callable[[Any], ClassicHistogram | None] = attrgetter(path)
+
+    def __call__(self, found: Any) -> Samples:
+        value = self.value(found)
+        return () if value is None else (((), value.count),)
 
 
 def amounts(path: str, *labels: str, value: str = "count") -> Read:

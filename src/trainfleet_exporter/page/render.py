@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.families.family import Number, NumberByAccelerator, Word
+from trainfleet_exporter.families.family import Number, NumberByAccelerator, NumbersByWord, WholeHistogram, Word
 from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
@@ -170,9 +170,15 @@ class Renderer:
         for family in families:
             if isinstance(family.read, Number):
                 batch.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
+            elif isinstance(family.read, WholeHistogram):
+                batch.add(family.name, _histogram_lines(family.name, family.read, named))
             else:
                 further = _Further(family.labels, self._job_labels)
-                make = _word_lines if isinstance(family.read, Word) else _lines
+                make = _lines
+                if isinstance(family.read, Word):
+                    make = _word_lines
+                elif isinstance(family.read, NumbersByWord):
+                    make = _numbers_by_word_lines
                 batch.add(family.name, make(f"{family.name}{{", family.read, further, named))
                 batch.too_long += further.cuts
             yield
@@ -286,6 +292,29 @@ def _word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[s
     ends = {word: f"{further.labels((word,))}}} 1\n" for word in {word for _, word in shown}}
     further.cuts = sum(is_too_long(word) for _, word in shown)
     return [f"{head}{labels}{ends[word]}" for labels, word in shown]
+
+
+def _numbers_by_word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of a family with some numbers for each object, by word. Many objects have the same words."""
+    shown = [(labels, read.word(entry), entry) for labels, found in named for entry in read.entries(found)]
+    numbers = format_values([read.value(entry) for _, _, entry in shown])
+    ends = {word: f"{further.labels((word,))}}} " for word in {word for _, word, _ in shown}}
+    further.cuts = sum([is_too_long(word) for _, word, _ in shown])
+    return [f"{head}{labels}{ends[word]}{text}\n" for (labels, word, _), text in zip(shown, numbers, strict=True)]
+
+
+def _histogram_lines(name: str, read: WholeHistogram, named: Sequence[tuple[str, object]]) -> list[str]:
+    """The lines of a histogram: bounds are written as OpenMetrics wants them, with a point."""
+    lines: list[str] = []
+    for labels, found in named:
+        if (shown := read.value(found)) is not None:
+            buckets = [*zip(map(repr, map(float, shown.bounds)), shown.counts, strict=True), ("+Inf", shown.count)]
+            lines += [f'{name}_bucket{{{labels},le="{bound}"}} {count}\n' for bound, count in buckets]
+            lines += [
+                f"{name}_sum{{{labels}}} {format_value(shown.sum)}\n",
+                f"{name}_count{{{labels}}} {shown.count}\n",
+            ]
+    return lines
 
 
 def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:

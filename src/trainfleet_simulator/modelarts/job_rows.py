@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
 from trainfleet_simulator.modelarts.phases import phase, secondary_phase
-from trainfleet_simulator.world.jobs import Job, Pod, Role
+from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
 _POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
@@ -66,49 +65,95 @@ def _status(job: Job, now: int) -> dict[str, Any]:
         status["tasks"] = tasks_of(job)
     if job.running is not None:
         status["node_count_metrics"] = [[job.running * 1000, len(job.pods)]]
-        status["running_records"] = _running_records(job)
+        status["running_records"] = _running_records(job, now)
     if job.status == "Failed":
         status["task_statuses"] = [{"task": tasks_of(job)[0], "exit_code": 1, "message": job.reason[1]}]
     return status
 
 
-def _running_records(job: Job) -> list[dict[str, Any]]:
+def _running_records(job: Job, now: int) -> list[dict[str, Any]]:
     """From each start to the loss of a task or the end, in seconds."""
-    losses = [pair for pod in job.pods for pair in pairwise(pod.incarnations)]
-    losses.sort(key=lambda pair: pair[0].finished or 0)
-    record: dict[str, Any] = {"start_at": job.running, "start_type": "init_or_rescheduled"}
+    assert job.running is not None
+    record = _run(job, job.running, now)
     records = [record]
-    for old, new in losses:
-        moved = new.node != old.node
-        record |= _recovery(old, new, old.pod_id.removeprefix(f"{job.job_id}-"), moved=moved)
-        if new.started is not None:
-            record = {"start_at": new.started, "start_type": "init_or_rescheduled" if moved else "restarted"}
+    for loss in job.losses:
+        record |= _recovery(loss, loss.pod.pod_id.removeprefix(f"{job.job_id}-"))
+        if loss.over is not None:
+            record = _run(job, loss.over, now, in_place=not loss.moved)
             records.append(record)
     if job.work_ended is not None and "end_at" not in record:
         record |= {"end_at": job.work_ended, "end_reason": job.reason[0]}
+        if job.reason[0] == NODE_FAULT:
+            record |= _no_recovery(job.work_ended, tasks_of(job)[0])
     return records
 
 
-def _recovery(old: Pod, new: Pod, task: str, *, moved: bool) -> dict[str, Any]:
-    """How a run ended that lost a task, which went on elsewhere or started again in its place."""
-    reason, recover = (NODE_FAULT, "pod_reschedule") if moved else ("ProcessFault", "proc_restart")
+def _run(job: Job, start: int, now: int, *, in_place: bool = False) -> dict[str, Any]:
+    """The start of a run. Its accelerators are ready some seconds later; until then, and without any, the time is 0."""
+    has_cards = any(role.cards for role in job.draft.roles)
+    ready = start + 3 + job.created % 5
+    return {
+        "start_at": start,
+        "start_type": "restarted" if in_place else "init_or_rescheduled",
+        "xpu_start_at": ready if has_cards and ready <= now else 0,
+    }
+
+
+_SCENARIOS = {
+    "node": "node_fault",
+    "accelerator": "chip_fault",
+    "process": "job_failed",
+    "hang": "job_hanged",
+    "degraded": "job_subhealth",
+    "preempted": "job_failed",
+}
+_REASONS = {"node": NODE_FAULT, "accelerator": "ChipFault"}
+
+
+def _recovery(loss: Loss, task: str) -> dict[str, Any]:
+    """How a run ended that lost a task, which went on elsewhere or started again in its place.
+
+    Where a chip broke, the cloud tries first to restart the process on it.
+    """
+    reason = _REASONS.get(loss.fault, "ProcessFault")
+    recover = "pod_reschedule" if loss.moved else "proc_restart"
     attempt: dict[str, Any] = {
-        "recover_start_at": old.finished,
+        "recover_start_at": loss.at,
         "recover": recover,
-        "fault_scenario": "node_fault" if moved else "job_failed",
+        "fault_scenario": _SCENARIOS[loss.fault],
         "reason": reason,
         "related_task": task,
         "recover_result": "recovering",
     }
-    if new.started is not None:
-        attempt |= {"recover_end_at": new.started, "recover_result": "success"}
-    return {
-        "end_at": old.finished,
-        "end_reason": reason,
-        "end_related_task": task,
-        "end_recover": recover,
-        "recover_records": [attempt],
+    attempts = [attempt]
+    if loss.fault == "accelerator" and loss.moved:
+        tried = attempt | {
+            "recover": "npu_proc_restart",
+            "recover_end_at": loss.at + 4,
+            "recover_result": "downgrade",
+        }
+        attempt["recover_start_at"] = loss.at + 4
+        attempts.insert(0, tried)
+    if loss.over is not None:
+        attempt |= {"recover_end_at": loss.over, "recover_result": "success"}
+    ending = {"end_at": loss.at, "end_reason": reason, "end_related_task": task, "end_recover": recover}
+    if len(attempts) > 1:
+        ending["end_recover_before_downgrade"] = "npu_proc_restart"
+    return ending | {"recover_records": attempts}
+
+
+def _no_recovery(at: int, task: str) -> dict[str, Any]:
+    """A job that was rescheduled as often as it may be, and is lost."""
+    attempt = {
+        "recover_start_at": at,
+        "recover_end_at": at,
+        "recover": "job_reschedule",
+        "fault_scenario": "node_fault",
+        "reason": NODE_FAULT,
+        "related_task": task,
+        "recover_result": "quotaExceeded",
     }
+    return {"end_related_task": task, "recover_records": [attempt]}
 
 
 def _resource(job: Job) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.parameters import iso
-from trainfleet_simulator.world.jobs import Job, Pod, Role, total
+from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role, total
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -60,7 +60,7 @@ def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
         "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
         "JobReplicaStatuses": _replicas(job),
         "StatusHistory": _status_history(job) if need_detail else None,
-        "RestartRecord": None,
+        "RestartRecord": [_restart(job, number, loss) for number, loss in enumerate(_recorded(job), start=1)] or None,
     }
 
 
@@ -167,9 +167,63 @@ def _replicas(job: Job) -> list[dict[str, Any]]:
     ]
 
 
+_ERRORS = {
+    "node": ("NodeNotReady", "Node"),
+    "accelerator": ("GPUXidError", "Node"),
+    "process": ("ContainerExitedWithError", "Pod"),
+    "hang": ("JobHang", "Job"),
+    "degraded": ("SlowNode", "Node"),
+    PREEMPTED: ("PodPreempted", "Pod"),
+}
+"""Code and source of an error. The vendor documents no words: these are of the kind that its console shows."""
+
+
+def _recorded(job: Job) -> list[Loss]:
+    """The losses that have a restart record. One that the job's status shows, with its reason code, has none if the pod
+    was preempted."""
+    shown = {since for status, since in job.statuses if status == "Restarting"}
+    return [loss for loss in job.losses if loss.fault != PREEMPTED or loss.at not in shown]
+
+
+def _restart(job: Job, number: int, loss: Loss) -> dict[str, Any]:
+    code, source = _ERRORS[loss.fault]
+    by_node = loss.fault in {"node", "accelerator", "degraded"}
+    return {
+        "JobRestartCount": number,
+        "TriggerID": f"{job.job_id}-{number}",
+        "OccurPhase": "Running",
+        "OccurTime": iso(loss.at),
+        "Reason": code,
+        "RestartLevelType": "PodLevel",
+        "RestartStatus": "Restarting" if loss.over is None else "Succeeded",
+        "RestartDurationInSec": None if loss.over is None else loss.over - loss.at,
+        "RestartFailReason": "",
+        "DetailErrorInfoList": [
+            {
+                "ErrorCode": code,
+                "ErrorSource": source,
+                "ErrorMsg": f"{loss.pod.pod_id} failed.",
+                "DetailErrorMsg": f"python train.py --hub-token {PLANTED_SECRETS[1]} failed.",
+                "Node": loss.pod.node if by_node else "",
+                "Pod": loss.pod.pod_id,
+                "TriggerRestart": True,
+                "AddNodeToBlacklist": loss.fault == "node",
+                "AddJobLevelBlacklist": False,
+            }
+        ],
+    }
+
+
 def _status_history(job: Job) -> list[dict[str, Any]]:
     ends: list[int | None] = [since for _, since in job.statuses[1:]]
+    codes = {loss.at: _ERRORS[loss.fault][0] for loss in job.losses}
     return [
-        {"Status": status, "StartTime": iso(since), "EndTime": iso(end), "ReasonCode": "", "ReasonMessage": ""}
+        {
+            "Status": status,
+            "StartTime": iso(since),
+            "EndTime": iso(end),
+            "ReasonCode": codes.get(since, "") if status == "Restarting" else "",
+            "ReasonMessage": "",
+        }
         for (status, since), end in zip(job.statuses, [*ends, None], strict=True)
     ]

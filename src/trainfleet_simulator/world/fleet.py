@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator
 from random import Random
 from uuid import UUID
 
-from trainfleet_simulator.world.jobs import Draft, Job, Pod, Restart, Role
+from trainfleet_simulator.world.jobs import (
+    FAULTS,
+    PREEMPTED,
+    Draft,
+    Job,
+    Loss,
+    Pod,
+    Restart,
+    Role,
+)
 from trainfleet_simulator.world.listing import JobIndex
 from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAITING_FOR_ROOM
 from trainfleet_simulator.world.pools import Amount, Node, Pool
@@ -225,6 +234,8 @@ class World:
         for pod in job.pods:
             if pod.status == "Pending":
                 pod.status, pod.started = "Running", self.now
+        for loss in job.losses:
+            loss.over = self.now if loss.over is None else loss.over
         self._become(job, "Running")
         plan = job.draft.plan
         if job.restarts < len(plan.restarts):
@@ -243,11 +254,19 @@ class World:
         old.status, old.finished = "Failed", self.now
         old.sub_status = "Evicted" if restart.evicted else "Normal"
         job.pods[place] = new
+        job.losses.append(self._loss(job, old, new))
         if restart.as_sub_status:
             self._become(job, "Running", "Restarting")
         else:
             self._become(job, "Restarting")
         self._after(job, restart.lasts, self._go_on)
+
+    def _loss(self, job: Job, old: Pod, new: Pod) -> Loss:
+        """What befell a pod. It is not drawn, so that everything else happens as it would otherwise."""
+        moved = new.node != old.node
+        faults = FAULTS if moved else FAULTS[:-1]
+        fault = PREEMPTED if old.sub_status == "Evicted" else faults[(job.created + job.restarts) % len(faults)]
+        return Loss(self.now, fault, old, moved)
 
     # How a job ends.
 

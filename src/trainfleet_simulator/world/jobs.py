@@ -32,6 +32,25 @@ class Restart:
     """The job says so as SubStatus of Running, instead of Status Restarting."""
 
 
+@dataclass(slots=True)
+class Loss:
+    """A pod that was lost: when, why, and until when it was missing."""
+
+    at: int
+    fault: str
+    """One of FAULTS, or PREEMPTED."""
+    pod: Pod
+    """The incarnation that was lost."""
+    moved: bool
+    """Whether its place was taken on another node."""
+    over: int | None = None
+
+
+FAULTS = ("accelerator", "process", "hang", "degraded", "node")
+"""Why pods are lost. One whose node is lost is never replaced in its place."""
+PREEMPTED = "preempted"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What will become of a job, in seconds; how long it queues for a pool is not planned but happens."""
@@ -122,6 +141,8 @@ class Job:
     pods: list[Pod] = field(default_factory=list)
     statuses: list[tuple[str, int]] = field(default_factory=list)
     """Every status it has had, and since when."""
+    losses: list[Loss] = field(default_factory=list)
+    """The pods that it has lost, in their order."""
     still: bool = False
     """Whether what it uses is always the same."""
 

@@ -195,9 +195,11 @@ def test_restarts_show_in_the_running_records(caller: Caller) -> None:
         moved = replaced.node != replaced.history[0].node
         assert second["start_type"] == ("init_or_rescheduled" if moved else "restarted")
         assert first["end_recover"] == ("pod_reschedule" if moved else "proc_restart")
-        (recovery,) = first["recover_records"]
+        *tried, recovery = first["recover_records"]
         assert recovery["recover"] == first["end_recover"]
-        assert (recovery["recover_start_at"], recovery["recover_end_at"]) == (first["end_at"], second["start_at"])
+        assert [attempt["recover_result"] for attempt in tried] == ["downgrade"] * len(tried)
+        began = (tried or [recovery])[0]["recover_start_at"]
+        assert (began, recovery["recover_end_at"]) == (first["end_at"], second["start_at"])
         assert recovery["related_task"] == first["end_related_task"] == replaced.pod_id.removeprefix(f"{job.job_id}-")
         ways.add(moved)
     assert ways == {True, False}

@@ -42,6 +42,7 @@ class StatusTransition(Struct, rename="pascal", gc=False):
     status: str | None = None
     start_time: str | None = None
     end_time: str | None = None
+    reason_code: str | None = None
 
 
 class Job(Struct, rename="pascal", gc=False):
@@ -81,6 +82,42 @@ class Job(Struct, rename="pascal", gc=False):
     status_history: list[StatusTransition] | None = None
 
 
+class RestartError(Struct, rename="pascal", gc=False):
+    """An error behind a restart (DetailErrorInfoList)."""
+
+    error_code: str | None = None
+    error_source: str | None = None
+    node: str | None = None
+    pod: str | None = None
+    trigger_restart: bool | None = None
+
+
+class RestartRecord(Struct, rename="pascal", gc=False):
+    """A restart of a job (RestartRecord), at the time of its cause. The duration is in seconds."""
+
+    occur_time: str | None = None
+    reason: str | None = None
+    restart_duration_in_sec: float | None = None
+    restart_fail_reason: str | None = None
+    restart_level_type: str | None = None
+    restart_status: str | None = None
+    detail_error_info_list: list[RestartError | None] | None = None
+
+
+class JobDetail(Job, rename="pascal", gc=False):
+    """The answer of GetJob, as a row of ListJobs and its restarts."""
+
+    restart_record: list[RestartRecord | None] | None = None
+
+
+class JobRecords(Struct, rename="pascal", gc=False):
+    """GetJob, as far as it tells of a job's history."""
+
+    job_id: str | None = None
+    status_history: list[StatusTransition | None] | None = None
+    restart_record: list[RestartRecord | None] | None = None
+
+
 class JobsPage(Struct, rename="pascal", gc=False):
     """ListJobs."""
 
@@ -118,10 +155,9 @@ class Role(Struct, rename="pascal", gc=False):
     pod_count: float | None = None
 
 
-class JobPods(Struct, rename="pascal", gc=False):
-    """GetJob, only its pods. Null is an empty list of pods; without the field nothing is known of them."""
+class JobPods(JobRecords, rename="pascal", gc=False):
+    """GetJob, only its pods and history. Null is an empty list of pods; without the field nothing is known of them."""
 
-    job_id: str | None = None
     restart_times: str | None = None
     job_specs: list[Role] | None = None
     pods: list[Pod | None] | UnsetType | None = UNSET
@@ -241,6 +277,7 @@ class Workload(Struct, rename="pascal", gc=False):
     status: str | None = None
     quota_id: str | None = None
     position: float | None = None
+    code: str | None = None
     resource: WorkloadResource | None = None
 
 

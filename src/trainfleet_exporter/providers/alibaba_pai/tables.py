@@ -20,6 +20,8 @@ _INFO = (
 )
 _DETAIL = "PAI-DLC GetJob"
 _PODS = f"{_DETAIL}, Pods[]"
+_STATUSES = f"{_LIST}.StatusHistory[] (or GetJob, StatusHistory[])"
+_RESTARTS = f"{_DETAIL}, RestartRecord[]"
 _QUOTAS = "PAI PaiStudio ListQuotas, Quotas[]"
 _AMOUNTS = f"{_QUOTAS}.QuotaDetails"
 _HAS, _HELD = f"{_AMOUNTS}.ActualMinQuota", f"{_AMOUNTS}.AllocatedQuota (or UsedQuota)"
@@ -103,6 +105,16 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
             f"{_JOB_METRICS}, PodMetrics[].Metrics[].Time",
             f"{_DLC_CATALOGUE}, timestamp of a data point",
         ],
+        "trainfleet_job_phase_seconds": [f"{_STATUSES}, and {_RESTARTS}.OccurTime and RestartDurationInSec"],
+        "trainfleet_job_faults_total": [
+            f"{_RESTARTS}.DetailErrorInfoList[].ErrorCode or Reason, dated OccurTime; or StatusHistory[].ReasonCode"
+        ],
+        "trainfleet_job_recoveries_total": [f"{_RESTARTS}.RestartLevelType and RestartStatus"],
+        "trainfleet_job_recovery_seconds_total": [f"{_RESTARTS}.RestartDurationInSec"],
+        "trainfleet_node_faults_total": [f"{_RESTARTS}.DetailErrorInfoList[].Node"],
+        "trainfleet_job_queue_wait_seconds": [f"{_STATUSES}, until the first Running"],
+        "trainfleet_job_startup_seconds": [f"{_STATUSES}, EnvPreparing and SanityChecking before the first Running"],
+        "trainfleet_job_pending_reason": [f"{_WORKLOADS}, Workloads[].Code where Status is Enqueued"],
     }
 )
 """By family, where its values come from: API and fields."""
@@ -114,6 +126,9 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
             "the unit is unproven where the platform gives a bare number or a machine type"
         ),
         "trainfleet_pool_queued_accelerators": "how the platforms count what waits is unproven",
+        "trainfleet_job_faults_total": "the words of restarts are undocumented",
+        "trainfleet_job_recoveries_total": "the words of restarts are undocumented",
+        "trainfleet_node_faults_total": "the words of restarts are undocumented",
         **{
             f"trainfleet_{suffix}": (
                 "the unit of the source is unproven"

@@ -13,6 +13,7 @@ from typing import Final
 
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.jobs.history import code
 from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, whole
 from trainfleet_exporter.transport.json_fields import GIB, unusable
 
@@ -114,8 +115,10 @@ def queue(rows: Iterable[payloads.Workload], quota_id: str, *, unreadable: int =
         asked = _asked_gpus(row.resource or _NO_RESOURCE)
         accelerators = None if accelerators is None or asked is None else accelerators + asked
         position = whole(row.position)
-        if workload_type == JOBS and row.quota_id == quota_id and position is not None and row.workload_id:
-            places.append(QueuePlace(row.workload_id, position))
+        if workload_type == JOBS and row.quota_id == quota_id and row.workload_id:
+            reason = code(row.code)
+            if position is not None or reason:
+                places.append(QueuePlace(row.workload_id, position, reason))
     return Queue(by_type, accelerators, tuple(places))
 
 

@@ -225,7 +225,7 @@ def _runs(state: payloads.JobStatus, started: float | None, end: float | None) -
     found = [
         (start, unix_time(record.end_at))
         for record in state.running_records or ()
-        if (start := unix_time(record.start_at)) is not None
+        if record is not None and (start := unix_time(record.start_at)) is not None
     ]
     if not found:
         if started is not None:

@@ -52,12 +52,34 @@ class JobMetadata(msgspec.Struct, gc=False):
     tags: list[Tag] | None = None
 
 
+class RecoverRecord(msgspec.Struct, gc=False):
+    """One attempt to recover from a fault. Times are Unix seconds; it starts when the fault occurs."""
+
+    recover_start_at: float | None = None
+    recover_end_at: float | None = None
+    recover: str | None = None
+    fault_scenario: str | None = None
+    recover_result: str | None = None
+    related_task: str | None = None
+
+
 class RunningRecord(msgspec.Struct, gc=False):
-    """One run of a job. Times are Unix seconds."""
+    """One run of a job. Times are Unix seconds. `end_recover` is the strategy that followed its end."""
 
     start_at: float | None = None
+    xpu_start_at: float | None = None
     end_at: float | None = None
     end_reason: str | None = None
+    end_related_task: str | None = None
+    end_recover: str | None = None
+    recover_records: list[RecoverRecord | None] | None = None
+
+
+class TaskStatus(msgspec.Struct, gc=False):
+    """How a task ended."""
+
+    task: str | None = None
+    exit_code: float | None = None
 
 
 class JobStatus(msgspec.Struct, gc=False):
@@ -70,7 +92,8 @@ class JobStatus(msgspec.Struct, gc=False):
     start_time: float | None = None
     duration: float | None = None
     tasks: list[str | float | None] | None = None
-    running_records: list[RunningRecord] | None = None
+    running_records: list[RunningRecord | None] | None = None
+    task_statuses: list[TaskStatus | None] | None = None
 
 
 class CpuInfo(msgspec.Struct, gc=False):

@@ -14,6 +14,8 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RA
 from trainfleet_exporter.providers.usage.table import Level
 
 _JOBS = "ModelArts training-job-searches, items[]"
+_RUNS = f"{_JOBS}.status.running_records[]"
+_ATTEMPTS = f"{_RUNS}.recover_records[]"
 _V1 = "ModelArts v1 training-jobs and versions"
 _POOLS = "ModelArts pools, items[]"
 _RUNTIME = "ModelArts metrics/runtime/pools, items[].table"
@@ -109,6 +111,15 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         },
         **dict(_pool_sources()),
         "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
+        "trainfleet_job_phase_seconds": [
+            f"{_RUNS}.start_at, xpu_start_at, end_at and recover_records[], from metadata.create_time on"
+        ],
+        "trainfleet_job_faults_total": [f"{_ATTEMPTS}.fault_scenario, dated recover_start_at"],
+        "trainfleet_job_recoveries_total": [f"{_ATTEMPTS}.recover and recover_result"],
+        "trainfleet_job_recovery_seconds_total": [f"{_ATTEMPTS}.recover_end_at less recover_start_at"],
+        "trainfleet_job_queue_wait_seconds": [f"{_JOBS}.metadata.create_time to status.running_records[].start_at"],
+        "trainfleet_job_startup_seconds": [f"{_RUNS}.start_at to xpu_start_at"],
+        "trainfleet_pod_exit_code": [f"{_JOBS}.status.task_statuses[].exit_code"],
     }
 )
 """By family, where its values come from: API and fields."""

@@ -108,7 +108,7 @@ def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
         payment_type=resource.policy or "",
         status=status,
         platform_status=phase,
-        reason=(records[-1].end_reason or "") if records else "",
+        reason=(last.end_reason or "") if records and (last := records[-1]) is not None else "",
         holds_resources=None if status is Status.UNKNOWN else status in _HOLDING,
         priority=whole(spec.schedule_policy.priority) if spec.schedule_policy else None,
         created=unix_time(metadata.create_time, per_second=1000),
@@ -131,9 +131,9 @@ def duration(state: payloads.JobStatus) -> float | None:
     return milliseconds / 1000 if milliseconds else None
 
 
-def last_end(records: Iterable[payloads.RunningRecord] | None) -> float | None:
+def last_end(records: Iterable[payloads.RunningRecord | None] | None) -> float | None:
     """The end of the last run (Unix seconds); jobs have no field for their own end."""
-    ends = [end for record in records or () if (end := unix_time(record.end_at)) is not None]
+    ends = [end for record in records or () if record is not None and (end := unix_time(record.end_at)) is not None]
     return max(ends, default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from trainfleet_exporter.providers.jobs.shared import Shared
 
 ELSEWHERE_POLLS = 2
 """So many intervals pass between two polls of the jobs that other shards show."""
+_HISTORIES = "histories"
+"""The part with what is counted over all workspaces: faults of nodes, and waits by pool."""
 _FOR_LIVE = 0.8
 """The part of a poll's time in which live jobs are listed; the rest is for how jobs ended."""
 
@@ -44,17 +47,22 @@ class JobsCollector(BulkCollector):
             assignment, all_ids = shared.assignment, await shared.workspaces.get()
             await assignment.measure(poll, all_ids)
             workspace_ids, unsized = assignment.listed(all_ids), assignment.unsized(all_ids)
-            poll.keep_only([*workspace_ids, *unsized])
+            poll.keep_only([*workspace_ids, *unsized, _HISTORIES])
             registry.keep_only([*workspace_ids, *assignment.elsewhere(all_ids)])
             # The longest unread first: if a poll has no time for all, all of them have their turn.
             ordered = sorted(workspace_ids, key=lambda key: registry.workspace(key).read_at)
             read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
             _publish(registry.here, read, wanted=len(workspace_ids) + len(unsized))
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
+        shared.histories.keep_only(registry.known_ids(), time.time())
+        if fleet := shared.histories.fleet():
+            async with poll.part(_HISTORIES) as part:
+                await part.publish(fleet)
 
     def expired(self, key: str) -> None:
         """Forget a workspace's live jobs."""
-        self._shared.jobs.expire(key)
+        if key != _HISTORIES:
+            self._shared.jobs.expire(key)
 
 
 class JobsElsewhereCollector(BulkCollector):

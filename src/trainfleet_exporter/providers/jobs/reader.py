@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from msgspec.structs import replace
 
 from trainfleet_exporter.errors import CloudError, RequestRefused
-from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.registry import LONGEST_GAP
 from trainfleet_exporter.providers.jobs.shared import Shared
@@ -24,6 +25,8 @@ _JOBS_PER_SLICE = 100
 """Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
 _FOR_ENDS = 0.8
 """The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
+_LAST_AT_ONCE = 20
+"""Ended jobs of a workspace whose last history is read in one poll; more of them wait for the next."""
 _OVERLAP = 600.0
 """Seconds that each list of finished jobs reaches back behind the last one: an ending may be listed late."""
 
@@ -45,6 +48,8 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """What is reported as failed if it is unknown how jobs ended."""
         self.found: dict[str, Job] = {}
         """By id, each by the latest answer about it."""
+        self._records: dict[str, Records] = {}
+        """Their histories, where the answers have them."""
         self._pending: list[str] = []
         """Jobs that were live before this poll, and are in no list of live ones."""
         self._unresolved: list[str] = []
@@ -69,6 +74,17 @@ class JobReader(ABC, Generic[SharedT, Row]):
     def translate(self, row: Row) -> Job | None:
         """A row as a job; None without an id."""
 
+    def records(self, row: Row) -> Records | None:
+        """The history in a row; None where it has none."""
+        return None
+
+    def wants_last(self, job: Job) -> bool:
+        """Whether the history of a job that has just ended is to be read (`read_last`), because rows lack it."""
+        return False
+
+    async def read_last(self, job_ids: Sequence[str], deadline: float) -> None:
+        """Read the histories of jobs that have ended."""
+
     def look_up_size(self, count: int) -> int:
         """How many ids one call of `look_up` takes, if `count` are to be looked up in all."""
         return 1
@@ -89,6 +105,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """What is published along with a live job."""
         return ()
 
+    def history_of(self, job_id: str) -> Records | None:
+        """The history in the row of a job of this poll; None if it has none."""
+        return self._records.get(job_id)
+
     def settled(self) -> None:
         """Note that the registry has taken over `found`."""
 
@@ -100,11 +120,13 @@ class JobReader(ABC, Generic[SharedT, Row]):
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
             if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
-            job = self._known_job(job_id, row) or self._new_job(job_id, row)
+            job, records = self._known_job(job_id, row) or self._new_job(job_id, row)
             if job is None or (wanted is not None and not wanted(job)):
                 continue
             if job.workspace_id == self.workspace_id and self._is_free(job.job_id):
                 self.found[job.job_id] = job
+                if records is not None:
+                    self._records[job.job_id] = records
             else:
                 self.part.dropped("duplicate")  # another workspace's part shows it
 
@@ -127,12 +149,14 @@ class JobReader(ABC, Generic[SharedT, Row]):
         live = dict(self.found)
         is_complete = self.lists_ended and await self._read_ended(now, deadline)
         await self._look_up([job_id for job_id in self._pending if job_id not in self.found], deadline)
+        if last := self._take_ended():
+            await self.read_last(last, deadline)
         self._drop_taken()
         if is_complete:
             self.jobs.ends_known_until = now
         ended = self.jobs.ended
         changed = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
-        if self._pending or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
+        if self._pending or last or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
             await self._publish(now)
 
     async def poll_elsewhere(self) -> None:
@@ -156,12 +180,18 @@ class JobReader(ABC, Generic[SharedT, Row]):
         )
         self._settled()
         registry.changed()
+        histories, since = shared.histories, self.jobs.first_read_at or now
         shown: list[object] = []
         for number, job in enumerate(list(self.jobs.jobs()), start=1):
             if number % _JOBS_PER_SLICE == 0:
                 await asyncio.sleep(0)
+            if (records := self._records.get(job.job_id)) is not None:
+                histories.note(job.job_id, records)
+            if registry.is_mine(job):
+                histories.count(job, since=since)
             if registry.wanted(job):
                 shown.append(job)
+                shown += histories.objects(job, now)
                 if job.job_id in self.jobs.live:
                     shown += self.details(job)
         counts: list[object] = []
@@ -169,12 +199,12 @@ class JobReader(ABC, Generic[SharedT, Row]):
             counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
-    def _known_job(self, job_id: str, row: Row) -> Job | None:
-        """The job of a row that differs from the last one in nothing but the duration, as most rows do.
+    def _known_job(self, job_id: str, row: Row) -> tuple[Job, Records | None] | None:
+        """The job and history of a row that differs from the last one in nothing but the duration, as most rows do.
 
         Translating them again would cost a third of such a poll.
         """
-        row_before, job = self.jobs.translated.get(job_id, (None, None))
+        row_before, job, records = self.jobs.translated.get(job_id, (None, None, None))
         now = self.timed(row)
         if row_before is None or job is None or now is None:
             return None
@@ -184,16 +214,34 @@ class JobReader(ABC, Generic[SharedT, Row]):
         duration, now.duration = now.duration, before.duration
         is_same = row == row_before
         now.duration = duration
-        return replace(job, duration=self.duration(row)) if is_same else None
+        return (replace(job, duration=self.duration(row)), records) if is_same else None
 
-    def _new_job(self, job_id: str, row: Row) -> Job | None:
+    def _new_job(self, job_id: str, row: Row) -> tuple[Job | None, Records | None]:
         lost = UNUSABLE.get()
         lost_before = 0 if lost is None else lost.total()
         job = self.translate(row)
+        records = None if job is None else self.records(row)
         self.jobs.translated.pop(job_id, None)
         if job is not None and (lost is None or lost.total() == lost_before):  # else what is lost is counted each time
-            self.jobs.translated[job_id] = row, job
-        return job
+            self.jobs.translated[job_id] = row, job, records
+        return job, records
+
+    def _take_ended(self) -> list[str]:
+        """The ended jobs whose last history is read in this poll: so many that others are not held up."""
+        waiting = self.jobs.to_read
+        waiting |= dict.fromkeys(
+            job.job_id for job in self.found.values() if self._has_just_ended(job) and self.wants_last(job)
+        )
+        taken = list(waiting)[:_LAST_AT_ONCE]
+        for job_id in taken:
+            del waiting[job_id]
+        return taken
+
+    def _has_just_ended(self, job: Job) -> bool:
+        """Whether a job ended since the last poll, and since the exporter's start."""
+        if job.status not in FINISHED or job.holds_resources or job.job_id in self.jobs.ended:
+            return False
+        return job.finished is None or job.finished >= self.shared.began
 
     def _settled(self) -> None:
         self.settled()

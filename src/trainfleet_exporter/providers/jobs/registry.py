@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
 from trainfleet_exporter.polling import Topic
+from trainfleet_exporter.providers.jobs.history import Records
 
 # It is asked of every job of a poll, and members of an enum are slow to look up, and slow to hash.
 _SUCCEEDED, _FAILED, _STOPPED, _UNKNOWN = Status.SUCCEEDED, Status.FAILED, Status.STOPPED, Status.UNKNOWN
@@ -40,6 +41,8 @@ class WorkspaceJobs:
     """Ids of live jobs that the latest list lacks. Until it is known how they ended, they are shown as they were."""
     read_at: float = 0.0
     """When the live jobs were read last."""
+    first_read_at: float | None = None
+    """When they were read first: what ran by then was not seen to start."""
     ends_known_until: float | None = None
     """Up to when every ending is known, where the cloud lists jobs by their end; None before the first such list."""
     unknown: dict[str, float] = field(default_factory=dict)
@@ -48,10 +51,12 @@ class WorkspaceJobs:
     """Whether the last good answer was kept long enough: its jobs are looked up again, and nothing else is done."""
     counted: dict[str, float] = field(default_factory=dict)
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
+    to_read: dict[str, None] = field(default_factory=dict)
+    """Ids of ended jobs whose last history is still to be read."""
     elsewhere: bool = False
     """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
-    translated: dict[str, tuple[object, Job]] = field(default_factory=dict)
-    """By id, the row of a live job and the job that was made of it (JobReader.take)."""
+    translated: dict[str, tuple[object, Job, Records | None]] = field(default_factory=dict)
+    """By id, the row of a live job, and the job and the history that were made of it (JobReader.take)."""
     context: object = None
     """What these rows were translated with."""
 
@@ -122,6 +127,8 @@ class WorkspaceJobs:
         live |= {job_id: self.live[job_id] for job_id in held}
         self.unresolved, self.held = failed | waiting, held
         self.live, self.read_at = live, now
+        if self.first_read_at is None:
+            self.first_read_at = now
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
 
@@ -242,9 +249,21 @@ class JobRegistry:
         """Whether the configured filter lets a job be shown, here or by another shard."""
         return self._wanted(job)
 
+    def is_mine(self, job: Job) -> bool:
+        """Whether this exporter, of all shards, shows a job of a workspace that it lists."""
+        return self._mine is None or self._mine(job)
+
     def wanted(self, job: Job) -> bool:
         """Whether the configured filter lets a job have series of its own, and this exporter shows them."""
-        return self._wanted(job) and (self._mine is None or self._mine(job))
+        return self._wanted(job) and self.is_mine(job)
+
+    def known_ids(self) -> set[str]:
+        """The ids of all jobs that this exporter lists: live, ended and in retention, or not to be looked up now."""
+        found: set[str] = set()
+        for jobs in self._workspaces.values():
+            if not jobs.elsewhere:
+                found.update(jobs.live, jobs.ended, jobs.unresolved)
+        return found
 
     def live(self) -> Mapping[str, Job]:
         """The live jobs that this exporter shows, by id."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.jobs.workspace_assignment import CountCreated, WorkspaceAssignment
 from trainfleet_exporter.providers.registry import BuildContext
@@ -23,7 +24,9 @@ class Shared:
         self, config: ProviderConfig, context: BuildContext, *, count_created: CountCreated | None = None
     ) -> None:
         self.began = time.time()
-        """Unix seconds. Jobs that ended before are not counted as finished."""
+        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
+        self.histories = JobHistories(self.began)
+        """What the time of jobs was spent on, and their faults."""
         self.retention = context.settings.finished_job_retention
         """Seconds for which a finished job keeps its series."""
         self.max_data_age = context.settings.max_data_age

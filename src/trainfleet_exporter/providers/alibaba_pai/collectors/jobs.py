@@ -1,7 +1,8 @@
 """Live jobs and the ends of jobs (DLC ListJobs): every live status in each workspace.
 
 Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
-finished since the last poll, and a few for the jobs that are in neither.
+finished since the last poll, and a few for the jobs that are in neither. And GetJob once for each job that ended, for
+the end of its history.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.errors import CloudError, NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.alibaba_pai import payloads, translate
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_history
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, PaiShared
+from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.values import amount
@@ -64,8 +66,11 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         if len(job_ids) > 1:
             return await self._list({"JobIds": ",".join(job_ids), "StartTime": EVER}, deadline)
         (job_id,) = job_ids
+        row: payloads.Job
         try:
-            row = await self.shared.client.get_job(job_id, payloads.Job, deadline=deadline, priority=Priority.BULK)
+            row = await self.shared.client.get_job(
+                job_id, payloads.JobDetail, deadline=deadline, priority=Priority.BULK
+            )
         except NotFound:
             return Listing({})
         was = self.jobs.last_known(job_id)
@@ -88,6 +93,31 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
             pool_models=self._pool_models,
             ecs_specs=self.shared.ecs_specs.known,
         )
+
+    def records(self, row: payloads.Job) -> Records | None:
+        """StatusHistory; of an answer of GetJob its restarts, too."""
+        if isinstance(row, payloads.JobDetail):
+            return translate_history.detail_records(row)
+        return translate_history.row_records(row)
+
+    def wants_last(self, job: Job) -> bool:
+        """Whether the details of jobs are polled, and this one was not looked up just now."""
+        records = self.history_of(job.job_id)
+        is_read = records is not None and records.faults is not None
+        return self.shared.reads_details and not is_read and self.shared.jobs.wanted(job)
+
+    async def read_last(self, job_ids: Sequence[str], deadline: float) -> None:
+        """GetJob. One that fails is not tried again."""
+        client = self.shared.client
+        for job_id in job_ids:
+            try:
+                answer = await client.get_job(job_id, payloads.JobRecords, deadline=deadline, priority=Priority.BULK)
+            except NotFound:
+                continue
+            except CloudError as error:
+                self.part.lacks(self.ends, error)
+                return
+            self.shared.histories.note_detail(job_id, translate_history.detail_records(answer))
 
     def context(self) -> object:
         """The models of quotas and the table of machine types."""

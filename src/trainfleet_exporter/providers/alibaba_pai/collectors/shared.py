@@ -29,6 +29,8 @@ class PaiShared(Shared):
         self.pools: Topic[Mapping[str, Quota]] = Topic("quotas", {})
         """Published by the collector of pools: the quotas by id."""
         self.ecs_specs = EcsSpecs(client)
+        self.reads_details = config.collectors.pods.enabled
+        """Whether GetJob is asked for the histories of jobs."""
 
     async def own_pools(self) -> Sequence[str]:
         """The ids of the quotas that this shard asks about one by one. Raises NotReady if none are known."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
+from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 
@@ -49,6 +50,10 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
     def translate(self, row: payloads.Job) -> Job | None:
         """A row of a search."""
         return translate.job(row, self.workspace_id)
+
+    def records(self, row: payloads.Job) -> Records:
+        """Its running records and the exit codes of its tasks."""
+        return translate_history.records(row)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
         """Where the row has the duration."""

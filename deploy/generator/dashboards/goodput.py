@@ -1,0 +1,334 @@
+"""Goodput: where the time of jobs went, what broke, how long jobs waited, and what that cost."""
+
+from __future__ import annotations
+
+from deploy.generator.dashboards.dashboard import dashboard
+from deploy.generator.dashboards.fleet import JOB_LINK
+from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.promql import (
+    ON_JOB,
+    ON_POOL,
+    POOL_NAMES,
+    P,
+    hours,
+    info,
+    job_info,
+    named_models,
+    once,
+    sum_by_model,
+    with_pool,
+)
+from deploy.generator.dashboards.tables import Column, table
+from deploy.generator.dashboards.variables import PROVIDER, datasource
+
+UID = "trainfleet-goodput"
+_GOOD = Scale("red", ((0.7, "orange"), (0.85, "yellow"), (0.95, "green")))
+_PHASES = "provider:trainfleet_phase_accelerators:sum"
+_COLORS = {
+    "queued": "yellow",
+    "preparing": "blue",
+    "running": "green",
+    "recovering": "orange",
+    "checking": "purple",
+}
+_MODEL = "{{provider}} · {{accelerator_name}} ({{accelerator_model}})"
+_MOST = 25
+
+
+def _phases(matcher: str = "") -> str:
+    return hours(f"{_PHASES}{{{P}{matcher}}}", "")
+
+
+def _of_range(record: str) -> str:
+    """What a record of what each minute added comes to within the chosen time."""
+    return f"sum_over_time({record}{{{P}}}[$__range])"
+
+
+_ALL = _phases()
+_HELD = _phases(', phase!="queued"')
+_RAN = _phases(', phase="running"')
+_UNDONE = f"({hours(f'provider:trainfleet_repeated_accelerators:sum{{{P}}}', '')}\n  or 0 * {_RAN})"
+
+
+def _total() -> list[Panel]:
+    faults = f"sum({_of_range('provider:trainfleet_faults:increase1m')})"
+    recovery = f"sum({_of_range('provider:trainfleet_recovery_seconds:increase1m')})"
+    recoveries = f"sum({_of_range('provider:trainfleet_recoveries:increase1m')})"
+    return [
+        row("Within the chosen time, over the chosen providers"),
+        stat(
+            "Goodput",
+            "Share of the held accelerators' time that trained something that no fault undid.",
+            "percentunit",
+            Query(f"clamp_min({_RAN}\n  - {_UNDONE}, 0)\n/ ({_HELD} > 0)", "goodput"),
+            scale=_GOOD,
+        ),
+        stat(
+            "Scheduling goodput",
+            "Share of the jobs' time out of the queue. Each job counts by its accelerators.",
+            "percentunit",
+            Query(f"{_HELD}\n/ ({_ALL} > 0)", "scheduling"),
+            scale=_GOOD,
+        ),
+        stat(
+            "Runtime goodput",
+            "Share of the time out of the queue in which jobs ran. Each job counts by its accelerators.",
+            "percentunit",
+            Query(f"{_RAN}\n/ ({_HELD} > 0)", "runtime"),
+            scale=_GOOD,
+        ),
+        stat(
+            "Money lost",
+            "Cost of the accelerators that were held and trained nothing, by the rules' table of prices.",
+            "none",
+            Query(hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "currency"), "{{currency}}"),
+            scale=Scale("orange"),
+            text="value_and_name",
+            decimals=0,
+        ),
+        stat(
+            "Faults",
+            "Faults of jobs, from whatever cause.",
+            "short",
+            Query(f"{faults}\nor 0 * sum({_PHASES}{{{P}}})", "faults"),
+            scale=Scale("green", ((1, "orange"),)),
+            decimals=0,
+        ),
+        stat(
+            "Mean time to recovery",
+            "Time of recovery for each recovery, those that failed included.",
+            "s",
+            Query(f"{recovery}\n/ ({recoveries} > 0)", "recovery"),
+        ),
+    ]
+
+
+def _time() -> list[Panel]:
+    return [
+        row("Where the time went"),
+        timeseries(
+            "Accelerators by phase",
+            "Accelerators of jobs by what the jobs did. Those of queued jobs are asked for, and not held.",
+            "short",
+            Query(f"sum by (phase) ({_PHASES}{{{P}}})", "{{phase}}"),
+            stacked=True,
+            colors=_COLORS,
+        ),
+        bars(
+            "Accelerator-hours by phase",
+            "Within the chosen time.",
+            "h",
+            Query(hours(f"{_PHASES}{{{P}}}", "phase"), "{{phase}}"),
+            width=6,
+        ),
+        bars(
+            "Accelerator-hours lost to each cause",
+            "Held time that trained nothing: preparation, checks, and for each cause of a fault the recovery and the "
+            "work undone.",
+            "h",
+            Query(hours(f"provider:trainfleet_badput_accelerators:sum{{{P}}}", "cause"), "{{cause}}"),
+            width=6,
+        ),
+        timeseries(
+            "Cost of lost time in an hour",
+            "What the accelerators that trained nothing cost, by cause. Undone work counts to the minute of its fault.",
+            "none",
+            Query(
+                f"sum by (cause, currency) (provider:trainfleet_badput_cost:per_hour{{{P}}})",
+                "{{cause}} ({{currency}})",
+            ),
+            stacked=True,
+        ),
+        bars(
+            "Money lost to each cause",
+            "Within the chosen time, by the rules' table of prices.",
+            "none",
+            Query(
+                hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "cause, currency"),
+                "{{cause}} ({{currency}})",
+            ),
+        ),
+        timeseries(
+            "Goodput by provider",
+            "Over the last 24 hours as shipped (`goodput_window`).",
+            "percentunit",
+            Query(f"provider:trainfleet_goodput:ratio{{{P}}}", "{{provider}}"),
+            limits=(0, 1),
+        ),
+        timeseries(
+            "Scheduling and runtime goodput by provider",
+            "Over the last 24 hours as shipped (`goodput_window`).",
+            "percentunit",
+            Query(f"provider:trainfleet_scheduling_goodput:ratio{{{P}}}", "{{provider}} · scheduling"),
+            Query(f"provider:trainfleet_runtime_goodput:ratio{{{P}}}", "{{provider}} · runtime"),
+            limits=(0, 1),
+        ),
+    ]
+
+
+def _faults() -> list[Panel]:
+    by = "provider, pool_id, node_name"
+    lemons = f"max by ({by}) (node:trainfleet_lemon_faults:sum{{{P}}})"
+    held = f"sum by (provider, accelerator_model) ({_of_range('provider:trainfleet_held_accelerators:sum')})"
+    faults = f"sum by (provider, accelerator_model) ({_of_range('provider:trainfleet_faults:increase1m')})"
+    return [
+        row("What broke"),
+        bars(
+            "Faults by cause",
+            "Faults of jobs within the chosen time.",
+            "short",
+            Query(
+                f"sum by (provider, cause) ({_of_range('provider:trainfleet_faults:increase1m')})",
+                "{{provider}} · {{cause}}",
+            ),
+            width=8,
+        ),
+        bars(
+            "Accelerator time for each fault",
+            "Time that accelerators of the model were held within the chosen time, for each fault from whatever cause. "
+            "A job of N accelerators may expect a fault N times as often.",
+            "s",
+            Query(
+                f"60 * {sum_by_model(held, 'provider')}\n/ ({sum_by_model(faults, 'provider')} > 0)",
+                "{{provider}} · {{accelerator_name}}",
+            ),
+            width=8,
+        ),
+        bars(
+            "Recoveries",
+            "Recoveries of jobs within the chosen time, by strategy and result.",
+            "short",
+            Query(
+                f"sum by (strategy, result) ({_of_range('provider:trainfleet_recoveries:increase1m')})",
+                "{{strategy}} · {{result}}",
+            ),
+            width=8,
+        ),
+        timeseries(
+            "Mean time to failure by model",
+            "Of one accelerator, from faults of hardware over 30 days as shipped (`fault_window`, `hardware_causes`).",
+            "s",
+            Query(f"provider:trainfleet_mttf:seconds{{{P}}}", "{{provider}} · {{accelerator}} {{accelerator_model}}"),
+        ),
+        timeseries(
+            "Mean time to recovery by provider",
+            "Over 30 days as shipped (`fault_window`).",
+            "s",
+            Query(f"provider:trainfleet_mttr:seconds{{{P}}}", "{{provider}}"),
+        ),
+        table(
+            "Lemon nodes",
+            "Nodes with repeated faults of hardware over 30 days as shipped (`fault_window`, `lemon_faults`).",
+            {"provider": Column("Provider"), "pool_name": Column("Pool"), "node_name": Column("Node")},
+            [
+                Column(
+                    "Faults",
+                    f"{lemons}\n* {ON_POOL} group_left (pool_name)\n{POOL_NAMES}\n"
+                    f'or on ({by})\nlabel_replace({lemons}, "pool_name", "$1", "pool_id", "(.*)")',
+                    "short",
+                    Scale("orange", ((4, "red"),)),
+                    decimals=0,
+                )
+            ],
+            sort="Faults",
+            height=8,
+        ),
+    ]
+
+
+def _queue() -> list[Panel]:
+    def nine_in_ten(family: str) -> Query:
+        bucket = f"increase(trainfleet_job_{family}_seconds_bucket{{{P}}}[$__range])"
+        return Query(
+            with_pool(f"histogram_quantile(0.9, sum by (provider, pool_id, le) ({bucket}))"),
+            "{{provider}} · {{pool_name}}",
+        )
+
+    reasons = info("provider, job_id", "reason", f"trainfleet_job_pending_reason{{{P}}} == 1")
+    return [
+        row("Who waited, and why"),
+        bars(
+            "Queue wait of nine in ten jobs",
+            "Nine in ten of the jobs that started within the chosen time waited for less than this.",
+            "s",
+            nine_in_ten("queue_wait"),
+            width=8,
+        ),
+        bars(
+            "Start-up of nine in ten jobs",
+            "Nine in ten of the jobs that started within the chosen time took less than this after the queue.",
+            "s",
+            nine_in_ten("startup"),
+            width=8,
+        ),
+        timeseries(
+            "Why jobs wait",
+            "Queued jobs by the reason that the cloud gives, where it gives one.",
+            "short",
+            Query(f"count by (provider, reason) ({reasons})", "{{provider}} · {{reason}}"),
+            stacked=True,
+            width=8,
+        ),
+    ]
+
+
+def _jobs() -> list[Panel]:
+    by = "provider, job_id"
+    lowest = f"bottomk({_MOST}, {once(by, f'job:trainfleet_ettr_without_queue:ratio{{{P}}}')})"
+    whose = "job_name, user_name"
+
+    def of_those(record: str) -> str:
+        return f"{once(by, f'job:trainfleet_{record}{{{P}}}')}\nand {ON_JOB} {lowest}"
+
+    return [
+        row("Jobs"),
+        table(
+            "Jobs with the lowest training time",
+            f"The {_MOST} jobs with the lowest ETTR without queue, over their whole life. Faults are those since the "
+            "exporter knows the job.",
+            {
+                "provider": Column("Provider"),
+                "job_name": Column("Job", link=JOB_LINK),
+                "job_id": Column("Job id"),
+                "user_name": Column("User"),
+            },
+            [
+                Column(
+                    "ETTR without queue",
+                    f"{lowest}\n* {ON_JOB} group_left ({whose})\n{job_info(whose)}",
+                    "percentunit",
+                    _GOOD,
+                    gauge=True,
+                ),
+                Column("ETTR", of_those("ettr:ratio"), "percentunit", _GOOD, gauge=True),
+                Column("Scheduling goodput", of_those("scheduling_goodput:ratio"), "percentunit", _GOOD, gauge=True),
+                Column("Runtime goodput", of_those("runtime_goodput:ratio"), "percentunit", _GOOD, gauge=True),
+                Column("Productive", of_those("productive:seconds"), "s"),
+                Column("Work undone", of_those("lost_work:seconds"), "s"),
+                Column("Faults", f"sum by ({by}) (job:trainfleet_faults:sum{{{P}}})\nand {ON_JOB} {lowest}", "short"),
+                Column("MFU", of_those("mfu:ratio"), "percentunit", IDLE_TO_BUSY, gauge=True),
+            ],
+            sort="ETTR without queue",
+            descending=False,
+        ),
+        timeseries(
+            "MFU by model",
+            "Tensor FLOP/s as a share of the peaks of the rules' table of models, of jobs of which it is known.",
+            "percentunit",
+            Query(named_models(f"provider:trainfleet_mfu:ratio{{{P}}}", "provider, accelerator"), _MODEL),
+            limits=(0, 1),
+            width=24,
+        ),
+    ]
+
+
+def build() -> str:
+    """The dashboard's JSON."""
+    return dashboard(
+        UID,
+        "Trainfleet / Goodput",
+        "How much of the paid time trained something, what broke, who waited, and what the lost time cost.",
+        [datasource(), PROVIDER],
+        [*_total(), *_time(), *_faults(), *_queue(), *_jobs()],
+        since="now-24h",
+    )

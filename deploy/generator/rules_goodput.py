@@ -1,0 +1,333 @@
+"""Records of where the time of jobs went: goodput, faults, recoveries, and what lost time costs.
+
+docs/goodput.md derives each formula. Two kinds of records stand here. The ratios of a job are over its whole life,
+from `trainfleet_job_phase_seconds`. Everything over many jobs stands on what each minute adds, so that sums over any
+window are right while jobs come and go.
+"""
+
+from __future__ import annotations
+
+from deploy.generator.rules_accelerators import PEAK, PRICE
+from deploy.generator.rules_model import JOB, Group, Record, indented
+
+_JOB = ("provider", "job_id")
+_ON = f"on ({JOB})"
+_KIND = ("accelerator", "accelerator_model")
+_BY_KIND = "by (provider, accelerator, accelerator_model)"
+
+_PHASE = "job:trainfleet_phase:seconds"
+_PHASE_GAIN = "job:trainfleet_phase:increase1m"
+_FAULT_GAIN = "job:trainfleet_faults:increase1m"
+_FAULTS = "job:trainfleet_faults:sum"
+_LOST = "job:trainfleet_lost_work:seconds"
+_PRODUCTIVE = "job:trainfleet_productive:seconds"
+_BADPUT = "job:trainfleet_badput:increase1m"
+_ELAPSED = f"sum by ({JOB}) ({_PHASE})"
+_RUNNING = f'sum by ({JOB}) ({_PHASE}{{phase="running"}})'
+_ALLOCATED = f'sum by ({JOB}) ({_PHASE}{{phase!="queued"}})'
+
+# A job that has just ended asks for nothing any more, but its last minutes still come in.
+_REQUESTED = (
+    f"max by ({JOB}, accelerator, accelerator_model) "
+    "(last_over_time(trainfleet_job_requested_accelerators[<bridge>])) > 0"
+)
+_ACCELERATORS = f"sum by ({JOB}) (\n  {_REQUESTED}\n)"
+_JOB_PRICE = f"""\
+sum by ({JOB}, currency) (
+  ({_REQUESTED})
+  * on (accelerator_model) group_left (currency)
+  {PRICE}
+)"""
+
+
+def _or_zero(part: str, whole: str) -> str:
+    """`part`, and 0 for what `whole` has and `part` lacks."""
+    return f"({part} or 0 * {whole})"
+
+
+def _gained(labels: str, series: str, known_before: str) -> str:
+    """What the last minute added to each of `series`, by `labels`. A gap of up to `bridge` counts to the minute after.
+
+    A new series adds its whole value if `known_before` says that its object was shown a minute ago. Else the object is
+    only new to Prometheus, and what the series counts happened earlier.
+    """
+    now = f"max by ({labels}) ({series})"
+    before = f"max by ({labels}) (last_over_time({series}[<bridge>] offset 1m))"
+    return f"""\
+{now}
+- {before}
+or
+(
+  {now}
+  unless {before}
+)
+and {known_before}"""
+
+
+def _counted(labels: str, series: str, known_before: str) -> str:
+    """What the last minute added to counters, where it is more than 0. A counter that falls adds nothing."""
+    return f"(\n{indented(_gained(labels, series, known_before))}\n) > 0"
+
+
+_JOB_KNOWN = f"{_ON}\nmax by ({JOB}) (last_over_time({_PHASE}[<bridge>] offset 1m))"
+_NODE_KNOWN = "on (provider)\nmax by (provider) (last_over_time(trainfleet_provider_info[<bridge>] offset 1m))"
+
+
+def _of_life(name: str, expr: str, meaning: str) -> Record:
+    return Record(f"job:trainfleet_{name}", expr, meaning, _JOB)
+
+
+def _window(record: str, window: str, matchers: str = "") -> str:
+    return f"sum_over_time({record}{matchers}[<{window}>])"
+
+
+_JOB_RATIOS = (
+    Record(
+        _PHASE,
+        f"max by ({JOB}, phase) (trainfleet_job_phase_seconds)",
+        "Time of a job so far, by what it was spent on.",
+        (*_JOB, "phase"),
+    ),
+    Record(
+        _PHASE_GAIN,
+        _gained(f"{JOB}, phase", _PHASE, _JOB_KNOWN),
+        "Seconds that the last minute added to each phase; below 0 where a late report moved time to another phase.",
+        (*_JOB, "phase"),
+    ),
+    Record(
+        _FAULT_GAIN,
+        f"sum by ({JOB}, cause) (\n"
+        + indented(_counted(f"{JOB}, cause, platform_cause", "trainfleet_job_faults_total", _JOB_KNOWN))
+        + "\n)",
+        "Faults of a job that the last minute added. Absent in a minute without any.",
+        (*_JOB, "cause"),
+    ),
+    Record(
+        _FAULTS,
+        f"sum by ({JOB}, cause) ({_window(_FAULT_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
+        "Faults of a job that is shown, within `fault_window`.",
+        (*_JOB, "cause"),
+    ),
+    _of_life(
+        "lost_work:seconds",
+        f"sum by ({JOB}) ({_FAULTS}) * <checkpoint_seconds> / 2",
+        "Work that faults undid: half of `checkpoint_seconds` for each fault. Absent for a job without any.",
+    ),
+    _of_life(
+        "productive:seconds",
+        f"clamp_min(\n  {_or_zero(_RUNNING, _ELAPSED)}\n  - {_or_zero(_LOST, _ELAPSED)},\n  0\n)",
+        "Time in which a job ran, less the work that faults undid.",
+    ),
+    _of_life(
+        "scheduling_goodput:ratio",
+        f"{_or_zero(_ALLOCATED, _ELAPSED)}\n/ ({_ELAPSED} > 0)",
+        "Share of a job's time in which it had what it asked for: all but the phase queued.",
+    ),
+    _of_life(
+        "runtime_goodput:ratio",
+        f"{_or_zero(_RUNNING, _ELAPSED)}\n/ ({_ALLOCATED} > 0)",
+        "Share of the time out of the queue in which a job ran.",
+    ),
+    _of_life(
+        "ettr:ratio",
+        f"{_PRODUCTIVE}\n/ ({_ELAPSED} > 0)",
+        "Effective training time ratio: productive time, as a share of the whole time, queue included.",
+    ),
+    _of_life(
+        "ettr_without_queue:ratio",
+        f"{_PRODUCTIVE}\n/ ({_ALLOCATED} > 0)",
+        "Effective training time ratio as if there had been no queue.",
+    ),
+)
+
+_NOT_QUEUED = '{phase!="queued"}'
+_PHASES = "provider:trainfleet_phase_accelerators:sum"
+_REPEATED = "provider:trainfleet_repeated_accelerators:sum"
+_IN_ALL, _HELD_TIME, _RAN, _UNDONE = (
+    f"sum by (provider) ({_window(record, 'goodput_window', matchers)})"
+    for record, matchers in (
+        (_PHASES, ""),
+        (_PHASES, _NOT_QUEUED),
+        (_PHASES, '{phase="running"}'),
+        (_REPEATED, ""),
+    )
+)
+
+
+def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
+    return Record(
+        f"provider:trainfleet_{name}:ratio",
+        f"{part}\n/ ({whole} > 0)",
+        f"{meaning}, within `goodput_window`. Each job counts by its accelerators.",
+        ("provider",),
+    )
+
+
+_FLEET = (
+    Record(
+        _PHASES,
+        f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
+        "Accelerators of jobs by the phase in which the jobs were in the last minute; those of `queued` are asked for "
+        "and not held.",
+        ("provider", "phase"),
+    ),
+    Record(
+        _REPEATED,
+        f"sum by (provider) (\n  {_FAULT_GAIN} * <checkpoint_seconds> / 2 / 60\n  * {_ON} group_left ()\n"
+        f"{indented(_ACCELERATORS)}\n)",
+        "Accelerators, times the minutes of work that the last minute's faults undid. Absent in a minute without any.",
+        ("provider",),
+    ),
+    _fleet_ratio(
+        "scheduling_goodput",
+        f"({_HELD_TIME} or 0 * {_IN_ALL})",
+        _IN_ALL,
+        "Share of the jobs' time in which they had what they asked for",
+    ),
+    _fleet_ratio(
+        "runtime_goodput",
+        f"({_RAN} or 0 * {_HELD_TIME})",
+        _HELD_TIME,
+        "Share of the time out of the queue in which jobs ran",
+    ),
+    _fleet_ratio(
+        "goodput",
+        f"clamp_min(\n  {_RAN}\n  - ({_UNDONE} or 0 * {_RAN}),\n  0\n)",
+        _HELD_TIME,
+        "Fleet goodput: share of the held accelerators' time that trained something that no fault undid",
+    ),
+)
+
+_MODEL_FAULTS = "provider:trainfleet_faults:increase1m"
+_RECOVERIES = "provider:trainfleet_recoveries:increase1m"
+_RECOVERY_SECONDS = "provider:trainfleet_recovery_seconds:increase1m"
+_NODE_FAULTS = "node:trainfleet_faults:increase1m"
+_NODE = ("provider", "pool_id", "node_name")
+_HARDWARE = '{cause=~"<hardware_causes>"}'
+_RELIABILITY = (
+    Record(
+        _MODEL_FAULTS,
+        f"sum by (provider, cause, accelerator, accelerator_model) (\n  {_FAULT_GAIN}\n"
+        f"  * {_ON} group_left (accelerator, accelerator_model)\n  (\n    topk by ({JOB}) (\n      1,\n"
+        f"      {_REQUESTED}\n    ) > bool 0\n  )\n)",
+        "Faults of jobs that the last minute added, by the model of most of a job's accelerators. Absent in a minute "
+        "without any.",
+        ("provider", "cause", *_KIND),
+    ),
+    Record(
+        "provider:trainfleet_mttf:seconds",
+        f"60 * {_window('provider:trainfleet_held_accelerators:sum', 'fault_window')}\n"
+        f"/ (sum {_BY_KIND} ({_window(_MODEL_FAULTS, 'fault_window', _HARDWARE)}) > 0)",
+        "Mean time to failure of one accelerator of a model: time held within `fault_window`, for each fault of "
+        "`hardware_causes`. Absent without such a fault.",
+        ("provider", *_KIND),
+    ),
+    Record(
+        _RECOVERIES,
+        "sum by (provider, strategy, result) (\n"
+        + indented(_counted(f"{JOB}, strategy, result", "trainfleet_job_recoveries_total", _JOB_KNOWN))
+        + "\n)",
+        "Recoveries of jobs that the last minute added. Absent in a minute without any.",
+        ("provider", "strategy", "result"),
+    ),
+    Record(
+        _RECOVERY_SECONDS,
+        "sum by (provider) (\n" + indented(_counted(JOB, "trainfleet_job_recovery_seconds_total", _JOB_KNOWN)) + "\n)",
+        "Seconds of recovery that the last minute added. Absent in a minute without any.",
+        ("provider",),
+    ),
+    Record(
+        "provider:trainfleet_mttr:seconds",
+        f"sum by (provider) ({_window(_RECOVERY_SECONDS, 'fault_window')})\n"
+        f"/ (sum by (provider) ({_window(_RECOVERIES, 'fault_window')}) > 0)",
+        "Mean time to recovery within `fault_window`, those that failed included. Absent without any.",
+        ("provider",),
+    ),
+    Record(
+        _NODE_FAULTS,
+        "sum by (provider, pool_id, node_name, cause) (\n"
+        + indented(_counted("provider, pool_id, node_name, cause", "trainfleet_node_faults_total", _NODE_KNOWN))
+        + "\n)",
+        "Faults of a node that the last minute added. Absent in a minute without any.",
+        (*_NODE, "cause"),
+    ),
+    Record(
+        "node:trainfleet_lemon_faults:sum",
+        f"topk by (provider) (\n  <lemon_nodes>,\n  sum by ({', '.join(_NODE)}) (\n"
+        f"    {_window(_NODE_FAULTS, 'fault_window', _HARDWARE)}\n  ) >= <lemon_faults>\n)",
+        "Lemon nodes: the `lemon_nodes` nodes with the most faults of `hardware_causes` within `fault_window`, "
+        "of those with at least `lemon_faults`.",
+        _NODE,
+    ),
+)
+
+_RECOVERING = f'{_PHASE_GAIN}{{phase="recovering"}}'
+_MONEY = (
+    Record(
+        _BADPUT,
+        f"""\
+sum by ({JOB}, cause) (
+  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking"}}, "cause", "$1", "phase", "(.+)")
+  or
+  label_replace({_RECOVERING} != 0 unless {_ON} {_FAULTS}, "cause", "unknown", "", "")
+  or
+  label_replace(
+    {_FAULTS}
+    / {_ON} group_left () sum by ({JOB}) ({_FAULTS})
+    * {_ON} group_left () sum by ({JOB}) ({_RECOVERING}),
+    "loss", "recovery", "", ""
+  )
+  or
+  label_replace({_FAULT_GAIN} * <checkpoint_seconds> / 2, "loss", "repeated work", "", "")
+)""",
+        "Seconds of held time that trained nothing, of the last minute: `preparing`, `checking`, and by cause of fault "
+        "the recovery and the work undone. A recovery of several causes is shared by their faults; one without a known "
+        "fault is `unknown`.",
+        (*_JOB, "cause"),
+    ),
+    Record(
+        "provider:trainfleet_badput_accelerators:sum",
+        f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
+        "Accelerators that were held and trained nothing in the last minute, by cause.",
+        ("provider", "cause"),
+    ),
+    Record(
+        "provider:trainfleet_badput_cost:per_hour",
+        f"sum by (provider, cause, currency) (\n  {_BADPUT} / 60\n  * {_ON} group_left (currency)\n"
+        f"{indented(_JOB_PRICE)}\n)",
+        "What the accelerators that trained nothing cost in an hour, by cause; models without a price left out.",
+        ("provider", "cause", "currency"),
+    ),
+)
+
+_HELD = "job:trainfleet_held_accelerators:sum"
+_MFU = "job:trainfleet_mfu:ratio"
+_ON_KIND = "on (provider, job_id, accelerator)"
+_UTILIZATION = (
+    Record(
+        _MFU,
+        f"""\
+max by ({JOB}, accelerator) (trainfleet_job_tensor_flops_per_second)
+/ {_ON_KIND}
+(
+  sum by ({JOB}, accelerator) (
+    {_HELD}
+    * on (accelerator_model) group_left ()
+    {PEAK}
+  )
+  unless {_ON_KIND}
+  ({_HELD} unless on (accelerator_model) {PEAK})
+)""",
+        "Model FLOPs utilization: tensor FLOP/s of a job as a share of the peaks of what it holds. Absent where the "
+        "table of models lacks one of them.",
+        (*_JOB, "accelerator"),
+    ),
+    Record(
+        "provider:trainfleet_mfu:ratio",
+        f"sum {_BY_KIND} ({_HELD} * {_ON_KIND} group_left () {_MFU})\n/ sum {_BY_KIND} ({_HELD} and {_ON_KIND} {_MFU})",
+        "MFU of the jobs of which it is known, each counted by its accelerators.",
+        ("provider", *_KIND),
+    ),
+)
+
+GOODPUT = Group("trainfleet-goodput", (*_JOB_RATIOS, *_FLEET, *_RELIABILITY, *_MONEY, *_UTILIZATION))

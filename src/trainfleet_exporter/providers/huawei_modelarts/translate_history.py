@@ -1,0 +1,170 @@
+"""From the running records of a ModelArts job to its history: what its time was spent on, its faults and recoveries.
+
+    created ──queued──► start_at ──preparing──► xpu_start_at ──running──► end_at ──recovering──► start_at of the next
+
+Within that, an attempt to recover is `recovering` from its start to its end. A job without records has waited since it
+was created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from trainfleet_exporter.model import Cause
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
+from trainfleet_exporter.providers.values import unix_time
+from trainfleet_exporter.transport.json_fields import unusable
+
+CAUSES: Mapping[str, Cause] = {
+    "chip_fault": "accelerator",
+    "node_fault": "node",
+    "job_failed": "process",
+    "job_hanged": "hang",
+    "job_subhealth": "degraded",
+    "error_in_log": "other",
+}
+"""By fault_scenario. A word that is not here is `other`."""
+STRATEGIES = (
+    "npu_step_retry",
+    "npu_proc_restart",
+    "gpu_proc_restart",
+    "proc_restart",
+    "pod_reschedule",
+    "job_reschedule",
+    "job_reschedule_with_taint",
+)
+"""Words of recover and end_recover. They are shown as they are; so are other codes."""
+UNDER_WAY = "recovering"
+"""The recover_result of an attempt that goes on."""
+DOWNGRADED = "downgrade"
+"""The recover_result of an attempt that another strategy follows, for the same fault."""
+RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
+"""Words of recover_result of an attempt that has ended."""
+_WAITING = ("Creating", "Pending")
+_GOING_ON = (*_WAITING, "Running")
+"""Phases in which a job whose latest run has ended waits for the next one."""
+
+Run = tuple[payloads.RunningRecord, float]
+"""A record, and when the run started."""
+Attempt = tuple[payloads.RecoverRecord, float]
+"""A record, and when the attempt started."""
+
+
+def records(row: payloads.Job) -> Records:
+    """The history of a row of a search."""
+    state = row.status or payloads.JobStatus()
+    created = unix_time(row.metadata.create_time, per_second=1000) if row.metadata is not None else None
+    given = readable(state.running_records)
+    runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
+    runs.sort(key=lambda run: run[1])
+    attempts = _attempts(given)
+    return Records(
+        intervals=_intervals(state, created, runs),
+        faults=tuple(_faults(attempts, runs)),
+        recoveries=tuple(_recoveries(attempts)),
+        recovery_intervals=tuple(_recovery_intervals(attempts, runs)),
+        exit_codes=tuple(_exit_codes(state)),
+    )
+
+
+def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
+    if not runs:
+        has_started = unix_time(state.start_time, per_second=1000) is not None
+        if created is None or has_started or state.phase not in _WAITING:
+            return None
+        return (Interval("queued", created, None),)
+    found: list[Interval] = []
+    if created is not None:  # in milliseconds, where starts are in whole seconds
+        found.append(Interval("queued", min(created, runs[0][1]), runs[0][1]))
+    starts = [start for _, start in runs]
+    for (record, start), next_start in zip(runs, [*starts[1:], None], strict=True):
+        end = unix_time(record.end_at)
+        if end is not None and end < start:
+            unusable(end, "out_of_range")
+            continue
+        found += _run(record, start, next_start if end is None else end)
+        if end is None:
+            continue
+        if end < next_start if next_start is not None else state.phase in _GOING_ON:
+            found.append(Interval("recovering", end, next_start))
+    return tuple(found)
+
+
+def _run(record: payloads.RunningRecord, start: float, end: float | None) -> Iterator[Interval]:
+    """One run: its accelerators may start later than the run does."""
+    ready = unix_time(record.xpu_start_at)
+    if ready is not None and ready < start:
+        unusable(ready, "out_of_range")
+        ready = None
+    if ready is None:
+        yield Interval("running", start, end)
+        return
+    ready = ready if end is None else min(ready, end)
+    yield Interval("preparing", start, ready)
+    if end is None or end > ready:
+        yield Interval("running", ready, end)
+
+
+def _attempts(given: Sequence[payloads.RunningRecord]) -> list[Attempt]:
+    """The attempts to recover of all runs that have a date, by that date."""
+    dated = [
+        (attempt, start)
+        for record in given
+        for attempt in readable(record.recover_records)
+        if (start := unix_time(attempt.recover_start_at)) is not None
+    ]
+    return sorted(dated, key=lambda found: found[1])
+
+
+def _faults(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[JobFault]:
+    downgraded: set[str] = set()
+    """Tasks whose latest attempt was downgraded: the next one is for the same fault."""
+    for attempt, start in attempts:
+        task = attempt.related_task or ""
+        if task not in downgraded:
+            scenario = code(attempt.fault_scenario)
+            yield JobFault(start, CAUSES.get(scenario, "other"), scenario, task)
+        downgraded.discard(task)
+        if attempt.recover_result == DOWNGRADED:
+            downgraded.add(task)
+    for (record, _), _following in pairwise(runs):  # of a service that reports no attempts
+        end = unix_time(record.end_at)
+        if end is not None and record.end_recover and not record.recover_records:
+            yield JobFault(end, "other", "", record.end_related_task or "")
+
+
+def _recoveries(attempts: Sequence[Attempt]) -> Iterator[Recovery]:
+    for attempt, start in attempts:
+        end = unix_time(attempt.recover_end_at)
+        if end is not None and end < start:
+            unusable(end, "out_of_range")
+            end = None
+        if not attempt.recover_result or attempt.recover_result == UNDER_WAY:
+            continue
+        seconds = None if end is None else end - start
+        strategy = code(attempt.recover) or "other"
+        yield Recovery(start, strategy, code(attempt.recover_result) or "other", seconds, attempt.related_task or "")
+
+
+def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[Interval]:
+    """An attempt that goes on lasts until the next run starts at most."""
+    for attempt, start in attempts:
+        end = unix_time(attempt.recover_end_at)
+        if end is not None and end >= start:
+            yield Interval("recovering", start, end)
+        elif end is None and attempt.recover_result == UNDER_WAY:
+            yield Interval("recovering", start, next((later for _, later in runs if later > start), None))
+
+
+def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
+    seen: set[str] = set()
+    for found in readable(state.task_statuses):
+        if not found.task or found.exit_code is None or found.task in seen:
+            continue
+        if not found.exit_code.is_integer():
+            unusable(found.exit_code, "malformed")
+            continue
+        seen.add(found.task)
+        yield found.task, int(found.exit_code)

@@ -1,0 +1,211 @@
+"""The histories of a provider's jobs: seconds by phase, counters of faults and recoveries, histograms of waits.
+
+    row of a list ──note──────────┐
+    detail of a job ──note_detail─┴─► count (each fault, recovery and start once) ─► objects of a job, fleet
+
+Counters count what is dated after the exporter's start: an answer repeats a job's whole history at every poll. A fault
+without a date is not counted. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from trainfleet_exporter.model import (
+    Cause,
+    ClassicHistogram,
+    FaultCount,
+    Job,
+    JobFaults,
+    JobTime,
+    NodeFaults,
+    Phase,
+    PodExit,
+    PoolWaits,
+    RecoveryCount,
+    Status,
+)
+from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Records, Recovery, Start, elapsed, first_start
+
+BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
+"""Upper bounds of the buckets of waits, in seconds."""
+_MAY_COME_BACK = 7 * 86400.0
+"""Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
+_WHILE: Mapping[Phase, Collection[Status]] = {
+    "queued": (Status.QUEUED, Status.CREATING),
+    "preparing": (Status.STARTING,),
+    "checking": (Status.STARTING,),
+    "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
+    "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
+}
+"""The statuses of a job in which a phase goes on. In any other, its history is older than its status."""
+
+
+class _Waits:
+    """The observations of one histogram."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        place = next((place for place, bound in enumerate(BOUNDS) if seconds <= bound), len(BOUNDS))
+        self._counts[place] += 1
+        self._sum += seconds
+
+    def histogram(self) -> ClassicHistogram | None:
+        *counts, count = accumulate(self._counts)
+        return ClassicHistogram(BOUNDS, tuple(counts), count, self._sum) if count else None
+
+
+@dataclass(slots=True)
+class _Pool:
+    queued: _Waits = field(default_factory=_Waits)
+    prepared: _Waits = field(default_factory=_Waits)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The history of one job."""
+
+    row: Records | None = None
+    detail: Records | None = None
+    is_new: bool = True
+    """Whether the latest records have not been counted yet."""
+    elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
+    start: Start | None = None
+    seen_until: float | None = None
+    """When the job was last seen in the phase that lasts."""
+    counts_faults: bool = False
+    """Whether any answer says what faults there were."""
+    faults: dict[tuple[float, str], JobFault] = field(default_factory=dict)
+    recoveries: dict[tuple[float, str, str], Recovery] = field(default_factory=dict)
+    constant: tuple[object, ...] = ()
+    """What is shown of it that does not change with time."""
+
+
+class JobHistories:
+    """What is known of the histories of a provider's jobs. `began` is when the exporter started."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._known: dict[str, _Known] = {}
+        self._pools: dict[str, _Pool] = {}
+        self._waited: dict[str, float] = {}
+        """By job whose time in the queue was observed, when it started."""
+        self._prepared: dict[str, float] = {}
+        """The same of its time of preparation."""
+        self._nodes: dict[tuple[str, str], Counter[Cause]] = {}
+        self._blamed: dict[tuple[str, str, float], float] = {}
+        """By job, node and date of the fault, that date: what has been counted for nodes."""
+
+    def note(self, job_id: str, records: Records) -> None:
+        """Take over what a row of a list says."""
+        known = self._known.setdefault(job_id, _Known())
+        if known.row is not records:
+            known.row, known.is_new = records, True
+
+    def note_detail(self, job_id: str, records: Records) -> None:
+        """Take over what the detail of a job says."""
+        known = self._known.setdefault(job_id, _Known())
+        known.detail, known.is_new = records, True
+
+    def has_detail(self, job_id: str) -> bool:
+        """Whether the detail of a job has been read."""
+        known = self._known.get(job_id)
+        return known is not None and known.detail is not None
+
+    def count(self, job: Job, *, since: float) -> None:
+        """Count what is new in a job's history. Its start is observed if it is later than `since`."""
+        known = self._known.get(job.job_id)
+        if known is None or not known.is_new:
+            return
+        known.is_new = False
+        answers = [records for records in (known.row, known.detail) if records is not None]
+        intervals = next((records.intervals for records in answers if records.intervals is not None), ())
+        recovering = [found for records in answers for found in records.recovery_intervals]
+        known.elapsed, known.start = elapsed([*intervals, *recovering]), first_start(intervals)
+        self._count_faults(job, known, answers)
+        if known.start is not None and known.start.at > since:
+            self._observe(job, known.start)
+
+    def objects(self, job: Job, now: float) -> Iterator[object]:
+        """What is shown of a job's history: JobTime, JobFaults, PodExit."""
+        known = self._known.get(job.job_id)
+        if known is None:
+            return
+        lasting = known.elapsed.lasting
+        if lasting is not None and job.status in _WHILE[lasting]:
+            known.seen_until = now
+        phases = known.elapsed.until(known.seen_until)
+        if phases:
+            yield JobTime(job.job_id, phases)
+        yield from known.constant
+
+    def fleet(self) -> list[object]:
+        """What is shown over all jobs: NodeFaults, PoolWaits."""
+        nodes = [
+            NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
+            for (pool_id, node), causes in self._nodes.items()
+        ]
+        waits = [
+            PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
+            for pool_id, pool in self._pools.items()
+        ]
+        return [*nodes, *waits]
+
+    def keep_only(self, job_ids: Set[str], now: float) -> None:
+        """Forget the histories of all other jobs."""
+        horizon = now - _MAY_COME_BACK
+        if not self._known.keys() <= job_ids:
+            self._known = {key: known for key, known in self._known.items() if key in job_ids}
+        for observed in (self._waited, self._prepared):
+            for key in [key for key, at in observed.items() if at < horizon and key not in job_ids]:
+                del observed[key]
+        for blamed in [key for key, at in self._blamed.items() if at < horizon and key[0] not in job_ids]:
+            del self._blamed[blamed]
+
+    def _count_faults(self, job: Job, known: _Known, answers: list[Records]) -> None:
+        known.counts_faults = known.counts_faults or any(records.faults is not None for records in answers)
+        for fault in [fault for records in answers for fault in records.faults or () if fault.at >= self._began]:
+            known.faults.setdefault((fault.at, fault.part), fault)
+            self._blame(job, fault)
+        for recovery in [recovery for records in answers for recovery in records.recoveries]:
+            if recovery.start >= self._began:
+                known.recoveries.setdefault((recovery.start, recovery.strategy, recovery.part), recovery)
+        shown: list[object] = [
+            PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
+        ]
+        if known.counts_faults:
+            shown.append(_job_faults(job.job_id, known))
+        known.constant = tuple(shown)
+
+    def _blame(self, job: Job, fault: JobFault) -> None:
+        """Count a fault for its nodes. Jobs without a pool run on machines of their own, which do not come again."""
+        for node, cause in fault.nodes if job.pool_id else ():
+            if (job.job_id, node, fault.at) not in self._blamed:
+                self._blamed[job.job_id, node, fault.at] = fault.at
+                self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
+
+    def _observe(self, job: Job, start: Start) -> None:
+        pool = self._pools.setdefault(job.pool_id, _Pool())
+        if start.queued is not None and job.job_id not in self._waited:
+            self._waited[job.job_id] = start.at
+            pool.queued.observe(start.queued)
+        if start.prepared is not None and job.job_id not in self._prepared:
+            self._prepared[job.job_id] = start.at
+            pool.prepared.observe(start.prepared)
+
+
+def _job_faults(job_id: str, known: _Known) -> JobFaults:
+    faults = Counter((fault.cause, fault.platform_cause) for fault in known.faults.values())
+    recoveries = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
+    return JobFaults(
+        job_id=job_id,
+        faults=tuple(FaultCount(cause, word, count) for (cause, word), count in faults.items()),
+        recoveries=tuple(RecoveryCount(strategy, result, count) for (strategy, result), count in recoveries.items()),
+        recovery_seconds=sum(recovery.seconds or 0.0 for recovery in known.recoveries.values()),
+    )

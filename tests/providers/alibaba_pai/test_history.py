@@ -1,0 +1,322 @@
+"""Histories of DLC jobs, computed by hand: each figure to the second. A case begins at T, times are seconds from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.support.histories import Shown, shown
+from tests.support.payloads import payload
+from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_history
+from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.values import utc_time
+from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time
+
+T = utc_time("2026-03-01T08:00:00Z") or 0.0
+HOUR, MINUTE = 3600, 60
+
+
+def _at(seconds: float | None) -> str | None:
+    return None if seconds is None else iso_time(T + seconds)
+
+
+def _status(word: str, start: float | None, end: float | None = None, code: str = "") -> dict[str, Any]:
+    return {
+        "Status": word,
+        "StartTime": _at(start),
+        "EndTime": _at(end),
+        "ReasonCode": code,
+        "ReasonMessage": "token=secret was refused",
+    }
+
+
+def _restart(at: float | None, seconds: float | None, status: str = "Success", **more: Any) -> dict[str, Any]:
+    return {
+        "OccurTime": _at(at),
+        "RestartDurationInSec": seconds,
+        "RestartStatus": status,
+        "RestartLevelType": "PodLevel",
+        **more,
+    }
+
+
+def _error(
+    code: str, node: str = "", pod: str = "", *, triggers: bool | None = True, source: str = ""
+) -> dict[str, Any]:
+    return {
+        "ErrorCode": code,
+        "ErrorSource": source,
+        "ErrorMsg": "token=secret was refused",
+        "Node": node,
+        "Pod": pod,
+        "TriggerRestart": triggers,
+    }
+
+
+def _poll(
+    status: str,
+    history: list[Any],
+    now: float,
+    *,
+    restarts: list[Any] | None = None,
+    began: float = 0.0,
+    histories: JobHistories | None = None,
+    detail: bool = True,
+) -> Shown:
+    histories = histories or JobHistories(T + began)
+    given = {"JobId": "j", "ResourceId": "quota", "Status": status, "StatusHistory": history}
+    row = payload(given, payloads.Job)
+    job = translate.job(row)
+    assert job is not None
+    if detail:
+        answer = payload({**given, "RestartRecord": restarts}, payloads.JobRecords)
+        histories.note_detail("j", translate_history.detail_records(answer))
+    elif (records := translate_history.row_records(row)) is not None:
+        histories.note("j", records)
+    return shown(histories, job, T + now, since=T + began)
+
+
+WAITED = [
+    _status("Creating", 0, 5),
+    _status("Queuing", 5, 65),
+    _status("EnvPreparing", 65, 95),
+]
+
+
+def test_job_that_ran_once() -> None:
+    history = [*WAITED, _status("Running", 95, 695), _status("Stopping", 695, 700), _status("Stopped", 700)]
+    found = _poll("Stopped", history, 900)
+    assert found == Shown({"queued": 65, "preparing": 30, "running": 600}, recovery_seconds=0, queued=65, prepared=30)
+
+
+def test_sanity_check() -> None:
+    history = [*WAITED, _status("SanityChecking", 95, 140), _status("Running", 140, None)]
+    found = _poll("Running", history, 200)
+    assert found.phases == {"queued": 65, "preparing": 30, "checking": 45, "running": 60}
+    assert (found.queued, found.prepared) == (65, 75)
+
+
+def test_list_row_has_phases_and_no_faults() -> None:
+    history = [*WAITED, _status("Running", 95, 300), _status("Restarting", 300, 330), _status("Running", 330)]
+    found = _poll("Running", history, 400, detail=False)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 275, "recovering": 30}
+    assert (found.faults, found.recovery_seconds) == ({}, None)
+
+
+def test_node_fault_of_the_issue() -> None:
+    """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
+    fault = 10 * HOUR
+    history = [
+        _status("Queuing", 0, 2 * HOUR),
+        _status("EnvPreparing", 2 * HOUR, 2 * HOUR + 10 * MINUTE),
+        _status("Running", 2 * HOUR + 10 * MINUTE, fault),
+        _status("Restarting", fault, fault + 30 * MINUTE),
+        _status("EnvPreparing", fault + 30 * MINUTE, fault + 40 * MINUTE),
+        _status("Running", fault + 40 * MINUTE, 20 * HOUR),
+        _status("Succeeded", 20 * HOUR),
+    ]
+    error = _error("NodeNotReady", "lingjun-7", "j-worker-3")
+    restart = _restart(fault, 40 * MINUTE, DetailErrorInfoList=[error])
+    found = _poll("Succeeded", history, 21 * HOUR, restarts=[restart])
+    assert found.phases == {
+        "queued": 2 * HOUR,
+        "preparing": 20 * MINUTE,
+        "recovering": 30 * MINUTE,
+        "running": 20 * HOUR - 2 * HOUR - 50 * MINUTE,
+    }
+    assert found.faults == {("node", "NodeNotReady"): 1}
+    assert found.recoveries == {("PodLevel", "success"): 1}
+    assert (found.recovery_seconds, found.nodes) == (40 * MINUTE, {("lingjun-7", "node"): 1})
+    assert (found.queued, found.prepared) == (2 * HOUR, 10 * MINUTE)
+
+
+def test_restart_in_place_while_the_job_says_that_it_runs() -> None:
+    """The status stays Running, with SubStatus Restarting."""
+    history = [*WAITED, _status("Running", 95)]
+    hang = _restart(200, 45, DetailErrorInfoList=[_error("JobHang", pod="j-worker-0", triggers=None)])
+    found = _poll("Running", history, 400, restarts=[hang])
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 260, "recovering": 45}
+    assert (found.faults, found.recovery_seconds) == ({("hang", "JobHang"): 1}, 45)
+
+
+def test_failed_recovery() -> None:
+    history = [
+        *WAITED,
+        _status("Running", 95, 300),
+        _status("Restarting", 300, 390),
+        _status("Failed", 390, code="RestartFailed"),
+    ]
+    failed = _restart(
+        300, 90, "Failed", RestartFailReason="no node is left", DetailErrorInfoList=[_error("GPUXidError", "n1")]
+    )
+    found = _poll("Failed", history, 500, restarts=[failed])
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 205, "recovering": 90}
+    assert found.faults == {("accelerator", "GPUXidError"): 1}
+    assert (found.recoveries, found.recovery_seconds) == ({("PodLevel", "failed"): 1}, 90)
+    assert found.nodes == {("n1", "accelerator"): 1}
+
+
+def test_preemption_by_reason_code() -> None:
+    """Back to the queue, without a restart record. It counts when the job runs again."""
+    histories = JobHistories(T)
+    history = [*WAITED, _status("Running", 95, 300), _status("Queuing", 300, None, "JobPreempted")]
+    found = _poll("Queuing", history, 360, histories=histories)
+    assert found.phases == {"queued": 125, "preparing": 30, "running": 205}
+    assert found.faults == {}
+    history[-1:] = [
+        _status("Queuing", 300, 500, "JobPreempted"),
+        _status("EnvPreparing", 500, 520),
+        _status("Running", 520),
+    ]
+    found = _poll("Running", history, 600, histories=histories)
+    assert found.phases == {"queued": 265, "preparing": 50, "running": 285}
+    assert found.faults == {("preempted", "JobPreempted"): 1}
+    assert (found.queued, found.prepared) == (65, 30)
+
+
+def test_restart_that_has_a_record_is_one_fault() -> None:
+    history = [
+        *WAITED,
+        _status("Running", 95, 303),
+        _status("Restarting", 303, 340, "PodFailed"),
+        _status("Running", 340, 500),
+        _status("Restarting", 500, 520, "Unknown"),
+        _status("Running", 520),
+    ]
+    restarts = [_restart(301, 39, DetailErrorInfoList=[_error("ProcessExit", "n1", "j-worker-0")])]
+    found = _poll("Running", history, 600, restarts=restarts)
+    assert found.faults == {("process", "ProcessExit"): 1, ("other", "Unknown"): 1}
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 206 + 160 + 80, "recovering": 59}
+
+
+def test_restart_during_queueing() -> None:
+    """A job that is restarted before it ever ran has waited in both queues, and broke down in none."""
+    history = [
+        _status("Creating", 0, 5),
+        _status("Queuing", 5, 100),
+        _status("Restarting", 100, 110),
+        _status("Queuing", 110, 200),
+        _status("EnvPreparing", 200, 230),
+        _status("Running", 230),
+    ]
+    found = _poll("Running", history, 300)
+    assert found.phases == {"queued": 190, "recovering": 10, "preparing": 30, "running": 70}
+    assert (found.faults, found.queued, found.prepared) == ({}, 190, 30)
+
+
+def test_running_across_the_exporter_s_restart() -> None:
+    history = [*WAITED, _status("Running", 95)]
+    restarts = [_restart(200, 30, Reason="ExitCode1"), _restart(500, 40, Reason="ExitCode1")]
+    found = _poll("Running", history, 600, restarts=restarts, began=300)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 435, "recovering": 70}
+    assert found.faults == {("process", "ExitCode1"): 1}
+    assert found.recovery_seconds == 40
+    assert (found.queued, found.prepared) == (None, None)
+
+
+def test_zero_and_year_1_are_not_set() -> None:
+    history: list[Any] = [
+        _status("Creating", 0, 5),
+        {"Status": "Queuing", "StartTime": "0001-01-01T00:00:00Z", "EndTime": ""},
+        {"Status": "Running", "StartTime": _at(50), "EndTime": "0001-01-01T00:00:00Z"},
+    ]
+    restarts = [{"OccurTime": "", "RestartStatus": "Success"}, _restart(60, 0, "")]
+    found = _poll("Running", history, 100, restarts=restarts)
+    assert found.phases == {"queued": 5, "running": 50}
+    assert (found.faults, found.recoveries, found.recovery_seconds) == ({("other", ""): 1}, {}, 0)
+
+
+def test_status_without_an_end_lasts_until_the_next_one() -> None:
+    history = [_status("Queuing", 0), _status("Running", 100), _status("Restarting", 160, 170), _status("Running", 165)]
+    found = _poll("Running", history, 200)
+    assert found.phases == {"queued": 100, "running": 90, "recovering": 10}
+
+
+def test_overlapping_restarts_count_once() -> None:
+    history = [*WAITED, _status("Running", 95)]
+    restarts = [_restart(200, 50, Reason="NodeLost"), _restart(220, 60, Reason="NodeLost")]
+    found = _poll("Running", history, 400, restarts=restarts)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 225, "recovering": 80}
+    assert (found.faults, found.recovery_seconds) == ({("node", "NodeLost"): 2}, 110)
+
+
+def test_restart_under_way_is_counted_when_it_has_ended() -> None:
+    histories = JobHistories(T)
+    history = [*WAITED, _status("Running", 95, 200), _status("Restarting", 200)]
+    going_on = _restart(198, None, "Restarting", Reason="NodeLost")
+    found = _poll("Restarting", history, 260, restarts=[going_on], histories=histories)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 105, "recovering": 60}
+    assert (found.faults, found.recoveries) == ({("node", "NodeLost"): 1}, {})
+    history[-1:] = [_status("Restarting", 200, 290), _status("Running", 290)]
+    found = _poll("Running", history, 300, restarts=[_restart(198, 92, Reason="NodeLost")], histories=histories)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 103 + 10, "recovering": 92}
+    assert (found.faults, found.recoveries) == ({("node", "NodeLost"): 1}, {("PodLevel", "success"): 1})
+
+
+def test_reserving_job_spends_its_time_on_nothing() -> None:
+    history = [*WAITED, _status("Running", 95, 195), _status("FailedReserving", 195)]
+    assert _poll("FailedReserving", history, 900).phases == {"queued": 65, "preparing": 30, "running": 100}
+
+
+def test_bad_record_loses_only_itself_and_is_counted() -> None:
+    lost: Counter[str] = Counter()
+    token = UNUSABLE.set(lost)
+    try:
+        bad = {"Status": "EnvPreparing", "StartTime": "soon", "EndTime": None}
+        history: list[Any] = [*WAITED, bad, 7, _status("Running", 300, 200), _status("Running", 310, 350)]
+        found = _poll("Succeeded", history, 400, restarts=[_restart(320, 5, Reason="Hang"), "none", 3])
+    finally:
+        UNUSABLE.reset(token)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 35, "recovering": 5}
+    assert found.faults == {("hang", "Hang"): 1}
+    assert lost == {"out_of_range": 1, "malformed": 4}
+
+
+def test_job_without_a_history_has_no_phases() -> None:
+    found = _poll("Running", [], 100)
+    assert (found.phases, found.recovery_seconds) == ({}, 0)
+    assert _poll("Running", [], 100, detail=False) == Shown()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("GPU_ECC_ERROR",), "accelerator"),
+        (("XidError",), "accelerator"),
+        (("NodeNotReady",), "node"),
+        (("JobHang",), "hang"),
+        (("SlowNode",), "degraded"),
+        (("SpotPreempted",), "preempted"),
+        (("PodEvicted",), "preempted"),
+        (("OOMKilled",), "process"),
+        (("E1001", "Node"), "node"),
+        (("E1001", None), "other"),
+        (("the node is gone",), "other"),
+        ((None,), "other"),
+    ],
+)
+def test_causes_by_parts_of_codes(words: tuple[str | None, ...], expected: str) -> None:
+    assert translate_history.cause(*words) == expected
+
+
+def test_texts_are_never_shown() -> None:
+    restarts = [
+        _restart(10, 5, "went well", Reason="node lingjun-7 lost its disk", RestartLevelType="the whole job"),
+        _restart(20, 5, "Done", DetailErrorInfoList=[_error("disk is full")]),
+    ]
+    found = _poll("Running", [_status("Running", 0)], 100, restarts=restarts)
+    assert found.faults == {("other", ""): 2}
+    assert found.recoveries == {("other", "other"): 1, ("PodLevel", "Done"): 1}
+
+
+def test_several_nodes_of_one_fault_are_all_counted() -> None:
+    errors = [
+        _error("NcclTimeout", "n1", "p1", triggers=None),
+        _error("GPULost", "n2", "p2"),
+        _error("SlowDisk", "n3", triggers=False),
+    ]
+    found = _poll("Running", [_status("Running", 0)], 100, restarts=[_restart(10, 5, DetailErrorInfoList=errors)])
+    assert found.faults == {("accelerator", "GPULost"): 1}
+    assert found.nodes == {("n1", "other"): 1, ("n2", "accelerator"): 1}

@@ -1,0 +1,275 @@
+"""Histories of ModelArts jobs, computed by hand: each figure to the second. A case begins at T, times are seconds from
+it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tests.support.histories import Shown, shown
+from tests.support.payloads import payload
+from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
+from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.transport.json_fields import UNUSABLE
+
+T = 1_760_000_000
+HOUR, MINUTE = 3600, 60
+
+
+def _run(start: float | None, end: float | None = None, xpu: float | None = None, **more: Any) -> dict[str, Any]:
+    """A running record; 0 where a time is not set, as the vendor's integers have it."""
+    times = {"start_at": start, "end_at": end, "xpu_start_at": xpu}
+    return {key: 0 if at is None else T + at for key, at in times.items()} | more
+
+
+def _attempt(start: float, end: float | None, *words: str) -> dict[str, Any]:
+    """An attempt: its strategy, the fault, the result, the task."""
+    recover, scenario, result, task = words
+    return {
+        "recover_start_at": T + start,
+        "recover_end_at": 0 if end is None else T + end,
+        "recover": recover,
+        "fault_scenario": scenario,
+        "recover_result": result,
+        "related_task": task,
+        "reason": "token=secret was refused",
+    }
+
+
+def _row(phase: str, *records: Any, **status: Any) -> payloads.Job:
+    return payload(
+        {
+            "metadata": {"id": "j", "create_time": T * 1000},
+            "status": {"phase": phase, "running_records": list(records), **status},
+            "spec": {"resource": {"pool_id": "pool"}},
+        },
+        payloads.Job,
+    )
+
+
+def _poll(row: payloads.Job, now: float, *, began: float = 0.0, histories: JobHistories | None = None) -> Shown:
+    histories = histories or JobHistories(T + began)
+    job = translate.job(row)
+    assert job is not None
+    histories.note(job.job_id, translate_history.records(row))
+    return shown(histories, job, T + now, since=T + began)
+
+
+def test_job_that_ran_once() -> None:
+    found = _poll(_row("Completed", _run(90, 690, xpu=150)), 1000)
+    assert found == Shown({"queued": 90, "preparing": 60, "running": 540}, recovery_seconds=0, queued=90, prepared=60)
+
+
+def test_reschedule_in_place() -> None:
+    """A process hung at 400 s and was restarted where it was; the run that followed is `restarted`."""
+    hang = _attempt(400, 430, "proc_restart", "job_hanged", "success", "worker-1")
+    records = (
+        _run(60, 400, xpu=80, start_type="init_or_rescheduled", recover_records=[hang], end_recover="proc_restart"),
+        _run(430, None, xpu=445, start_type="restarted"),
+    )
+    assert _poll(_row("Running", *records), 1000) == Shown(
+        phases={"queued": 60, "preparing": 35, "running": 320 + 555, "recovering": 30},
+        faults={("hang", "job_hanged"): 1},
+        recoveries={("proc_restart", "success"): 1},
+        recovery_seconds=30,
+        queued=60,
+        prepared=20,
+    )
+
+
+def test_step_retry_within_a_run() -> None:
+    """A step is computed again while the run goes on."""
+    retry = _attempt(500, 512, "npu_step_retry", "chip_fault", "success", "worker-0")
+    found = _poll(_row("Running", _run(100, None, recover_records=[retry])), 700)
+    assert found.phases == {"queued": 100, "running": 588, "recovering": 12}
+    assert (found.faults, found.recovery_seconds) == ({("accelerator", "chip_fault"): 1}, 12)
+
+
+def test_node_fault_of_the_issue() -> None:
+    """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
+    fault = 10 * HOUR
+    moved = _attempt(fault, fault + 30 * MINUTE, "pod_reschedule", "node_fault", "success", "worker-3")
+    records = (
+        _run(2 * HOUR, fault, xpu=2 * HOUR + 10 * MINUTE, recover_records=[moved]),
+        _run(fault + 30 * MINUTE, 20 * HOUR, xpu=fault + 40 * MINUTE, start_type="init_or_rescheduled"),
+    )
+    found = _poll(_row("Completed", *records), 21 * HOUR)
+    assert found.phases == {
+        "queued": 2 * HOUR,
+        "preparing": 20 * MINUTE,
+        "recovering": 30 * MINUTE,
+        "running": 20 * HOUR - 2 * HOUR - 50 * MINUTE,
+    }
+    total, queued, running = sum(found.phases.values()), found.phases["queued"], found.phases["running"]
+    assert round((total - queued) / total, 3) == 0.900
+    assert round(running / (total - queued), 3) == 0.954
+    lost = 30 * MINUTE
+    assert round((running - lost) / (total - queued), 3) == 0.926
+    assert round((running - lost) / total, 3) == 0.833
+    assert found.faults == {("node", "node_fault"): 1}
+
+
+def test_failed_recovery_ends_the_job() -> None:
+    failed = _attempt(300, 390, "job_reschedule", "job_failed", "failed", "worker-0")
+    row = _row("Failed", _run(60, 300, xpu=60, recover_records=[failed]))
+    found = _poll(row, 1000)
+    assert found.phases == {"queued": 60, "preparing": 0, "running": 240, "recovering": 90}
+    assert found.faults == {("process", "job_failed"): 1}
+    assert (found.recoveries, found.recovery_seconds) == ({("job_reschedule", "failed"): 1}, 90)
+
+
+def test_downgrade_is_one_fault_with_two_recoveries() -> None:
+    attempts = [
+        _attempt(300, 320, "npu_proc_restart", "chip_fault", "downgrade", "worker-2"),
+        _attempt(320, 500, "job_reschedule_with_taint", "chip_fault", "success", "worker-2"),
+    ]
+    found = _poll(_row("Running", _run(0, 300, recover_records=attempts), _run(500)), 600)
+    assert found.phases == {"queued": 0, "running": 400, "recovering": 200}
+    assert found.faults == {("accelerator", "chip_fault"): 1}
+    assert found.recoveries == {("npu_proc_restart", "downgrade"): 1, ("job_reschedule_with_taint", "success"): 1}
+    assert found.recovery_seconds == 200
+
+
+def test_two_faults_of_two_tasks_after_a_quota_was_exceeded() -> None:
+    attempts = [
+        _attempt(100, 110, "proc_restart", "error_in_log", "success", "worker-0"),
+        _attempt(200, 205, "proc_restart", "job_subhealth", "quotaExceeded", "worker-1"),
+    ]
+    found = _poll(_row("Failed", _run(0, 200, recover_records=attempts)), 600)
+    assert found.faults == {("other", "error_in_log"): 1, ("degraded", "job_subhealth"): 1}
+    assert found.recoveries == {("proc_restart", "success"): 1, ("proc_restart", "quotaExceeded"): 1}
+    assert found.phases == {"queued": 0, "running": 190, "recovering": 15}
+
+
+def test_gap_without_a_record_of_a_recovery_is_recovering_and_no_fault() -> None:
+    """A preempted job waits to be scheduled again: ModelArts has no word for that."""
+    found = _poll(_row("Running", _run(50, 200), _run(260)), 300)
+    assert found.phases == {"queued": 50, "running": 190, "recovering": 60}
+    assert found.faults == {}
+
+
+def test_job_that_waits_for_its_next_run() -> None:
+    row = _row("Pending", _run(50, 200))
+    assert _poll(row, 300).phases == {"queued": 50, "running": 150, "recovering": 100}
+
+
+def test_recovery_under_way_is_counted_when_it_has_ended() -> None:
+    histories = JobHistories(T)
+    going_on = _attempt(200, None, "pod_reschedule", "node_fault", "recovering", "worker-0")
+    found = _poll(_row("Running", _run(50, 200, recover_records=[going_on])), 320, histories=histories)
+    assert found.phases == {"queued": 50, "running": 150, "recovering": 120}
+    assert (found.faults, found.recoveries, found.recovery_seconds) == ({("node", "node_fault"): 1}, {}, 0)
+    ended = _attempt(200, 350, "pod_reschedule", "node_fault", "success", "worker-0")
+    later = _row("Running", _run(50, 200, recover_records=[ended]), _run(350))
+    found = _poll(later, 400, histories=histories)
+    assert found.phases == {"queued": 50, "running": 200, "recovering": 150}
+    assert (found.faults, found.recoveries, found.recovery_seconds) == (
+        {("node", "node_fault"): 1},
+        {("pod_reschedule", "success"): 1},
+        150,
+    )
+
+
+def test_running_across_the_exporter_s_restart() -> None:
+    """Phases are the platform's; counters begin anew, and what began before is not counted."""
+    attempts = [
+        _attempt(100, 130, "proc_restart", "job_failed", "success", "worker-0"),
+        _attempt(500, 540, "pod_reschedule", "node_fault", "success", "worker-1"),
+    ]
+    row = _row("Running", _run(10, 100, recover_records=attempts[:1]), _run(130, 500, recover_records=attempts[1:]))
+    row.status.running_records.append(payload(_run(540), payloads.RunningRecord))  # type: ignore[union-attr]
+    found = _poll(row, 600, began=300)
+    assert found.phases == {"queued": 10, "running": 90 + 370 + 60, "recovering": 70}
+    assert found.faults == {("node", "node_fault"): 1}
+    assert (found.recoveries, found.recovery_seconds) == ({("pod_reschedule", "success"): 1}, 40)
+    assert (found.queued, found.prepared) == (None, None)
+
+
+def test_queue_grows_until_the_first_run() -> None:
+    histories = JobHistories(T)
+    row = _row("Pending", start_time=0)
+    assert _poll(row, 3600, histories=histories) == Shown({"queued": 3600}, recovery_seconds=0)
+    assert _poll(_row("Creating", _run(None)), 10).phases == {"queued": 10}
+    found = _poll(_row("Running", _run(4000)), 4600, histories=histories)
+    assert (found.phases, found.queued, found.prepared) == ({"queued": 4000, "running": 600}, 4000, None)
+
+
+def test_zero_times_are_not_set() -> None:
+    lost = _attempt(-T, None, "proc_restart", "job_failed", "success", "worker-0")
+    found = _poll(_row("Running", _run(50, None, xpu=None, recover_records=[lost])), 100)
+    assert found.phases == {"queued": 50, "running": 50}
+    assert found.faults == {}  # a fault without a date
+
+
+def test_job_without_records_that_has_started_has_no_phases() -> None:
+    assert _poll(_row("Running", start_time=T * 1000), 100).phases == {}
+    assert _poll(_row("Terminated"), 100).phases == {}
+
+
+def test_run_without_an_end_lasts_until_the_next_one() -> None:
+    assert _poll(_row("Running", _run(0), _run(100, 150), _run(160)), 200).phases == {
+        "queued": 0,
+        "running": 190,
+        "recovering": 10,
+    }
+
+
+def test_overlapping_runs_count_once() -> None:
+    assert _poll(_row("Completed", _run(0, 100), _run(90, 200, xpu=95)), 300).phases == {
+        "queued": 0,
+        "running": 195,
+        "preparing": 5,
+    }
+
+
+def test_run_of_an_ended_job_without_an_end_does_not_grow() -> None:
+    assert _poll(_row("Failed", _run(50)), 900).phases == {"queued": 50, "running": 0}
+
+
+def test_accelerators_that_never_started() -> None:
+    assert _poll(_row("Failed", _run(50, 80, xpu=0)), 900).phases == {"queued": 50, "running": 30}
+    assert _poll(_row("Failed", _run(50, 80, xpu=200)), 900).phases == {"queued": 50, "preparing": 30}
+
+
+def test_bad_record_loses_only_itself_and_is_counted() -> None:
+    lost: Counter[str] = Counter()
+    token = UNUSABLE.set(lost)
+    try:
+        late = _attempt(90, 70, "proc_restart", "job_failed", "success", "worker-0")
+        found = _poll(_row("Completed", _run(0, 50), _run(90, 60), 7, _run(100, 160, recover_records=[late])), 200)
+    finally:
+        UNUSABLE.reset(token)
+    assert found.phases == {"queued": 0, "running": 110, "recovering": 40}
+    assert (found.faults, found.recovery_seconds) == ({("process", "job_failed"): 1}, 0)
+    assert lost == {"out_of_range": 2, "malformed": 1}
+
+
+def test_unknown_words_are_shown_as_codes_only() -> None:
+    attempts = [
+        _attempt(10, 20, "warm_swap", "cosmic_ray", "partial", "worker-0"),
+        _attempt(30, 40, "restart it now", "disk of worker is full", "went well", "worker-0"),
+    ]
+    found = _poll(_row("Running", _run(0, None, recover_records=attempts)), 100)
+    assert found.faults == {("other", "cosmic_ray"): 1, ("other", ""): 1}
+    assert found.recoveries == {("warm_swap", "partial"): 1, ("other", "other"): 1}
+
+
+def test_run_without_records_of_recoveries_that_another_followed() -> None:
+    """Services before recover_records say by end_recover how the job went on."""
+    records = (_run(0, 100, end_recover="pod_reschedule", end_related_task="worker-1"), _run(130))
+    found = _poll(_row("Running", *records), 200)
+    assert found.faults == {("other", ""): 1}
+    assert found.recoveries == {}
+
+
+def test_exit_codes_of_tasks() -> None:
+    statuses = [
+        {"task": "worker-0", "exit_code": 137, "message": "out of memory"},
+        {"task": "worker-1", "exit_code": 0},
+        {"task": "worker-2", "exit_code": -9},
+        {"task": "worker-2", "exit_code": 1},
+        {"task": "", "exit_code": 1},
+        {"task": "worker-3"},
+    ]
+    found = _poll(_row("Failed", _run(0, 10), task_statuses=statuses), 20)
+    assert found.exits == {"worker-0": 137, "worker-1": 0, "worker-2": -9}

@@ -1,0 +1,144 @@
+"""Histories of half a simulated hour of both clouds, held against what happened in the worlds behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.catalog import NODE_FAULT
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job
+
+MINUTES = 30
+DETAIL_AGE = 120
+"""Seconds that the detail of a live job may be old, at the simulator's intervals."""
+SERIES = re.compile(r"^trainfleet_(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+LISTS = ("workspaces", "pools", "jobs", "pods")
+PAI_PHASES = {
+    "Creating": "queued",
+    "Queuing": "queued",
+    "Bidding": "queued",
+    "EnvPreparing": "preparing",
+    "SanityChecking": "checking",
+    "Running": "running",
+    "Restarting": "recovering",
+}
+Sample = tuple[str, dict[str, str], float]
+
+
+async def _scrape(cloud: str, folder: Path) -> tuple[World, float, list[Sample]]:
+    """Poll a cloud every minute. Returns its world, the time of the first poll of jobs, and the samples at the end."""
+    simulator = Simulator(seed=11, clouds=(cloud,))
+    async with simulator.serve() as url:
+        path = folder / "config.yaml"
+        path.write_text(simulator.config_yaml(url), encoding="utf-8")
+        platforms = installed_platforms()
+        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
+        exporter = Exporter(config, platforms)
+        try:
+            runners = {runner.state.collector: runner for runner in exporter.runners}
+            first = 0.0
+            for minute in range(MINUTES + 1):
+                for name in LISTS:
+                    if name in runners:
+                        await runners[name].tick()
+                        assert runners[name].state.success, name
+                first = first or time.time()
+                if minute < MINUTES:
+                    await asyncio.sleep(60 - time.time() % 60)
+            await runners["jobs"].tick()
+            text = (await exporter.text()).decode()
+        finally:
+            await exporter.aclose()
+    samples = [(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in SERIES.findall(text)]
+    return simulator.worlds[cloud], first, samples
+
+
+def _changed(job: Job) -> float:
+    """When a job's history changed last."""
+    lost = [at for loss in job.losses for at in (loss.at, loss.over or float("inf"))]
+    return max([job.statuses[-1][1], *lost])
+
+
+def _truth(cloud: str, job: Job, now: float) -> dict[str, float]:
+    """Seconds by phase, by what happened to a job."""
+    end = now if job.work_ended is None else job.work_ended
+    lost: list[tuple[float, int]] = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
+    found: defaultdict[str, float] = defaultdict(float)
+    if cloud == "pai":
+        ends = [*(since for _, since in job.statuses[1:]), now]
+        for (status, since), until in zip(job.statuses, ends, strict=True):
+            if status in PAI_PHASES:
+                found[PAI_PHASES[status]] += until - since
+        shown = {since for status, since in job.statuses if status == "Restarting"}
+        for seconds, at in lost:
+            if at not in shown:
+                found["recovering"] += seconds
+                found["running"] -= seconds
+        return found
+    if job.running is None:
+        return {"queued": now - job.created}
+    found["queued"] = job.running - job.created
+    starts = [job.running, *(loss.over for loss in job.losses if loss.over is not None)]
+    ends = [*(loss.at for loss in job.losses), end]
+    ready = 3 + job.created % 5 if any(role.cards for role in job.draft.roles) else 0
+    for start, until in zip(starts, ends, strict=False):
+        if ready and now >= start + ready:
+            found["preparing"] += min(ready, until - start)
+        found["running"] += until - start
+    found["running"] -= found["preparing"]
+    found["recovering"] = sum([seconds for seconds, _ in lost])
+    return found
+
+
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_histories_are_those_of_the_simulated_world(cloud: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        began = time.time()
+        world, first, samples = await _scrape(cloud, tmp_path)
+        now = time.time()
+        phases: dict[str, dict[str, float]] = {}
+        for name, labels, value in samples:
+            if name == "job_phase_seconds":
+                phases.setdefault(labels["job_id"], {})[labels["phase"]] = value
+        compared, recovered = 0, 0
+        for job_id, found in phases.items():
+            job = world.jobs[job_id]
+            if job.live and (job.status == "Stopping" or _changed(job) > now - (DETAIL_AGE if cloud == "pai" else 0)):
+                continue  # what has happened since its detail was read is not known yet
+            expected = _truth(cloud, job, now)
+            for phase in found.keys() | {phase for phase, seconds in expected.items() if seconds}:
+                assert abs(found.get(phase, 0) - expected.get(phase, 0)) <= 2, (job_id, job.status, found, expected)
+            compared += 1
+            recovered += expected.get("recovering", 0) > 0
+        assert compared > 40
+        assert recovered > 3
+        listed = {labels["job_id"] for name, labels, _ in samples if name == "job_info"}
+        for job_id in listed:
+            lost = [loss for loss in world.jobs[job_id].losses if loss.at >= began]
+            fatal = cloud == "modelarts" and world.jobs[job_id].reason[0] == NODE_FAULT
+            count = sum(value for name, of, value in samples if name == "job_faults_total" and of["job_id"] == job_id)
+            assert len([loss for loss in lost if loss.over is not None]) <= count <= len(lost) + fatal, job_id
+        started = [
+            job
+            for job in world.jobs.values()
+            if job.running is not None
+            and first < job.running < (now - DETAIL_AGE if cloud == "pai" and job.live else now)
+            and job.job_id in phases
+        ]
+        waits = sum(value for name, _, value in samples if name == "job_queue_wait_seconds_count")
+        assert len(started) > 5
+        assert len(started) <= waits <= sum((job.running or 0) > first for job in world.jobs.values())
+
+    run_stepped(main)
