@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output has gone. Python would fail once more when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        print("trainfleet-exporter: nobody reads the output any more", file=sys.stderr)
+        print("trainfleet-exporter: cannot write the output: its reader has closed it", file=sys.stderr)
         return 1
     except OSError as error:
         if error.errno not in _OUTPUT_LOST:
@@ -205,7 +205,7 @@ def _run_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable
     signals.accept_hangups()
 
     async def listening(stopped: asyncio.Event) -> None:
-        signals.on_hangup(partial(log.warning, "SIGHUP: there is no config file here that could be read again"))
+        signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
         await run(stopped)
 
     return signals.serve(listening)

@@ -112,7 +112,7 @@ def test_a_swap_that_fails_ends_the_process_in_order(
         run_stepped(main, start=JANUARY.starts)
     assert ended.value.code == 1
     assert reported == [
-        "the reload failed half way on a fault of the exporter's own, which ends now\n",
+        "reload failed half way: internal error; the exporter exits\n",
         "not reloaded: the exporter is stopping\n",
     ]
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["CRITICAL"]
@@ -156,7 +156,7 @@ def test_the_daemon_answers_stops_and_exits_with_1_when_a_swap_fails(
     with pytest.raises(SystemExit) as ended:
         run_stepped(main, start=JANUARY.starts)
     assert ended.value.code == 1
-    assert reported == [(500, "the reload failed half way on a fault of the exporter's own, which ends now\n")]
+    assert reported == [(500, "reload failed half way: internal error; the exporter exits\n")]
     assert caplog.records[-1].getMessage() == "stopped"
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["CRITICAL"]
     assert recorded(tmp_path / "state.json") == {"a": 5}
@@ -189,7 +189,7 @@ def test_spent_calls_are_written_even_if_the_stop_times_out(
 
     run_stepped(main, start=JANUARY.starts)
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
-        "stopped without waiting any longer for connections to close"
+        "shutdown timed out; closing all connections"
     ]
 
 
@@ -213,7 +213,7 @@ def test_a_config_that_hangs_holds_one_thread_however_often_it_is_asked_for(
                 (thread,) = _daemon_threads()
                 for _ in range(3):
                     text = (await here.reloader.reload()).text
-                    assert text == "not reloaded:\nthe config is still being read for an earlier reload\n"
+                    assert text == "not reloaded:\nan earlier reload is still reading the config; try again later\n"
                 assert _daemon_threads() == [thread]
             finally:
                 free.set()

@@ -337,7 +337,7 @@ def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
         assert not _values(tmp_path / "one", "pool_accelerator_power_watts")
         assert bool(_values(tmp_path / "all", "pool_accelerator_power_watts")) is (cloud == "pai")
         for _ in range(2):  # the same command comes to the same end
-            with pytest.raises(StartError, match=r"^--job: 'dlc-that-never-was' is not known to provider sim-"):
+            with pytest.raises(StartError, match=r"^--job: 'dlc-that-never-was' is unknown to provider sim-"):
                 await rig.backfill(tmp_path / "none", EVENING, job_id="dlc-that-never-was")
         assert not list((tmp_path / "none").glob("*.om"))
         assert not any("not known to the cloud any more" in line for line in rig.told)
@@ -474,10 +474,12 @@ def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
         return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 40}\n")
 
     async def work(rig: Rig) -> None:
-        with pytest.raises(Unfinished, match=r"monthly_calls\) are spent.*0 of 1 day.*the same command goes on"):
+        with pytest.raises(
+            Unfinished, match=r"monthly_calls\) are spent.*0 of 1 day.*run the same command again to continue"
+        ):
             await rig.backfill(tmp_path / "out", EVENING)
         assert "the month's budget of cloudmonitor has" in rig.told[-1]
-        assert "(the rest has to wait for the next month)" in rig.told[-1]
+        assert "(the rest waits for the next month)" in rig.told[-1]
         assert not list((tmp_path / "out").glob("*.om"))
         spent = read_state(state)[AccountKey("provider", rig.provider), "cloudmonitor"]
         assert list(spent.values()) == [40]

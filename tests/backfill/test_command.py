@@ -41,9 +41,12 @@ def _run(tmp_path: Path, *flags: str, provider: str = "pai") -> int:
             '--to: found "2026-01-02T10:00:00"; allowed: a date such as',
         ),
         (["--from=2026-01-02", "--to=2026-01-02"], "--to: must be later than --from"),
-        (["--from=2026-01-02", "--to=2026-01-03", "--label=job_id=x"], "a label that the exporter itself gives"),
-        (["--from=2026-01-02", "--to=2026-01-03", "--label=x"], "name=value is allowed"),
-        (["--from=0202-11-20", "--to=2026-01-02"], "--from: must not be before 2018-01-01T00:00:00Z: no cloud tells"),
+        (["--from=2026-01-02", "--to=2026-01-03", "--label=job_id=x"], "a label that the exporter sets itself"),
+        (["--from=2026-01-02", "--to=2026-01-03", "--label=x"], "allowed: name=value"),
+        (
+            ["--from=0202-11-20", "--to=2026-01-02"],
+            "--from: must not be before 2018-01-01T00:00:00Z: no cloud has jobs",
+        ),
         (["--from=0001-01-01T00:00+14:00", "--to=2026-01-02"], "--from: must not be before 2018-01-01T00:00:00Z: no"),
         (["--from=2026-01-02"], "required, but missing: --to"),
     ],
@@ -62,7 +65,7 @@ def test_an_unknown_provider_is_told_which_there_are(tmp_path: Path, capsys: pyt
 def test_what_has_not_settled_yet_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     soon = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
     assert _run(tmp_path, "--from=2026-01-02", f"--to={soon}") == 2
-    assert "--to: readings settle for 15 minutes before they are written for good:" in capsys.readouterr().err
+    assert "--to: readings of the last 15 minutes may still change; allowed:" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,6 +79,6 @@ def test_a_platform_without_a_past_is_told(tmp_path: Path) -> None:
     without = Platform(name=platform.name, config=platform.config, build=platform.build)
     wish = Wish(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)
     assert fault_in(wish, config, {"alibaba_pai": without}, 2e9) == (
-        "--provider: platform alibaba_pai tells nothing of the past, so that there is nothing to backfill"
+        "--provider: platform alibaba_pai has no past data to backfill"
     )
     assert fault_in(wish, config, installed_platforms(), 2e9) == ""

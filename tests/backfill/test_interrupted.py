@@ -93,7 +93,7 @@ def test_a_unit_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) 
         outcome, words = await rig.backfill(tmp_path / "out", AROUND_MIDNIGHT)
         assert outcome.files == []
         assert outcome.missing == ["2026-01-02", "2026-01-03"]
-        assert "tries again" in words
+        assert "Run the same command again" in words
         assert not list((tmp_path / "out").glob("*.om"))
         rig.simulator.faults.clear()
         outcome, _ = await rig.backfill(tmp_path / "out", AROUND_MIDNIGHT)
@@ -107,7 +107,7 @@ def test_a_folder_that_was_begun_otherwise_is_refused(tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         wanted = Range(MIDNIGHT, MIDNIGHT + 1800)
         await rig.backfill(tmp_path / "out", wanted)
-        with pytest.raises(StartError, match="was begun with another value of --to: begin anew with another --out"):
+        with pytest.raises(StartError, match="was started with another value of --to: start again with another --out"):
             await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3600))
         with pytest.raises(StartError, match="another value of --job, --label"):
             await rig.backfill(tmp_path / "out", wanted, job_id="dlc1", labels={"instance": "a"})
@@ -116,7 +116,7 @@ def test_a_folder_that_was_begun_otherwise_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
-    with Spool(tmp_path / "spool"), pytest.raises(StartError, match="another backfill is at work here"):
+    with Spool(tmp_path / "spool"), pytest.raises(StartError, match="another backfill is running in this folder"):
         Spool(tmp_path / "spool")
 
 

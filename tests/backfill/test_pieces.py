@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from array import array
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backfill.rig import MIDNIGHT, samples
+from tests.support.logs import lines_of
 from trainfleet_exporter.backfill.command import label
 from trainfleet_exporter.backfill.days import days, moment, name_of, shown
 from trainfleet_exporter.backfill.progress import Progress
@@ -52,12 +54,12 @@ def test_days_are_of_one_piece(start: int, length: int) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("instance", "name=value is allowed"),
-        ("9a=b", "name=value is allowed"),
-        ("__name__=b", "name=value is allowed"),
-        ("provider=b", "a label that the exporter itself gives"),
-        ("job_id=b", "a label that the exporter itself gives"),
-        ("label_team=b", "a label that the exporter itself gives"),
+        ("instance", "allowed: name=value"),
+        ("9a=b", "allowed: name=value"),
+        ("__name__=b", "allowed: name=value"),
+        ("provider=b", "a label that the exporter sets itself"),
+        ("job_id=b", "a label that the exporter sets itself"),
+        ("label_team=b", "a label that the exporter sets itself"),
     ],
 )
 def test_labels_of_flags(text: str, why: str) -> None:
@@ -240,7 +242,8 @@ def test_progress_is_a_bar_on_a_screen_and_lines_elsewhere(
     assert not caplog.messages
     now[0] += 40.0
     quiet.done(5)
-    assert caplog.messages == ["backfill: 100%, 2 units, 0 calls, 0.0 calls/s"]
+    line = 'backfill is running progress="100%, 2 units, 0 calls, 0.0 calls/s"'
+    assert lines_of(caplog.records, logging.INFO) == [line]
 
 
 def test_a_job_without_any_time_is_shown_at_none() -> None:

@@ -31,7 +31,7 @@ def _jobs(folder: Path) -> set[str]:
 def test_whoever_ends_before_the_command_is_given_again_is_found(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(Fault({"operation": LISTS[cloud], **LIVE[cloud]}, kind="server_error"))
-        with pytest.raises(Unfinished, match="not all jobs could be found"):
+        with pytest.raises(Unfinished, match="cannot find all jobs"):
             await rig.backfill(tmp_path / "out", EVENING)
         first = time.time()
         rig.simulator.faults.clear()
@@ -55,7 +55,7 @@ def test_whoever_ends_before_the_command_is_given_again_is_found(cloud: str, tmp
 def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(_not_found(LISTS[cloud]))
-        with pytest.raises(Unfinished, match="not all jobs could be found"):
+        with pytest.raises(Unfinished, match="cannot find all jobs"):
             await rig.backfill(tmp_path / "out", EVENING)
         rig.simulator.faults.clear()
         rig.simulator.faults.add(_not_found(RANGES[cloud]))

@@ -17,6 +17,7 @@ from tests.budgets.rig import DAY, HOUR, JANUARY
 from tests.polling.rig import count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
+from tests.support.logs import lines_of
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.budgets import BillingPeriod
@@ -197,5 +198,5 @@ def test_a_spent_budget_shows_in_the_collectors_once_in_the_log_and_costs_nothin
 
     with caplog.at_level(logging.INFO):
         run_stepped(main, start=JANUARY.starts)
-    reported = [record.message for record in caplog.records if "monthly_calls" in record.message]
+    reported = [line for line in lines_of(caplog.records) if "monthly_calls" in line]
     assert 1 <= len(reported) <= 4  # each collector of the account says so once

@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 
 from tests.budgets.rig import DAY, HOUR, JANUARY, Clock, opened, spend
 from tests.support.clock import run_stepped
+from tests.support.logs import line_of, lines_of
 from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import AccountKey
 
 MAIN = AccountKey("account", "main")
 LONELY = AccountKey("provider", "main")  # not the account of that name
 START = JANUARY.starts + 10 * DAY
-ASSUMED = "the month's elapsed share of each budget counts as spent"
+ASSUMED = "cannot use the state file; the elapsed share of each budget counts as spent"
 NAMES = st.text(min_size=1, max_size=8)
 
 
@@ -136,12 +137,7 @@ def test_a_file_that_is_none_is_one_warning_and_the_elapsed_share(
     ledger = opened(path, clock)
     budget = ledger.budget(MAIN, "dlc", 31_000)
     assert budget.remaining == 21_000
-    assert [(record.levelname, record.message) for record in caplog.records] == [
-        (
-            "WARNING",
-            f"the state file cannot be used; {ASSUMED}: it is not what the exporter wrote",
-        )
-    ]
+    assert lines_of(caplog.records) == [f'{ASSUMED} file={path} error="it is not a state file"']
     spend(budget, 1)
     ledger.close()
     assert _rows(path)[0]["calls"] == 10_001
@@ -151,7 +147,7 @@ def test_a_file_that_cannot_be_read_is_a_warning_too(tmp_path: Path, caplog: pyt
     (tmp_path / "state.json").mkdir()
     budget = opened(tmp_path / "state.json", Clock(START)).budget(MAIN, "dlc", 31_000)
     assert budget.remaining == 21_000
-    assert "counts as spent: Is a directory" in caplog.text
+    assert lines_of(caplog.records) == [f'{ASSUMED} file={tmp_path / "state.json"} error="Is a directory"']
 
 
 def test_unwritable_file_is_logged_once_and_stops_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +160,7 @@ def test_unwritable_file_is_logged_once_and_stops_no_call(tmp_path: Path, caplog
         clock.pass_(60)
         assert spend(budget, 10) == 10
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "No such file or directory" in caplog.text
+    assert "No such file or directory" in line_of(caplog.records[0])
     folder.mkdir()
     ledger.close()
     assert _rows(folder / "state.json")[0]["calls"] == 1000

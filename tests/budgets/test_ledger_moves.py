@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import threading
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.budgets.rig import DAY, HOUR, JANUARY, Clock, file, month, opened, spend
 from tests.support.clock import run_stepped
+from tests.support.logs import lines_of
 from trainfleet_exporter.budgets import state_file as state_file_module
 from trainfleet_exporter.config import AccountKey
 
@@ -54,8 +54,8 @@ def test_who_does_not_keep_the_file_reads_it_says_so_and_writes_nothing(
     guest.ledger.write_soon()
     guest.ledger.close()
     assert kept.path.read_bytes() == before
-    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
-        "another exporter keeps the state file: calls of this one are not added to what was spent"
+    assert lines_of(caplog.records) == [
+        f"another exporter owns the state file; calls of this process are not recorded file={kept.path}"
     ]
 
 
@@ -246,8 +246,7 @@ def test_each_new_write_failure_is_logged_once(
     for time in (1, 2):
         monkeypatch.setattr(state_file_module, "_replace", fail)
         spend_for_hours()
-        reported = [record.message for record in caplog.records]
-        why = "the state file cannot be written, so a restart may not know what was spent: OSError"
-        assert reported == [why] * time
+        why = "cannot write the state file; after a restart, spent calls may be unknown"
+        assert lines_of(caplog.records) == [f"{why} file={kept.path} error=OSError"] * time
         monkeypatch.setattr(state_file_module, "_replace", replaced)
         spend_for_hours()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.budgets.rig import JANUARY, file, spend
 from tests.budgets.test_ledger_moves import MAIN, Kept, recorded
+from tests.support.logs import line_of
 from trainfleet_exporter.budgets import state_file as state_file_module
 
 FSYNC = os.fsync
@@ -76,7 +77,7 @@ def test_lost_page_is_logged_with_the_first_failure(
 
     monkeypatch.setattr(os, "fsync", fail)
     Kept(tmp_path).spend(1)
-    assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["Input/output error"]
+    assert [line_of(record).rpartition("error=")[2] for record in caplog.records] == ['"Input/output error"']
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.budgets.rig import JANUARY, Clock, opened, spend
+from tests.support.logs import lines_of
 from trainfleet_exporter.budgets import StateFile
 from trainfleet_exporter.config import AccountKey
 
@@ -58,6 +59,6 @@ def test_who_does_not_keep_the_file_knows_what_was_spent_and_leaves_it_alone(
     assert spend(budget, 50) == 50
     beside.close()
     assert path.read_bytes() == before
-    assert [record.getMessage() for record in caplog.records] == [
-        "another exporter keeps the state file: calls of this one are not added to what was spent"
+    assert lines_of(caplog.records) == [
+        f"another exporter owns the state file; calls of this process are not recorded file={path}"
     ]

@@ -100,7 +100,7 @@ WRONG = (
         '"cn-shanghai", which is a region of Alibaba', "such as cn-north-4", "cn-north-4", "cn-shanghai", MODELARTS
     ),
     _config('"cn-north-4a", which is a zone', 'did you mean "cn-north-4"?', "cn-north-4", "cn-north-4a", MODELARTS),
-    _config('"cn-hangzou", which is no known region', 'did you mean "cn-hangzhou"?', "cn-hangzhou", "cn-hangzou"),
+    _config('"cn-hangzou", which is not a known region', 'did you mean "cn-hangzhou"?', "cn-hangzhou", "cn-hangzou"),
     _config('found "cn-north4"', 'did you mean "cn-north-4"?', "cn-north-4", "cn-north4", MODELARTS),
     _config('"us-west-1", which is a region of Alibaba', "such as cn-north-4", "cn-north-4", "us-west-1", MODELARTS),
     _config('placeholder "your-region"', "allowed: your own value", "cn-hangzhou", "your-region"),
@@ -132,15 +132,15 @@ WRONG = (
         "access_key_secret: hunter2",
         "access_key_secret: $KEY",
     ),
-    _config("config.yaml:4: found what is not YAML", "a colon and a space after it", "region: cn", "region:cn"),
-    _config("config.yaml:5: found what is not YAML", "quote is closed", "hunter2}", '"hunter2}'),
+    _config("config.yaml:4: invalid YAML", "a colon and a space after it", "region: cn", "region:cn"),
+    _config("config.yaml:5: invalid YAML", "quote is closed", "hunter2}", '"hunter2}'),
     _config("config.yaml:4: found a tab", "allowed: spaces", "region: cn", "region: \tcn"),
     _config('unknown key "ak" here', "put access_key_id under credentials", "    cred", "    ak: hunter2\n    cred"),
     _config('unknown key "jobs_v1"', "leave it out", "    cred", "    collectors: {jobs_v1: {}}\n    cred"),
     _config(
         "collectors.nodes: found", 'mean "{enabled: true}"?', "    cred", "    collectors: {nodes: true}\n    cred"
     ),
-    _config("the key again", "each key once", "    cred", "    region: cn-beijing\n    cred"),
+    _config("duplicate key", "each key once", "    cred", "    region: cn-beijing\n    cred"),
     Wrong("credentials: required, but missing", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
 )
 

@@ -192,7 +192,7 @@ def test_a_state_file_in_a_folder_that_cannot_be_written_to_is_refused(
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     (reported,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
-    assert 'global.state_file: found "state.json", which cannot be used (its folder cannot be written to);' in reported
+    assert 'global.state_file: found "state.json", which cannot be used (its folder is not writable);' in reported
 
 
 def test_monthly_calls_are_among_the_limits_that_an_account_shares(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_collector_that_rolls_may_have_a_short_interval(tmp_path: Path) -> Non
 def test_an_unknown_word_as_platform_lists_those_installed(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match='found "alibaba_pai", which this version does not serve; allowed: a, b'):
+    with pytest.raises(ConfigError, match='found "alibaba_pai", which this version does not support; allowed: a, b'):
         load_config(path, environ={}, platforms={"b": ProviderConfig, "a": ProviderConfig})
 
 

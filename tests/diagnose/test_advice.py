@@ -68,18 +68,18 @@ def test_a_right_is_named_once_however_many_operations_want_it() -> None:
 @pytest.mark.parametrize(
     ("found", "reported"),
     [
-        (problem("auth", "wrong secret"), "mend the credentials (from environment): wrong secret"),
+        (problem("auth", "wrong secret"), "fix the credentials (from environment): wrong secret"),
         (
             problem("auth", "401 the clock of this machine is off by 16 minutes"),
             "set the clock: 401 the clock of this machine is off by 16 minutes",
         ),
-        (problem("budget", "400 calls are spent"), "raise limits.monthly_calls, or wait for the new month: 400 calls"),
-        (problem("bad_answer", "not JSON"), "look into jobs: not JSON"),
-        (problem("server", "HTTP 503"), "look into jobs: HTTP 503"),
-        (problem("internal", "a fault of the exporter's own: KeyError"), "look into jobs: a fault of the exporter's"),
-        (problem("deadline", "did not end in its time"), "look into jobs: did not end in its time"),
-        (problem("not_ready", "the list of jobs could not be read"), "look into jobs: the list of jobs"),
-        (problem("network", "one reset"), "look into jobs: one reset"),
+        (problem("budget", "400 calls are spent"), "raise limits.monthly_calls, or wait for the next month: 400 calls"),
+        (problem("bad_answer", "not JSON"), "check jobs: not JSON"),
+        (problem("server", "HTTP 503"), "check jobs: HTTP 503"),
+        (problem("internal", "internal error: KeyError"), "check jobs: internal error"),
+        (problem("deadline", "did not end in its time"), "check jobs: did not end in its time"),
+        (problem("not_ready", "the list of jobs could not be read"), "check jobs: the list of jobs"),
+        (problem("network", "one reset"), "check jobs: one reset"),
     ],
     ids=lambda value: value.reason if isinstance(value, Failure) else "",
 )
@@ -90,12 +90,12 @@ def test_whatever_went_wrong_is_never_nothing(found: Failure, reported: str) -> 
 
 def test_same_refusal_of_several_operations_is_shown_once() -> None:
     problems = [problem("auth", f"{name}: wrong secret", name) for name in ("ListJobs", "ListQuotas")]
-    assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
+    assert advised(problems=problems) == ["fix the credentials (from environment): wrong secret"]
 
 
 def test_what_only_follows_from_something_else_is_left_out() -> None:
     problems = [problem("auth", "wrong secret"), problem("not_ready", "the list of workspaces could not be read")]
-    assert advised(problems=problems) == ["mend the credentials (from environment): wrong secret"]
+    assert advised(problems=problems) == ["fix the credentials (from environment): wrong secret"]
 
 
 @pytest.mark.parametrize(("needs", "reported"), [(25.0, False), (25.1, True)])
@@ -146,7 +146,7 @@ def test_an_account_s_month_against_what_is_free_and_what_is_allowed(
 def test_an_api_that_cannot_be_reached_is_not_one_that_answers_now_and_then() -> None:
     dead = replace(ANSWERED, outcomes={"network": 3, "timeout": 1})
     assert advised(endpoints=[dead], problems=[problem("network", "refused")]) == [
-        "dlc cannot be reached at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the way there"
+        "dlc cannot be reached at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the network"
     ]
     assert advised(endpoints=[replace(dead, outcomes={"network": 3, "ok": 1})]) == []
 
@@ -155,7 +155,7 @@ def test_throttling_is_reported() -> None:
     (line,) = advised(
         endpoints=[replace(ANSWERED, outcomes={"ok": 5, "throttled": 1})], problems=[problem("throttled", "429")]
     )
-    assert line.startswith("dlc throttles: set limits.requests_per_second lower")
+    assert line.startswith("dlc throttles: lower limits.requests_per_second")
 
 
 def test_no_workspace_at_all_is_lacking_membership_unless_something_failed() -> None:

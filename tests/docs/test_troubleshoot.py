@@ -125,13 +125,13 @@ SYMPTOMS = {
     ),
     "slow cloud": Symptom(
         "Stale series",
-        ["reason=timeout", "the poll's time ended"],
+        ["reason=timeout", "the poll's deadline passed"],
         faults=[{"match": {"operation": "ListJobs"}, "delay": 5}],
         change=_at("global", value={"poll_interval": "3s", "poll_timeout": "2s"}),
     ),
     "unknown workspace": Symptom(
         "No series",
-        ["is not among those that the cloud lists"],
+        ["the cloud does not list a workspace of the config"],
         change=_at("providers", 0, "workspaces", value=["12345", "99999"]),
     ),
 }

@@ -331,7 +331,7 @@ def test_a_state_file_on_a_read_only_file_system(tmp_path: Path, hole: str) -> N
     done = subprocess.run(command, capture_output=True, timeout=60, env=environ)
     assert done.returncode == 2
     (line,) = done.stderr.decode().splitlines()
-    assert 'global.state_file: found "state.json", which cannot be used (its folder cannot be written to)' in line
+    assert 'global.state_file: found "state.json", which cannot be used (its folder is not writable)' in line
     assert not (tmp_path / "state.json").exists()
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from trainfleet_exporter.errors import CircuitOpen, CloudError, ServerTrouble, Throttled, Unreachable
+from tests.support.logs import line_of
+from trainfleet_exporter.errors import AccessDenied, CircuitOpen, CloudError, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.polling.poll import Failures
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
@@ -37,7 +38,7 @@ class Watched:
         self.failures.end()
         for record in self._caplog.records:
             assert getattr(record, "fields", {}).items() >= WHO.items()
-        return [f"{record.levelname}: {record.message}" for record in self._caplog.records]
+        return [f"{record.levelname}: {line_of(record, without=(*WHO, 'part'))}" for record in self._caplog.records]
 
     @property
     def last(self) -> str:
@@ -52,30 +53,32 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
 
 
 DOWN, SLOW, OPEN = ServerTrouble("down"), Throttled("slow down"), CircuitOpen("left alone")
-LOST = "WARNING: some of what was told cannot be shown: "
-FOUND = "INFO: all of what is told can be shown again"
+DOWN_LINE = "WARNING: poll failed reason=server error=down"
+SLOW_LINE = 'WARNING: poll failed reason=throttled error="slow down"'
+LOST = "WARNING: dropped unusable readings "
+FOUND = "INFO: no more unusable readings"
 
 
 def test_each_reason_is_logged_when_it_begins_and_ends(watched: Watched) -> None:
-    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
-    assert watched.poll(DOWN, SLOW) == ["WARNING: poll failed: slow down"]
+    assert watched.poll(DOWN) == [DOWN_LINE]
+    assert watched.poll(DOWN, SLOW) == [SLOW_LINE]
     assert watched.poll(SLOW) == []  # while polls fail, none is over
-    assert watched.poll() == ["INFO: poll recovered from: server, throttled"]
+    assert watched.poll() == ["INFO: poll recovered reasons=server,throttled"]
     assert watched.poll() == []
-    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
+    assert watched.poll(DOWN) == [DOWN_LINE]
 
 
 def test_what_is_done_without_on_and_on_is_not_over(watched: Watched) -> None:
-    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]
-    assert watched.poll(SLOW, failed=False) == ["WARNING: poll failed: slow down", "INFO: poll recovered from: server"]
+    assert watched.poll(DOWN) == [DOWN_LINE]
+    assert watched.poll(SLOW, failed=False) == [SLOW_LINE, "INFO: poll recovered reasons=server"]
     assert watched.poll(SLOW, failed=False) == []
-    assert watched.poll() == ["INFO: poll recovered from: throttled"]
+    assert watched.poll() == ["INFO: poll recovered reasons=throttled"]
 
 
 def test_open_circuit_is_logged_if_nothing_else_was(watched: Watched) -> None:
-    assert watched.poll(DOWN, OPEN) == ["WARNING: poll failed: down"]
-    assert watched.poll() == ["INFO: poll recovered from: server"]
-    assert watched.poll(OPEN) == ["WARNING: poll failed: left alone"]
+    assert watched.poll(DOWN, OPEN) == [DOWN_LINE]
+    assert watched.poll() == ["INFO: poll recovered reasons=server"]
+    assert watched.poll(OPEN) == ['WARNING: poll failed reason=circuit_open error="left alone"']
 
 
 def test_failure_is_logged_with_its_part_and_reason(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
@@ -83,7 +86,13 @@ def test_failure_is_logged_with_its_part_and_reason(watched: Watched, caplog: py
     watched.failures.add("w1", DOWN)
     watched.failures.add("w2", KeyError("of ours"))
     fields = [getattr(record, "fields", None) for record in caplog.records]
-    assert fields == [WHO | {"part": "w1", "reason": "server"}, WHO | {"part": "w2", "reason": "internal"}]
+    assert fields == [WHO | {"part": "w1", "error": DOWN}, WHO | {"part": "w2", "reason": "internal"}]
+
+
+def test_facts_of_a_call_are_fields(watched: Watched) -> None:
+    refused = AccessDenied("no right", operation="ListJobs", status=403, code="Forbidden", request_id="r-1")
+    facts = 'operation=ListJobs status=403 code=Forbidden request_id=r-1 error="no right"'
+    assert watched.poll(refused) == [f"WARNING: poll failed reason=auth {facts}"]
 
 
 def test_only_a_part_that_failed_makes_a_poll_fail(watched: Watched) -> None:
@@ -141,14 +150,14 @@ def test_of_failures_the_first_that_is_no_open_circuit_is_the_last_error(watched
 
 @pytest.mark.parametrize("reason", ["malformed", "out_of_range"])
 def test_unusable_readings_are_logged_when_they_begin_and_end(watched: Watched, reason: str) -> None:
-    assert watched.poll(lost={reason: 2}) == [f"{LOST}2 {reason}"]
+    assert watched.poll(lost={reason: 2}) == [f"{LOST}{reason}=2"]
     assert watched.poll(lost={reason: 3}) == []
-    assert watched.poll(DOWN) == ["WARNING: poll failed: down"]  # it read less
-    assert watched.poll() == [FOUND, "INFO: poll recovered from: server"]
+    assert watched.poll(DOWN) == [DOWN_LINE]  # it read less
+    assert watched.poll() == [FOUND, "INFO: poll recovered reasons=server"]
     assert watched.poll() == []
-    assert watched.poll(DOWN, lost={reason: 1}) == ["WARNING: poll failed: down", f"{LOST}1 {reason}"]
+    assert watched.poll(DOWN, lost={reason: 1}) == [DOWN_LINE, f"{LOST}{reason}=1"]
 
 
 def test_lost_readings_are_logged_by_reason(watched: Watched) -> None:
     assert watched.poll(lost={"stale": 9, "malformed": 0}) == []  # too old is no trouble of the answer
-    assert watched.poll(lost={"out_of_range": 1, "stale": 9, "malformed": 2}) == [f"{LOST}2 malformed, 1 out_of_range"]
+    assert watched.poll(lost={"out_of_range": 1, "stale": 9, "malformed": 2}) == [f"{LOST}out_of_range=1 malformed=2"]

@@ -12,6 +12,7 @@ import pytest
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
+from tests.support.logs import lines_of
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll
@@ -131,7 +132,7 @@ def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixtur
         assert own("dropped_readings_total", reason="stale") == 2
 
     run_stepped(main)
-    assert "cannot be shown: 5 malformed" in caplog.text
+    assert lines_of(caplog.records) == ["dropped unusable readings provider=p collector=jobs malformed=5"]
 
 
 def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -150,10 +151,9 @@ def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pyt
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         run_stepped(main)
-    reported = [f"{record.levelname}: {record.message}" for record in caplog.records]
-    assert reported == [
-        "WARNING: some of what was told cannot be shown: 2 malformed",
-        "INFO: all of what is told can be shown again",
+    assert lines_of(caplog.records, logging.INFO) == [
+        "dropped unusable readings provider=p collector=jobs malformed=2",
+        "no more unusable readings provider=p collector=jobs",
     ]
 
 
@@ -214,7 +214,7 @@ def test_a_part_that_is_cut_off_has_failed_unless_the_exporter_stops(stops: bool
         else:
             assert own("collector_errors_total", reason="deadline") == own("collector_parts_failed") == 1
             assert last is not None
-            assert (last.part, last.text) == ("a", "not read within the time of a poll")
+            assert (last.part, last.text) == ("a", "not read before the poll's deadline")
         assert reached == ["a"]  # the poll is over
 
     run_stepped(main)
@@ -265,11 +265,11 @@ def test_parts_are_read_concurrently_and_success_is_returned() -> None:
 
 def test_a_warning_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
     async def warn(poll: Poll) -> None:
-        poll.warn("%d of %s", 2, "three")
+        poll.warn("a fixed text", count=2)
 
     async def main() -> None:
         await Polled().poll(warn)
 
     run_stepped(main)
-    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", "2 of three")]
-    assert getattr(caplog.records[0], "fields", None) == {"provider": "p", "collector": "jobs"}
+    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", "a fixed text")]
+    assert getattr(caplog.records[0], "fields", None) == {"provider": "p", "collector": "jobs", "count": 2}

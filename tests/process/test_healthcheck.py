@@ -63,8 +63,8 @@ def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     ("answer", "code", "said"),
     [
         (b"HTTP/1.1 200 OK\r\n\r\ntrainfleet-exporter is healthy.\n", 0, "healthy\n"),
-        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", 0, "healthy: it lives and asks for a password (HTTP 401)\n"),
-        (b"HTTP/1.1 429 Too Many Requests\r\n\r\n", 0, "healthy: it lives and is asked too often (HTTP 429)\n"),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", 0, "healthy: it runs and requires a password (HTTP 401)\n"),
+        (b"HTTP/1.1 429 Too Many Requests\r\n\r\n", 0, "healthy: it runs and limits the rate of requests (HTTP 429)\n"),
         (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 1, "not healthy: HTTP 503\n"),
         (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", 1, "not healthy: HTTP 302\n"),
         (b"SSH-2.0-OpenSSH\r\n", 1, "not healthy: the answer is not HTTP\n"),
@@ -165,7 +165,7 @@ def test_bad_flags(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     ("url", "said"),
     [
         ("foo", 'found "foo"; allowed: http:// or https://'),
-        ("me:hunter2@foo", "found a text that is not shown, for it may hold a password; allowed: http:// or https://"),
+        ("me:hunter2@foo", "found a hidden text, which may contain a password; allowed: http:// or https://"),
     ],
 )
 def test_a_bad_url_is_named(url: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ def test_the_command_on_a_daemon_with_tls_and_users(tmp_path: Path, capsys: pyte
     flags = [f"--config.file={config}", f"--web.config.file={web}"]
     with running_exporter(flags, tmp_path / "log") as exporter:
         page = f"{exporter.url.partition('://')[2]}/-/healthy"
-        lives = (0, "healthy: it lives and asks for a password (HTTP 401)\n")
+        lives = (0, "healthy: it runs and requires a password (HTTP 401)\n")
         for trust in (f"--tls.ca-file={authority.file}", "--tls.insecure-skip-verify"):
             assert _check(capsys, f"--url=https://{page}", trust) == lives
         assert _check(capsys, f"--url=http://{page}")[0] == 1  # it speaks TLS only

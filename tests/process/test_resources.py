@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.support.logs import lines_of
 from trainfleet_exporter.process.resources import affordable_connections
 
 _SCRIPT = """
@@ -60,7 +61,6 @@ def test_connections_leave_descriptors_for_others(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     with caplog.at_level(logging.WARNING):
         assert affordable_connections(wanted) == allowed
-    logged = (
-        f"{allowed} connections at a time instead of {wanted}: only {limit} file descriptors may be open (ulimit -n)"
-    )
-    assert [record.getMessage() for record in caplog.records] == ([logged] if allowed < wanted else [])
+    facts = f"connections={allowed} wanted={wanted} descriptors={limit}"
+    logged = f"connection limit lowered: too few file descriptors (ulimit -n) {facts}"
+    assert lines_of(caplog.records) == ([logged] if allowed < wanted else [])

@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.processes import eventually, running_cloud, running_exporter
 from tests.support.clock import SteppedLoop, run_stepped
+from tests.support.logs import line_of
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.process.sd_notify import ServiceManager
 
@@ -195,8 +196,8 @@ def test_lost_service_manager_is_logged_once(tmp_path: Path, caplog: pytest.LogC
 
     with caplog.at_level(logging.DEBUG):
         _stepped({"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1000000"}, script)
-    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("notify")]
-    assert said == "the service manager cannot be told that the daemon is well: No such file or directory"
+    (said,) = [line_of(record) for record in caplog.records if record.name.endswith("notify")]
+    assert said == 'cannot notify the service manager error="No such file or directory"'
 
 
 def test_a_service_manager_that_does_not_read_holds_up_the_loop_but_once(
@@ -211,9 +212,9 @@ def test_a_service_manager_that_does_not_read_holds_up_the_loop_but_once(
             assert ears.listen()
 
     _stepped({**ears.environ, "WATCHDOG_USEC": "1000000"}, script)
-    said = [record.getMessage() for record in caplog.records if record.name.endswith("notify")]
+    said = [line_of(record) for record in caplog.records if record.name.endswith("notify")]
     assert 1 <= len(said) <= 2
-    assert all(line.endswith("timed out") for line in said)
+    assert all(line.endswith('timed out"') for line in said)
 
 
 @pytest.mark.long

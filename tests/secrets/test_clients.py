@@ -310,6 +310,6 @@ def test_a_credentials_uri_over_plain_http_is_of_this_machine_only(tmp_path: Pat
         "providers: [{name: p, platform: alibaba_pai, region: cn-hangzhou, http: {allow_plain_http: true}}]"
     )
     configs = {name: platform.config for name, platform in installed_platforms().items()}
-    with pytest.raises(ConfigError, match="leads over plain http beyond this machine") as caught:
+    with pytest.raises(ConfigError, match="uses plain http to another machine") as caught:
         load_config(path, environ=environ, platforms=configs)
     assert PLANTED.hits({"fault": str(caught.value)}) == []

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from trainfleet_exporter.process.logs import LIBRARIES
 
-_EXPECTED_ERRORS = frozenset({"not reloaded, the config before stays in use: %s"})
+_EXPECTED_ERRORS = frozenset({"not reloaded; the old config stays in use"})
 """A broken config file is an operator's error, and is logged as one."""
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.soak.logbook import logbook
 from tests.soak.report import ROWS, Limit, Row, failures, growing, table
 from tests.soak.week import Setting, run
+from trainfleet_exporter.process.logs import fields
 
 FLAT = {row.name: 1000.0 for row in ROWS}
 
@@ -83,8 +84,8 @@ def test_traces_and_errors_are_unexpected_and_an_operator_s_error_is_not() -> No
     log = logging.getLogger("trainfleet_exporter.app.reload")
     with logbook() as book:
         log.info("not counted")
-        log.warning("poll failed: %s", "x")
-        log.error("not reloaded, the config before stays in use: %s", "x")
+        log.warning("poll failed", extra=fields(error="x"))
+        log.error("not reloaded; the old config stays in use", extra=fields(error="x"))
         assert not book.unexpected
         log.error("something else")
         try:
@@ -93,4 +94,4 @@ def test_traces_and_errors_are_unexpected_and_an_operator_s_error_is_not() -> No
             log.warning("a trace", exc_info=True)
         logging.getLogger("asyncio").warning("a task was never waited for")
     assert book.unexpected.total() == 3
-    assert book.counts["WARNING", log.name, "poll failed: %s"] == 1
+    assert book.counts["WARNING", log.name, "poll failed"] == 1

@@ -161,8 +161,8 @@ def test_a_cancelled_attempt_is_counted_as_a_timeout_and_gives_its_slot_back() -
 @pytest.mark.parametrize(
     ("within", "message"),
     [
-        (60.0, "api.test: no connection or no answer after 20.0 s, when the request timeout passed"),
-        (3.5, "api.test: no connection or no answer after 3.5 s, when the poll's time ended"),
+        (60.0, "api.test: no connection or no answer after 20.0 s, because the request timeout passed"),
+        (3.5, "api.test: no connection or no answer after 3.5 s, because the poll's deadline passed"),
     ],
 )
 def test_timeout_names_the_limit_that_was_reached(within: float, message: str) -> None:
@@ -187,7 +187,7 @@ def test_no_attempt_is_made_that_cannot_have_its_turn_in_time() -> None:
         await rig.call()
         error = await rig.failure(within=9)
         assert isinstance(error, RequestTimedOut)
-        assert str(error).startswith("ListJobs: api.test: 0 calls wait ahead, more than 0.1 requests a second")
+        assert str(error).startswith("ListJobs: api.test: 0 calls wait before this one; 0.1 requests a second")
         assert rig.outcomes == ["ok"]
         assert now() == 0
 
@@ -346,7 +346,7 @@ def test_pause_beyond_the_deadline_fails_at_once() -> None:
         error = await rig.failure(within=5)
         assert isinstance(error, Throttled)
         assert str(error) == (
-            "ListJobs: api.test asked to wait 10.0 s, longer than this poll has left; "
+            "ListJobs: api.test asked to wait 10.0 s, which is after the poll's deadline; "
             "500 requests a second (after throttling; else 1000)"
         )
         assert rig.outcomes == ["throttled"]

@@ -246,7 +246,7 @@ def test_silence_after_connecting_opens_the_operation_and_not_the_host() -> None
     async def main() -> None:
         async with raw_server(hanging()) as server, Rig(base_url=f"http://{server.address}") as rig:
             errors = [await rig.failure("GetJob") for _ in range(6)]
-            assert "no whole answer after 20.0 s, when the request timeout passed" in errors[0].message
+            assert "incomplete answer after 20.0 s, because the request timeout passed" in errors[0].message
             assert [type(error) for error in errors] == [RequestTimedOut] * 5 + [CircuitOpen]
             assert isinstance(await rig.failure("ListJobs"), RequestTimedOut)
 

@@ -193,7 +193,8 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
         error = await _refusal(limiter, 2.5)  # the fifth in the queue would come at 2.5
         assert isinstance(error, RequestTimedOut)
         assert error.message == (
-            "host: 4 calls wait ahead, more than 2 requests a second let through in the 2.5 s that this poll has left"
+            "host: 4 calls wait before this one; "
+            "2 requests a second are too few for the 2.5 s until the poll's deadline"
         )
         assert _now() == 0
         await limiter.acquire(BULK, 2.6)
@@ -260,7 +261,7 @@ def test_a_pause_beyond_the_deadline_is_refused_at_once() -> None:
         limiter.pause(12)
         error = await _refusal(limiter, 12)
         assert isinstance(error, Throttled)
-        assert error.message == "host asked to wait 12.0 s, longer than this poll has left"
+        assert error.message == "host asked to wait 12.0 s, which is after the poll's deadline"
         assert _now() == 0
 
     run_stepped(main)
@@ -274,7 +275,7 @@ def test_a_pause_with_a_queue_behind_it_is_refused_as_throttling() -> None:
         await asyncio.sleep(0)
         error = await _refusal(limiter, 5.5)
         assert isinstance(error, Throttled)
-        assert "asked to wait 5.0 s and 1 calls wait ahead" in error.message
+        assert "asked to wait 5.0 s and 1 calls wait before this one" in error.message
         await waiting
 
     run_stepped(main)

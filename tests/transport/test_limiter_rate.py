@@ -152,11 +152,11 @@ def test_errors_name_the_present_rate() -> None:
         limiter.throttled(_now())
         waiting = [asyncio.create_task(limiter.acquire(Priority.BULK, 100)) for _ in range(8)]
         await asyncio.sleep(0)
-        with pytest.raises(RequestTimedOut, match=r"more than 4 requests a second \(after throttling; else 8\) let"):
+        with pytest.raises(RequestTimedOut, match=r"4 requests a second \(after throttling; else 8\) are too few"):
             await limiter.acquire(Priority.BULK, 0.9)
         await asyncio.gather(*waiting)
         limiter.pause(30)
-        with pytest.raises(Throttled, match=r"longer than this poll has left; 4\.\d+ requests a second \(after thr"):
+        with pytest.raises(Throttled, match=r"after the poll's deadline; 4\.\d+ requests a second \(after thr"):
             await limiter.acquire(Priority.BULK, _now() + 10)
 
     run_stepped(main)

@@ -121,7 +121,7 @@ def test_json_that_is_no_object_is_no_answer(body: bytes) -> None:
         rig = Rig(lambda _: httpx.Response(200, content=body))
         error = await rig.failure()
         assert isinstance(error, BadAnswer)
-        assert "JSON but no object" in str(error)
+        assert "JSON but not an object" in str(error)
         assert rig.outcomes == ["bad_answer"]
 
     run_stepped(main)

@@ -161,7 +161,7 @@ def test_a_proxy_that_is_not_there() -> None:
             assert str(await rig.failure()) == "ListJobs: api.test: proxy: connection refused"
         async with Rig(http=HttpSettings(proxy_url="socks5://me:SECRET@127.0.0.1:1080")) as rig:
             error = await rig.failure()
-        assert error.message == "api.test: the proxy's address is not an http or https one"
+        assert error.message == "api.test: the proxy's address is not http or https"
 
     asyncio.run(main())
 

@@ -12,6 +12,7 @@ import bcrypt
 import pytest
 
 from tests.support.clock import START
+from tests.support.logs import lines_of
 from tests.web.secured import (
     ANNA,
     ANNAS,
@@ -97,7 +98,7 @@ def test_a_changed_user_counts_a_second_later(path: Path, caplog: pytest.LogCapt
     write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         serve(path, visit)
-    assert [record.getMessage() for record in caplog.records] == ["web config read again"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["web config reloaded"] * 2
 
 
 def test_invalid_web_config_denies_all_until_it_is_fixed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,11 +121,11 @@ def test_invalid_web_config_denies_all_until_it_is_fixed(path: Path, caplog: pyt
     write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         serve(path, visit)
-    reported = [record.getMessage() for record in caplog.records]
+    reported = lines_of(caplog.records, logging.INFO)
     assert [line.partition(f"{path}")[0] for line in reported] == [
-        "web config not usable, every request is answered 500: ",
-        "web config not usable, every request is answered 500: ",
-        "web config read again",
+        'web config invalid effect="every request gets a 500" error="',
+        'web config invalid effect="every request gets a 500" error="',
+        "web config reloaded file=",
     ]
     assert "hunter2" not in "".join(reported)
 
@@ -198,7 +199,7 @@ def test_a_file_that_is_still_being_written_is_not_taken(path: Path, caplog: pyt
     _written(path, f"basic_auth_users: {{anna: {ANNA}}}\n", 0)
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         serve(path, visit)
-    assert [record.getMessage() for record in caplog.records] == ["web config read again"]
+    assert [record.getMessage() for record in caplog.records] == ["web config reloaded"]
 
 
 def test_a_file_that_is_written_again_and_again_is_taken_at_last(path: Path) -> None:
@@ -264,7 +265,7 @@ def test_a_hanging_file_system_delays_requests_only_briefly(
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         serve(path, visit)
     assert [record.getMessage() for record in caplog.records] == [
-        "web config: its files cannot be looked at in time, what they said last stays in use"
+        "cannot read the web config in time; the old one stays in use"
     ]
 
 
@@ -295,7 +296,7 @@ def test_an_internal_error_keeps_the_old_config_and_is_logged(
     write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     serve(path, visit)
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "web config: what it said last stays in use, on a fault of the exporter's own"
+        "checking the web config failed: internal error; the old one stays in use"
     ]
 
 
@@ -333,7 +334,8 @@ def test_the_config_in_use_is_logged(path: Path, caplog: pytest.LogCaptureFixtur
     (use, note) = caplog.records
     assert use.getMessage() == "web config in use"
     assert use.__dict__["fields"] == {"file": str(path), "tls": "no", "clients": "NoClientCert", "users": 1}
-    assert note.getMessage().startswith("web config: http_server_config.http2: HTTP/2 is not spoken here")
+    assert note.getMessage() == "web config setting has no effect"
+    assert note.__dict__["fields"]["setting"].startswith("http_server_config.http2: HTTP/2 is not supported")
 
 
 def test_a_rate(path: Path) -> None:

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
+from tests.support.logs import line_of, lines_of
 from tests.web.secured import (
     ANNA,
     ANNAS,
@@ -100,11 +101,12 @@ def test_a_renewal_half_way_keeps_the_certificate_before(site: Site, caplog: pyt
 
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         serve(site.path, visit)
-    reported = [record.getMessage().replace(str(site.path), "web.yaml") for record in caplog.records]
+    reported = [line.replace(str(site.path), "web.yaml") for line in lines_of(caplog.records, logging.INFO)]
     before = (
-        "web config not usable, the certificate before stays in use: web.yaml:1: tls_server_config.key_file: found a "
+        'web config invalid effect="the old certificate stays in use" error="web.yaml:1: tls_server_config.key_file: '
     )
-    assert [line[: len(before)] for line in reported] == [before, before, "web config read again"]
+    assert [line.startswith(before) for line in reported] == [True, True, False]
+    assert reported[2].startswith("web config reloaded ")
     assert ["it does not belong to the certificate" in reported[0], "No such file" in reported[1]] == [True, True]
 
 
@@ -179,8 +181,8 @@ def test_tls_is_switched_by_a_restart_only(site: Site, caplog: pytest.LogCapture
     serve(site.path, off)
     write(site.path, "{}\n")
     serve(site.path, on)
-    reported = [record.getMessage() for record in caplog.records if record.name == access_module.__name__]
-    assert all("tls_server_config: TLS is switched on and off by a restart only" in line for line in reported)
+    reported = [line_of(record) for record in caplog.records if record.name == access_module.__name__]
+    assert all("tls_server_config: restart the exporter to switch TLS on or off" in line for line in reported)
     assert len(reported) == 2
 
 

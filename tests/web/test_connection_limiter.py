@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
+from tests.support.logs import line_of
 from trainfleet_exporter.web.connection_limiter import ConnectionLimiter, Slot
 
 
@@ -248,9 +249,9 @@ def test_the_limit_is_logged_once_while_it_lasts(caplog: pytest.LogCaptureFixtur
 
     with caplog.at_level(logging.INFO):
         _within_a_loop(main)
-    reported = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet")]
-    shortage = "more connections than are allowed (2, of one address 1): who waits longest is cut off"
-    assert reported == [f"{shortage}; told once while it lasts"] * 2
+    reported = [line_of(record) for record in caplog.records if record.name.startswith("trainfleet")]
+    facts = 'limit=2 limit_per_client=1 action="close inactive connections"'
+    assert reported == [f"connection limit reached {facts}"] * 2
 
 
 @given(

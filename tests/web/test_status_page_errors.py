@@ -81,7 +81,7 @@ def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:
     failures.begin()
     failures.add("w1", ValueError("token=hunter2"))
     assert failures.last is not None
-    assert failures.last.text == "a fault of the exporter's own (ValueError), of which its log tells"
+    assert failures.last.text == "internal error (ValueError); see the log"
 
 
 def test_what_a_poll_did_without_is_shown(failures: Failures) -> None:

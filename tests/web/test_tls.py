@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
+from tests.support.logs import line_of
 from tests.web.secured import Served, serving, trusting
 from trainfleet_exporter.web.connection import IDLE_SECONDS
 from trainfleet_exporter.web.tls import _CIPHERS, make_context, names_of, read_pair
@@ -173,12 +174,12 @@ def test_refused_handshakes_are_logged_at_debug(site: Site, caplog: pytest.LogCa
     )
     with caplog.at_level(logging.DEBUG):
         site.let_in(site.without_certificate(), site.stranger("x.test"), site.client("y.test"))
-    reported = [record.getMessage() for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    begin = "a connection of 127.0.0.1 did not come about: "
+    reported = [line_of(record) for record in caplog.records if record.name.startswith("trainfleet_exporter")]
+    begin = "cannot open a connection client=127.0.0.1 error="
     assert reported == [
-        begin + "SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE",
-        begin + "SSLCertVerificationError: unable to get local issuer certificate",
-        begin + "SSLCertVerificationError: the client's certificate bears none of the allowed names",
+        begin + '"SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE"',
+        begin + '"SSLCertVerificationError: unable to get local issuer certificate"',
+        begin + '"SSLCertVerificationError: the client\'s certificate has none of the allowed names"',
     ]
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 

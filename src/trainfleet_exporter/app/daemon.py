@@ -15,6 +15,7 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.config import Config, redacted
 from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
@@ -97,14 +98,12 @@ class Daemon:
             self._access.announce()
         log.info(
             "started",
-            extra={
-                "fields": {
-                    "version": trainfleet_exporter.__version__,
-                    "address": ",".join(self.server.addresses),
-                    "providers": len(self.exporter.providers),
-                    **_shard_in_words(self.exporter.shard),
-                }
-            },
+            extra=fields(
+                version=trainfleet_exporter.__version__,
+                address=",".join(self.server.addresses),
+                providers=len(self.exporter.providers),
+                **_shard_in_words(self.exporter.shard),
+            ),
         )
 
     def request_reload(self) -> None:
@@ -133,7 +132,7 @@ class Daemon:
                     self._building.cancel()
                 await self.exporter.aclose()
         except TimeoutError:
-            log.warning("stopped without waiting any longer for connections to close")
+            log.warning("shutdown timed out; closing all connections", extra=fields(seconds=_STOP_SECONDS))
         finally:  # even if the others used up the time
             self.exporter.leave_state()
         await self._manager.aclose()

@@ -22,6 +22,7 @@ from trainfleet_exporter.budgets import Spent, StateFile, read_state
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
 from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class ReloadOutcome:
 
 
 _STOPPING = ReloadOutcome(success=False, text="not reloaded: the exporter is stopping\n")
-_HALF_WAY = "the reload failed half way on a fault of the exporter's own, which ends now"
+_HALF_WAY = "reload failed half way: internal error; the exporter exits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Reloader:
     def request(self) -> asyncio.Task[ReloadOutcome] | None:
         """Have the config read again, not before now; None if the exporter is stopping."""
         if self._stopped:
-            log.info("the config is not read again: the exporter is stopping")
+            log.info("reload ignored: the exporter is stopping")
             return None
         if self._next is None:
             self._next = asyncio.create_task(self._run())
@@ -129,8 +130,8 @@ class Reloader:
             except (OperatorError, ExceptionGroup) as error:
                 return self._failed(_faults(error))
             except Exception:
-                log.exception("the reload failed on a fault of the exporter's own")
-                return self._failed(["a fault of the exporter's own, of which its log tells"])
+                log.exception("reload failed: internal error")
+                return self._failed(["internal error; see the log"])
 
     async def _reload(self) -> ReloadOutcome:
         draft = await self._draft()
@@ -160,7 +161,7 @@ class Reloader:
 
     async def _draft(self) -> _Draft:
         if self._reading is not None and not self._reading.done():  # a thread waits for it, which none can end
-            raise StartError("the config is still being read for an earlier reload")
+            raise StartError("an earlier reload is still reading the config; try again later")
         reading = self._reading = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._read)
         try:
             async with asyncio.timeout(_READ_SECONDS):
@@ -178,7 +179,7 @@ class Reloader:
             return _Draft(config, bases(config), None, {})
         for state in self._left:  # until its last page is written, it looks as if another process held it
             if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
-                raise StartError(f"the state file {path} is still being written for the config that named it before")
+                raise StartError(f"the state file {path} is still being written for the old config; try again later")
         part = self._exporter.shard.part
         return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path, part=part))
 
@@ -186,8 +187,8 @@ class Reloader:
         runners = [runner for member in plan.gone for runner in member.runners]
         for index in await self._wait([self._schedule.remove([runner]) for runner in runners], _END_SECONDS):
             state = runners[index].state
-            fields = {"provider": state.provider, "collector": state.collector}
-            log.warning("a poll does not end, and is not waited for", extra={"fields": fields})
+            facts = fields(provider=state.provider, collector=state.collector, seconds=_END_SECONDS)
+            log.warning("poll did not end in time; the reload continues", extra=facts)
 
     def _swap(self, plan: Plan) -> None:
         """All that a scrape can see, without giving it a chance to look in between.
@@ -224,7 +225,7 @@ class Reloader:
             leave = self._exporter.keep_state(state, known)
         except Exception:
             state.release()
-            log.warning("the state file of the config before stays in use", exc_info=True)
+            log.warning("cannot change to the new state file; the old one stays in use", exc_info=True)
             return None
         self._left = [*(left for left in self._left if not left.released.is_set()), before]
         return leave
@@ -233,7 +234,7 @@ class Reloader:
         try:
             self._exporter.write_soon()
         except Exception:
-            log.warning("the state file was not written, and will be at the next occasion", exc_info=True)
+            log.warning("cannot write the state file after a reload; the next save retries", exc_info=True)
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
         """Wait until all are done, but no longer than this; which of them, by their place, go on by themselves."""
@@ -248,14 +249,14 @@ class Reloader:
 
     def _failed(self, faults: Collection[str]) -> ReloadOutcome:
         for fault in faults:
-            log.error("not reloaded, the config before stays in use: %s", fault)
+            log.error("not reloaded; the old config stays in use", extra=fields(error=fault))
         self._exporter.telemetry.reloaded(success=False)
         return ReloadOutcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
 
     def _succeeded(self, plan: Plan) -> ReloadOutcome:
-        fields = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
-        changes = {what: ",".join(names) for what, names in fields.items() if names}
-        log.info("reloaded", extra={"fields": changes})
+        found = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
+        changes = {what: ",".join(names) for what, names in found.items() if names}
+        log.info("reloaded", extra=fields(**changes))
         return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(changes)]))
 
 
@@ -289,4 +290,4 @@ async def _quietly(job: Awaitable[None]) -> None:
     try:
         await job
     except Exception:
-        log.exception("what went with the config before did not end well, on a fault of the exporter's own")
+        log.exception("clean-up after a reload failed: internal error")

@@ -57,9 +57,9 @@ def label(text: str) -> tuple[str, str]:
     """`name=value` of the flag --label. ValueError, with what is allowed, for anything else."""
     name, equals, value = text.partition("=")
     if not equals or not _LABEL.fullmatch(name):
-        raise ValueError(f"{text!r}: name=value is allowed, such as instance=exporter:10075")
+        raise ValueError(f"{text!r}: allowed: name=value, such as instance=exporter:10075")
     if name in _OURS or name.startswith("label_"):
-        raise ValueError(f"{name!r} is a label that the exporter itself gives")
+        raise ValueError(f"{name!r} is a label that the exporter sets itself")
     return name, value
 
 
@@ -68,16 +68,16 @@ def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now:
     if wish.wanted.empty:
         return "--to: must be later than --from"
     if wish.wanted.start < EARLIEST:
-        return f"--from: must not be before {shown(EARLIEST)}: no cloud tells of jobs from then"
+        return f"--from: must not be before {shown(EARLIEST)}: no cloud has jobs from then"
     if wish.wanted.end > now - SETTLED:
         latest = f"{shown(now - SETTLED)} at the latest"
-        return f"--to: readings settle for {SETTLED // 60} minutes before they are written for good: {latest}"
+        return f"--to: readings of the last {SETTLED // 60} minutes may still change; allowed: {latest}"
     names = {provider.name: provider for provider in config.providers}
     if wish.provider not in names:
         return f"--provider: {wish.provider!r} is not in the config; it has: {', '.join(names)}"
     platform = names[wish.provider].platform
     if platforms[platform].history is None:
-        return f"--provider: platform {platform} tells nothing of the past, so that there is nothing to backfill"
+        return f"--provider: platform {platform} has no past data to backfill"
     return ""
 
 
@@ -90,7 +90,7 @@ async def backfill(
     stream: TextIO | None = None,
 ) -> tuple[Outcome, str]:
     """Do it; what came of it, and what to do next, in words. `tell` takes lines for the person who waits; `stream` is
-    where a progress bar goes, if it is a terminal. StartError, or Unfinished where the same command goes on later."""
+    where a progress bar goes, if it is a terminal. StartError, or Unfinished if the same command can continue later."""
     provider = next(each for each in config.providers if each.name == wish.provider)
     platform, settings = platforms[provider.platform], config.global_
     open_history = platform.history
@@ -135,7 +135,7 @@ async def backfill(
                 await history.aclose()
                 spending.close()
         except sqlite3.Error as error:
-            raise StartError(f"{spool.path}: {error}; the same command goes on") from None
+            raise StartError(f"{spool.path}: {error}; run the same command again to continue") from None
     return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
 
 
@@ -147,12 +147,12 @@ async def _run(
     try:
         searches = await work.learn()
         if searches:
-            say(f"looking for jobs: {in_words(searches)} call(s) at least, and then what records of jobs take")
+            say(f"looking for jobs: {in_words(searches)} call(s) at least, and more for the records of jobs")
         await work.find()
         if wish.job_id and not spool.count_lives():
             raise StartError(
-                f"--job: {wish.job_id!r} is not known to provider {wish.provider}, in the workspaces and by the"
-                " filter of its config, or did not live in that time; nothing is written"
+                f"--job: {wish.job_id!r} is unknown to provider {wish.provider}, or its config leaves it out,"
+                " or it did not run in that time; nothing is written"
             )
         expected = work.expected()
         progress.expected = sum(expected.values())
@@ -161,13 +161,13 @@ async def _run(
     except Unfinished as error:
         written = sum(spool.is_written(day.start) for day in all_days)
         raise Unfinished(
-            f"{error}; {written} of {len(all_days)} day(s) are written, and what else was read is kept:"
-            " the same command goes on where this one stopped"
+            f"{error}; {written} of {len(all_days)} day(s) are written; the other data read so far is kept:"
+            " run the same command again to continue"
         ) from None
     if gone := spool.count_gone():
-        say(f"{gone} job(s) are not known to the cloud any more: of them there is what lists still tell")
+        say(f"{gone} job(s) were deleted in the cloud; only the data of lists is written for them")
     if dropped := spool.all_dropped():
-        say(f"not shown, by reason: {in_words(dropped)}")
+        say(f"readings left out, by reason: {in_words(dropped)}")
     return outcome
 
 
@@ -186,7 +186,7 @@ def _make_folder(path: Path) -> None:
     except OSError as error:
         raise StartError(f"--out: {path}: {error.strerror}") from None
     if not os.access(path, os.W_OK | os.X_OK):
-        raise StartError(f"--out: {path}: cannot be written to")
+        raise StartError(f"--out: {path}: not writable")
 
 
 def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -> None:
@@ -208,8 +208,8 @@ def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -
     changed = spool.agree(facts)
     if changed:
         raise StartError(
-            f"{wish.out}: was begun with another value of {', '.join(changed)}: begin anew with another --out,"
-            " or go on with what it was begun with"
+            f"{wish.out}: was started with another value of {', '.join(changed)}: start again with another --out,"
+            " or continue with the old value"
         )
 
 
@@ -217,23 +217,23 @@ def _forecast(jobs: int, number: int, expected: Counter[str], account: Account) 
     parts = [f"{jobs:,} job(s), {number} day(s); calls expected: {in_words(expected)}"]
     for api, budget in account.budgets.items():
         if api in expected:
-            short = " (the rest has to wait for the next month)" if budget.remaining < expected[api] else ""
+            short = " (the rest waits for the next month)" if budget.remaining < expected[api] else ""
             parts.append(f"the month's budget of {api} has {budget.remaining:,} left{short}")
     return "; ".join(parts)
 
 
 def _failed(outcome: Outcome) -> str:
     lines = [f"  {failure}" for failure in outcome.failures]
-    why = "because not all of them could be read"
+    why = "because some of their data could not be read"
     head = f"{len(outcome.missing)} day(s) are not written, {why}: {', '.join(outcome.missing)}"
-    return "\n".join([head, *lines, "The same command tries again what failed."])
+    return "\n".join([head, *lines, "Run the same command again to retry."])
 
 
 def _next_steps(wish: Wish, outcome: Outcome) -> str:
     first = outcome.files[0]
     pattern = wish.out / f"{wish.provider}-*.om"
     return (
-        f"{len(outcome.files)} file(s) in {wish.out}, the first one {first.name}. To have them in Prometheus:\n"
+        f"{len(outcome.files)} file(s) in {wish.out}, the first one {first.name}. To import them into Prometheus:\n"
         f'  for file in {pattern}; do promtool tsdb create-blocks-from openmetrics "$file" blocks; done\n'
         "  then move the folders in blocks/ into the data folder of Prometheus (--storage.tsdb.path), which keeps"
         " them\n  as long as its retention says: blocks older than that are deleted at once."

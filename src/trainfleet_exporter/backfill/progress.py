@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from trainfleet_exporter.process.logs import fields
+
 log = logging.getLogger(__name__)
 
 _WIDTH = 24
@@ -63,7 +65,7 @@ class Progress:
             return
         self._reported_at = now
         if self._stream is None:
-            log.info("backfill: %s", self.line())
+            log.info("backfill is running", extra=fields(progress=self.line()))
             return
         text = f"[{'#' * int(self._share * _WIDTH):<{_WIDTH}}] {self.line()}"
         text = text[: shutil.get_terminal_size().columns - 1]  # a longer one would begin a new line each time

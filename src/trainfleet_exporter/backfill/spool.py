@@ -72,8 +72,10 @@ class Spool:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise StartError(f"{path}: another backfill is at work here") from None
-            raise StartError(f"{path}: cannot be used as a spool: {error}; another --out begins anew") from None
+                raise StartError(f"{path}: another backfill is running in this folder") from None
+            raise StartError(
+                f"{path}: cannot be used as a spool: {error}; choose another --out to start again"
+            ) from None
 
     def _begin(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -82,7 +84,9 @@ class Spool:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
         elif version != _VERSION:
-            raise StartError(f"{self.path}: was written by another version of the exporter; another --out begins anew")
+            raise StartError(
+                f"{self.path}: was written by another version of the exporter; choose another --out to start again"
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -53,7 +53,7 @@ _RECORDS = 100
 
 
 class Unfinished(OperatorError):
-    """The work stopped before its end; what is done is kept, and the same command goes on."""
+    """The work stopped before its end; what is done is kept, and the same command continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +105,11 @@ class Work:
         order, history = self._order, self._history
         learned = self._spool.recall("learned")
         if learned is None:
-            self._progress.stage = "learning what there is"
+            self._progress.stage = "reading lists"
             try:
                 learned = await history.learn(asyncio.get_running_loop().time() + _CALL_SECONDS)
             except CloudError as error:
-                raise Unfinished(f"nothing could be learned of the provider: {error}") from None
+                raise Unfinished(f"cannot read the provider's lists: {error}") from None
             self._spool.note("learned", learned)
         history.recall(learned, order.job_id)
         calls: Counter[str] = Counter()
@@ -136,7 +136,7 @@ class Work:
         if not self._outcome.failures:
             await self._all(_DETAIL, history.details(spool.lives()))
         if self._outcome.failures:
-            raise Unfinished(f"not all jobs could be found: {self._outcome.failures[0]}")
+            raise Unfinished(f"cannot find all jobs: {self._outcome.failures[0]}")
 
     def expected(self) -> Counter[str]:
         """By API, how many calls the rest of the work is expected to take."""
@@ -180,7 +180,9 @@ class Work:
         try:
             write_day(path, spool.pieces(day.start), self._order.families)
         except OSError as error:
-            raise StartError(f"{path}: cannot be written: {error.strerror}; the same command goes on") from None
+            raise StartError(
+                f"{path}: cannot write: {error.strerror}; run the same command again to continue"
+            ) from None
         spool.written(day.start, name_of(day))
         self._progress.report(at_once=True)
         return True
@@ -236,7 +238,7 @@ class Work:
             except BudgetSpent as error:
                 raise Unfinished(str(error)) from None
             except AccessDenied as error:
-                raise Unfinished(f"a right is missing, or the credentials are refused: {error}") from None
+                raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
             except CloudError as error:
                 # What others met keeps this one waiting, and is no failure of its own.
                 waits = isinstance(error, CircuitOpen) and patience > 0

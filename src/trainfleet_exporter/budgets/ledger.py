@@ -15,6 +15,7 @@ from trainfleet_exporter.budgets.budget import Budget
 from trainfleet_exporter.budgets.clock import BudgetClock
 from trainfleet_exporter.budgets.state_file import Spent, StateFile, read_state, state_page
 from trainfleet_exporter.config import AccountKey
+from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
 
@@ -149,5 +150,6 @@ class Ledger:
 
 def _opened(file: StateFile) -> StateFile:
     if not file.owned:
-        log.warning("another exporter keeps the state file: calls of this one are not added to what was spent")
+        facts = fields(file=file.path)
+        log.warning("another exporter owns the state file; calls of this process are not recorded", extra=facts)
     return file

@@ -21,6 +21,7 @@ import msgspec
 
 from trainfleet_exporter.budgets.billing import MONTH
 from trainfleet_exporter.config import AccountKey
+from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
 
@@ -77,18 +78,15 @@ def read_state(path: Path, *, part: str = "") -> Spent:
             for row in page.spent:
                 found.setdefault(row.key, {})[row.month] = row.calls
             return found
-        reason = f"it tells of {_in_words(page.part)}, and this is {_in_words(part)}"
+        reason = f"it belongs to {_in_words(page.part)}, and this is {_in_words(part)}"
     except FileNotFoundError:
         return {}
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except (ValueError, RecursionError):
-        reason = "it is not what the exporter wrote"
-    log.warning(
-        "the state file cannot be used; the month's elapsed share of each budget counts as spent: %s",
-        reason,
-        extra={"fields": {"file": str(path)}},
-    )
+        reason = "it is not a state file"
+    facts = fields(file=path, error=reason)
+    log.warning("cannot use the state file; the elapsed share of each budget counts as spent", extra=facts)
     return {}
 
 
@@ -168,7 +166,8 @@ class StateFile:
     def _report(self, failure: str) -> None:
         """Log the first writing that failed."""
         if failure and not self._broken:
-            log.warning("the state file cannot be written, so a restart may not know what was spent: %s", failure)
+            facts = fields(file=self.path, error=failure)
+            log.warning("cannot write the state file; after a restart, spent calls may be unknown", extra=facts)
         self._broken = bool(failure)
 
     def _write(self, number: int, data: bytes) -> str:
@@ -210,7 +209,7 @@ def _read(path: Path) -> _Page:
 
 
 def _in_words(part: str) -> str:
-    return f"shard {part}" if part else "an exporter that is alone"
+    return f"shard {part}" if part else "an exporter without shards"
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -76,7 +76,7 @@ def _kind(
         except ValueError as error:
             found = show(value, quantity=quantity)
             # A reason quotes as well.
-            reason = "the reason is not shown either" if found.startswith(NOT_SHOWN) else error
+            reason = "the reason is hidden too" if found.startswith(NOT_SHOWN) else error
             hint = meant(text) if may_hint(value, quantity=quantity) else ""
             refuse(rule, hint, **{**facts, "found": found, "reason": reason})
 
@@ -233,7 +233,7 @@ def _secret_of_file(given: SecretFile, folder: Path) -> Secret:
         # The path stays out of the message: who puts the secret itself here must not find it in a log.
         refuse(Rule.FILE_OF_TEXT, reason=error.message.rpartition(": ")[2])
     except ValueError:
-        refuse(Rule.FILE_OF_TEXT, reason="it is no path")
+        refuse(Rule.FILE_OF_TEXT, reason="it is not a path")
     if placeholder := PLACEHOLDER.search(text):
         refuse(Rule.PLACEHOLDER, found=placeholder[0])
     return secret
@@ -242,24 +242,24 @@ def _secret_of_file(given: SecretFile, folder: Path) -> Secret:
 def _ca_file(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
-    path = Surroundings.of(info).folder / text_of(value, Rule.CA_FILE, reason="it is no path")
+    path = Surroundings.of(info).folder / text_of(value, Rule.CA_FILE, reason="it is not a path")
     try:
         ssl.create_default_context(cafile=path)
     except ssl.SSLError:
-        refuse(Rule.CA_FILE, found=show(value), reason="it holds no PEM certificate")
+        refuse(Rule.CA_FILE, found=show(value), reason="it contains no PEM certificate")
     except (OSError, ValueError) as error:
-        refuse(Rule.CA_FILE, found=show(value), reason=getattr(error, "strerror", None) or "it is no path")
+        refuse(Rule.CA_FILE, found=show(value), reason=getattr(error, "strerror", None) or "it is not a path")
     return path
 
 
 def _state_file(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
-    path = Surroundings.of(info).folder / text_of(value, Rule.STATE_FILE, reason="it is no path")
+    path = Surroundings.of(info).folder / text_of(value, Rule.STATE_FILE, reason="it is not a path")
     try:
         reason = _unusable_place(path)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no path"
+        reason = getattr(error, "strerror", None) or "it is not a path"
     if reason:
         refuse(Rule.STATE_FILE, found=show(value), reason=reason)
     return path
@@ -271,7 +271,7 @@ def _unusable_place(path: Path) -> str:
         return "it is a folder"
     if not path.parent.is_dir():
         return "its folder does not exist"
-    return "" if os.access(path.parent, os.W_OK | os.X_OK) else "its folder cannot be written to"
+    return "" if os.access(path.parent, os.W_OK | os.X_OK) else "its folder is not writable"
 
 
 def _calls_by_api(value: object) -> object:
@@ -327,7 +327,7 @@ StateFile: TypeAlias = Annotated[Path, PlainValidator(_state_file), PlainSeriali
 """A file to be written, which need not exist."""
 MonthlyCalls: TypeAlias = Annotated[dict[str, CountFrom1], BeforeValidator(_calls_by_api)]
 """A number of calls for each of some APIs, which are checked later; null means none."""
-Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is no text")]
+Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is not text")]
 """To be matched whole, as Prometheus does: `re.fullmatch(pattern, text)`."""
 Glob: TypeAlias = Annotated[str, _kind(_matching(r"[A-Za-z0-9_:*?!\[\]-]+"), Rule.GLOB)]
 """A pattern of `fnmatch` for family names."""

@@ -22,7 +22,7 @@ def unusable(text: str) -> str:
     if not text.strip():
         return "it is empty"
     if any(unicodedata.category(character) in _NO_TEXT for character in text):
-        return "it holds a line break or another control character"
+        return "it contains a line break or another control character"
     return ""
 
 

@@ -37,7 +37,7 @@ class Rule(Wording):
     NOT_UTF8 = "found a byte that is not UTF-8; allowed: a YAML file in UTF-8"
     CONTROL_CHARACTER = "found a control character; allowed: printable characters"
     TAB = "found a tab; allowed: spaces"
-    SYNTAX = "found what is not YAML: {problem}; allowed: {fix}"
+    SYNTAX = "invalid YAML: {problem}; allowed: {fix}"
     BARE_VARIABLE = "found a ${{ without quotes between {{ }} or [ ]; allowed: quotes around the text"
     SECOND_DOCUMENT = "found a second YAML document; allowed: one"
     UNDEFINED_ALIAS = (
@@ -48,10 +48,10 @@ class Rule(Wording):
     EMPTY_FILE = "found an empty file; allowed: a mapping with {keys}"
 
     # The tree.
-    REPEATED_KEY = "found the key again (first on line {first}); allowed: each key once"
+    REPEATED_KEY = "duplicate key (first on line {first}); allowed: each key once"
     KEY_NOT_TEXT = "found {found} as a key; allowed: a text"
     TAG = "found a value with a YAML tag (!); allowed: no tags, or quotes around a text that begins with !"
-    SELF_REFERENCE = "found an alias to what it stands in; allowed: an alias to something else"
+    SELF_REFERENCE = "found an alias that contains itself; allowed: an alias to something else"
     MERGE = "found {found} after <<; allowed: a mapping, or a list of mappings"
     UNKNOWN_KEY = 'unknown key "{found}"; allowed: {keys}'
     MISPLACED_KEY = 'unknown key "{found}" here; {advice}; allowed: {keys}'
@@ -64,16 +64,15 @@ class Rule(Wording):
         "found ${{{names}}}, which the environment does not set; allowed: a variable that is set, or $$ for a dollar"
     )
     MALFORMED_VARIABLE = (
-        "found a ${{ that no variable name and }} follow; allowed: ${{NAME}} of letters, digits and _, "
-        "or $$ for a dollar"
+        "found ${{ without a variable name and }}; allowed: ${{NAME}} of letters, digits and _, or $$ for a dollar"
     )
     VARIABLE_WITHOUT_BRACES = (
         "found a $ and a name without braces; allowed: ${{NAME}}, or $$NAME for a text with a dollar"
     )
     TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
-    FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file that holds one line"
+    FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file with one line"
     CA_FILE = "found {found}, which cannot be used ({reason}); allowed: a readable file of PEM certificates"
-    STATE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a folder that can be written to"
+    STATE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a writable folder"
 
     # Single values.
     TEXT = "found {found}; allowed: a text without control characters, not empty"
@@ -84,7 +83,7 @@ class Rule(Wording):
     )
     ZONE = "found {found}, which is a zone; allowed: a region, such as {example}"
     MISSPELT_REGION = (
-        "found {found}, which is no known region; allowed: a region of this cloud, "
+        "found {found}, which is not a known region; allowed: a region of this cloud, "
         "or endpoints for one that is not public"
     )
     FLAG = "found {found}; allowed: true or false"
@@ -107,8 +106,8 @@ class Rule(Wording):
     HIDDEN_MISSING = "required, but missing; allowed: a secret here, or the path of its file as {key}_file"
     PROJECT_ID = "found {found}; allowed: a project ID (usually 32 hexadecimal digits), not a project's name"
     CREDENTIALS_CHAIN = (
-        "found no credentials, and an environment that cannot stand in for them ({reason}); "
-        "allowed: credentials here, or the whole set of the vendor's variables, or none of them"
+        "found no credentials here, and those of the environment are not usable ({reason}); "
+        "allowed: credentials here, all of the vendor's variables, or none of them"
     )
     CREDENTIALS_NOWHERE = (
         "required, but missing: the vendor's own chain has no credentials either ({reason}); "
@@ -120,25 +119,20 @@ class Rule(Wording):
     PROVIDERS = "found {found}; allowed: a list of at least one provider"
 
     # What the installed platforms serve.
-    PLATFORM = "found {found}, which this version does not serve; allowed: {platforms}"
-    NEEDED_COLLECTOR = (
-        "found false, and {others} cannot do without it; allowed: true, or enabled: false for {others} as well"
-    )
+    PLATFORM = "found {found}, which this version does not support; allowed: {platforms}"
+    NEEDED_COLLECTOR = "found false, but it is needed by {others}; allowed: true, or enabled: false for {others} too"
 
     # Values that depend on each other.
     REPEATED_NAME = "found {found} again (first on line {first}); allowed: a name of its own for each provider"
     TIMEOUT_TOO_LONG = "found {found}; allowed: less than {other}, which is {limit}"
     INTERVAL_TOO_SHORT = "found {found}; allowed: more than global.poll_timeout, which is {limit}"
-    UNDIVIDED_WORKSPACES = (
-        "found {found}, and providers of {platform} do not divide workspaces; allowed: nothing, for a workspace is "
-        "with one shard as a whole"
-    )
+    UNDIVIDED_WORKSPACES = "found {found}, but {platform} cannot split workspaces; allowed: leave the key out"
     PLAIN_HTTP = "found {found}; allowed: https://, http:// to loopback, or http.allow_plain_http: true"
     LIMITS_DIFFER = (
-        "found other limits than those of {other} (line {line}), of the same account {account}; "
+        "found limits that differ from {other} (line {line}) of the same account {account}; "
         "allowed: equal limits, or limits in one provider of the account only"
     )
     LIMITS_PARTLY = (
-        "found no limits, while {count} other providers of the account {account} state them; "
+        "found no limits, while {count} other providers of the account {account} set them; "
         "allowed: equal limits in all of them, or limits in one of them only"
     )

@@ -35,13 +35,13 @@ def advise(
     others = [problem for problem in problems if problem.operation not in lacking]
     yield from _refusals(origin, others)
     for api, row in dead.items():
-        yield f"{api} cannot be reached at {row.url}: check endpoints.{api}, http.proxy_url and the way there"
+        yield f"{api} cannot be reached at {row.url}: check endpoints.{api}, http.proxy_url and the network"
     for row in endpoints:
         if row.outcomes.get("throttled"):
-            yield f"{row.api} throttles: set limits.requests_per_second lower, or intervals longer"
+            yield f"{row.api} throttles: lower limits.requests_per_second, or use longer intervals"
     yield from _rest(others, anything_said=bool(missing or dead))
     if workspaces == 0 and not problems:
-        yield "no workspace is visible: make the identity a member of those whose jobs it shall see"
+        yield "no workspace is visible: add the identity to the workspaces"
     yield from _times(collectors, rates)
     yield from _rates(calls)
     yield from _months(calls)
@@ -59,9 +59,9 @@ def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
-            yield f"mend the credentials (from {origin}): {message}"
+            yield f"fix the credentials (from {origin}): {message}"
     for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "budget"):
-        yield f"raise limits.monthly_calls, or wait for the new month: {message}"
+        yield f"raise limits.monthly_calls, or wait for the next month: {message}"
 
 
 def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
@@ -72,11 +72,11 @@ def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
             said = True
         elif problem.reason not in ("not_ready", "circuit_open", "network", "timeout", "throttled", "deadline"):
             said = True
-            yield f"look into {', '.join(problem.collectors)}: {problem.message}"
+            yield f"check {', '.join(problem.collectors)}: {problem.message}"
     if not said:
         for problem in problems:
             if problem.reason != "throttled":
-                yield f"look into {', '.join(problem.collectors)}: {problem.message}"
+                yield f"check {', '.join(problem.collectors)}: {problem.message}"
 
 
 def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) -> Iterator[str]:
@@ -86,13 +86,13 @@ def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) ->
         faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
         if collector.per_object and needs > has:
             yield (
-                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s, {limit}, and will stretch it: give it a "
-                f"longer interval or fewer jobs{faster}"
+                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s ({limit}), so its cycles take longer: "
+                f"give it a longer interval or fewer jobs{faster}"
             )
         elif not collector.per_object and needs > has * _WORRY:
             yield (
-                f"{name} needs about {needs:.0f} s of the {has:.0f} s that global.poll_timeout gives it, {limit}: give "
-                f"it a longer interval and all a longer poll_timeout, poll fewer workspaces{faster}"
+                f"{name} needs about {needs:.0f} s of the {has:.0f} s of global.poll_timeout ({limit}): give "
+                f"it a longer interval, raise poll_timeout, or poll fewer workspaces{faster}"
             )
 
 
@@ -101,7 +101,7 @@ def _rates(calls: Iterable[CallsReport]) -> Iterator[str]:
         if found.minute_of_account > found.minute_limit * _FULL:
             yield (
                 f"{found.api} takes {found.minute_of_account:.0f} calls a minute of the {found.minute_limit:.0f} that "
-                f"limits.requests_per_second lets through: polls will wait for each other; give longer intervals, or "
+                f"limits.requests_per_second allows, so polls will wait for each other: use longer intervals, or "
                 f"raise the limit if the cloud allows it"
             )
 
@@ -117,6 +117,6 @@ def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
             )
         elif found.budget is None and found.free is not None and month > found.free / 2:
             yield (
-                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of the {found.free:,} that the whole "
-                f"account has free: set limits.monthly_calls: {{{found.api}: N}}, or a longer interval"
+                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of the {found.free:,} that are "
+                f"free for the whole account: set limits.monthly_calls: {{{found.api}: N}}, or a longer interval"
             )

@@ -219,7 +219,7 @@ class _Seen:
 def _text(error: Exception) -> str:
     """An error in words, without the request's id, which would make equal errors differ."""
     if not isinstance(error, TrainfleetError):
-        return f"a fault of the exporter's own: {type(error).__name__}"
+        return f"internal error: {type(error).__name__}"
     text = str(error)
     if isinstance(error, CloudError) and error.request_id:
         text = text.removesuffix(f" (request {error.request_id})")

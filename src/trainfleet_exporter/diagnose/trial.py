@@ -50,7 +50,7 @@ class Trial:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            self._progress("interrupted: the report is of what was polled until now")
+            self._progress("interrupted: the report covers what was polled until now")
         finally:
             reporting.cancel()
 

@@ -178,7 +178,7 @@ class PageStore:
                     rest = max(rest, _REST * await self.build())
                 except Exception:
                     if not self._fails:
-                        log.exception("cannot build pages ahead of scrapes; logged once while it lasts")
+                        log.exception("cannot build pages in advance: internal error; scrapes build them")
                     self._fails = True
                     self._changed.set()
                 else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
@@ -91,6 +92,7 @@ class Failures:
 
     def __init__(self, state: CollectorState, telemetry: Telemetry) -> None:
         self._state = state
+        self._who = {"provider": state.provider, "collector": state.collector}
         self._telemetry = telemetry
         self._known: set[str] = set()
         self._noted: set[str] = set()
@@ -142,16 +144,11 @@ class Failures:
         if reason in self._known or (self._known and isinstance(error, CircuitOpen)):
             return
         self._known.add(reason)
-        fields = {
-            "provider": self._state.provider,
-            "collector": self._state.collector,
-            "part": part,
-            "reason": reason,
-        }
         if isinstance(error, TrainfleetError):
-            log.warning("poll failed: %s", error, extra={"fields": fields})
+            log.warning("poll failed", extra=fields(**self._who, part=part, error=error))
         else:  # a bug of ours: fixing it needs the traceback
-            log.error("poll failed on a fault of the exporter's own", exc_info=error, extra={"fields": fields})
+            facts = fields(**self._who, part=part, reason=reason)
+            log.error("poll failed: internal error", exc_info=error, extra=facts)
 
     def end(self) -> None:
         """The poll ended. If nothing failed, earlier failures that it did not repeat are over."""
@@ -160,17 +157,14 @@ class Failures:
         # A failed poll read less, so it does not prove that all readings can be used again.
         if bool(self._lost) is not self._loses and (self._lost or self.count == 0):
             self._loses = not self._loses
-            fields = {"provider": self._state.provider, "collector": self._state.collector}
             if self._loses:
-                lost = ", ".join(f"{count} {reason}" for reason, count in sorted(self._lost.items()))
-                log.warning("some of what was told cannot be shown: %s", lost, extra={"fields": fields})
+                log.warning("dropped unusable readings", extra=fields(**self._who, **self._lost))
             else:
-                log.info("all of what is told can be shown again", extra={"fields": fields})
+                log.info("no more unusable readings", extra=fields(**self._who))
         over = self._known - self._noted if self.count == 0 else set()
         if over:
             self._known -= over
-            fields = {"provider": self._state.provider, "collector": self._state.collector}
-            log.info("poll recovered from: %s", ", ".join(sorted(over)), extra={"fields": fields})
+            log.info("poll recovered", extra=fields(**self._who, reasons=",".join(sorted(over))))
 
 
 def _weight(*, failed: bool = False, rests: bool) -> int:
@@ -183,7 +177,7 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, TrainfleetError):
         return str(error)
     # The text of any other may hold anything.
-    return f"a fault of the exporter's own ({type(error).__name__}), of which its log tells"
+    return f"internal error ({type(error).__name__}); see the log"
 
 
 def _without_traces(error: BaseException) -> None:
@@ -234,7 +228,7 @@ class Poll:
             yield Part(self, key, self.deadline if deadline is None else deadline, wanted)
         except asyncio.CancelledError:
             if not self.closing:
-                self.failed(key, DeadlineExceeded("not read within the time of a poll"))
+                self.failed(key, DeadlineExceeded("not read before the poll's deadline"))
             raise
         except Exception as error:  # noqa: BLE001 - one part's trouble, ours included, must not reach its neighbours
             if wanted():
@@ -273,11 +267,10 @@ class Poll:
         """Count and log something that could not be read and that the poll does without."""
         self._failures.note(what, error)
 
-    def warn(self, message: str, *args: object) -> None:
-        """Log what the owner of the config should know of, and what is no failure."""
-        log.warning(
-            message, *args, extra={"fields": {"provider": self._state.provider, "collector": self._state.collector}}
-        )
+    def warn(self, message: str, **facts: object) -> None:
+        """Log a fixed message and facts about something that the owner of the config should know, and that is no
+        failure."""
+        log.warning(message, extra=fields(provider=self._state.provider, collector=self._state.collector, **facts))
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop the parts that are no more."""

@@ -12,6 +12,7 @@ from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
 from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import CALLER, Caller
 
@@ -152,17 +153,19 @@ class Runner:
 
     def _log(self, calls: int) -> None:
         state = self.state
-        fields = {
-            "provider": state.provider,
-            "collector": state.collector,
-            "result": "success" if state.success else "failure",
-            "duration": round(state.duration or 0.0, 3),
-            "calls": calls,
-            "parts": state.parts,
-            "parts_failed": state.parts_failed,
-            "series": state.series,
-        }
-        log.debug("poll ended", extra={"fields": fields})
+        log.debug(
+            "poll ended",
+            extra=fields(
+                provider=state.provider,
+                collector=state.collector,
+                result="success" if state.success else "failure",
+                duration=round(state.duration or 0.0, 3),
+                calls=calls,
+                parts=state.parts,
+                parts_failed=state.parts_failed,
+                series=state.series,
+            ),
+        )
 
     async def _poll_bulk(self, collector: BulkCollector, poll: Poll) -> None:
         before = self._failures.count
@@ -185,7 +188,9 @@ class Runner:
                 await collector.begin(poll)
             objects = collector.objects()
         except TimeoutError:
-            poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("what there is to poll was not known within poll_timeout"))
+            poll.failed(
+                WHOLE_COLLECTOR, DeadlineExceeded("the list of objects to poll was not read within poll_timeout")
+            )
             return
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
             poll.failed(WHOLE_COLLECTOR, error)

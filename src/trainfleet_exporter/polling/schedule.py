@@ -20,6 +20,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from trainfleet_exporter.polling.runner import Runner
+from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class Schedule:
             jump = time.time() - loop.time() - offset
             if abs(jump) > _CLOCK_JUMP:
                 offset += jump
-                log.warning("the clock was set by %+.1f s; polls keep their intervals", jump)
+                log.warning("system clock jumped; polls keep their intervals", extra=fields(seconds=round(jump, 1)))
                 for runs in self._runs:
                     self._plan(runs)
             for runs in list(self._runs):
@@ -151,4 +152,4 @@ class Schedule:
                     self._follow_pace(runs)
                     await runs.runner.expire()
                 except Exception:  # what is too old must go, whatever happens to a neighbour
-                    log.exception("housekeeping failed on a fault of the exporter's own")
+                    log.exception("dropping expired parts failed: internal error")

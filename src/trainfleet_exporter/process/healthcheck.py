@@ -85,16 +85,16 @@ def _judge(options: argparse.Namespace) -> tuple[bool, str]:
         case 200:
             return True, "healthy"
         case 401:  # the web config has users, so every page needs a password
-            return True, "healthy: it lives and asks for a password (HTTP 401)"
+            return True, "healthy: it runs and requires a password (HTTP 401)"
         case 429:  # the web config has a rate_limit
-            return True, "healthy: it lives and is asked too often (HTTP 429)"
+            return True, "healthy: it runs and limits the rate of requests (HTTP 429)"
         case _:
             return False, f"healthy: HTTP {status}"
 
 
 def _url(text: str) -> SplitResult:
     """Parse an http or https URL without a user."""
-    culprit = "found a text that is not shown, for it may hold a password" if "@" in text else found(text)
+    culprit = "found a hidden text, which may contain a password" if "@" in text else found(text)
     allowed = f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}"
     if not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
         raise argparse.ArgumentTypeError(allowed)
@@ -106,7 +106,9 @@ def _url(text: str) -> SplitResult:
     if not known:
         raise argparse.ArgumentTypeError(allowed)
     if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
-        raise argparse.ArgumentTypeError("a user or password is not taken: a daemon that asks for one is healthy")
+        raise argparse.ArgumentTypeError(
+            "leave out the user and password: an exporter that asks for them counts as healthy"
+        )
     return url
 
 

@@ -1,8 +1,11 @@
 """Logs on stderr, as logfmt or JSON, one line per record.
 
-The exporter's own messages hold no secrets by construction. Libraries' records, exceptions, tracebacks and warnings may
-quote anything, so all of them go through `redaction.redact`. Uncaught exceptions of the process, of threads and of
-finalizers, and warnings, go to the log, too, and not past it to stderr.
+The exporter's own messages are fixed texts with the facts as fields, and hold no secrets by construction:
+
+    log.warning("cannot write the state file", extra=fields(file=path, error=error))
+
+Records of libraries, exceptions, tracebacks and warnings may quote anything, so they go through `redaction.redact`.
+Uncaught exceptions of the process, of threads and of finalizers are logged, and so are warnings of Python.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
-from trainfleet_exporter.errors import TrainfleetError
+from trainfleet_exporter.errors import CloudError, TrainfleetError
 from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
@@ -54,6 +57,15 @@ def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
     warnings.showwarning = _warned
 
 
+def fields(**facts: object) -> dict[str, object]:
+    """Return the `extra` of a log call: facts, which follow the message as fields.
+
+    An error in a field is shown as its text. One of our own adds its `reason`, and a CloudError also its operation,
+    HTTP status, code and request id.
+    """
+    return {"fields": facts}
+
+
 def describe(error: BaseException) -> str:
     """The type and text of an exception, redacted; of the exporter's own errors the text alone."""
     if isinstance(error, TrainfleetError):
@@ -81,63 +93,64 @@ class _Handler(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         # logging's own way would print the record's arguments and the whole stack.
         error = sys.exception()
-        fields = {"level": "error", "msg": "a log record could not be written", "logger": record.name}
-        fields |= {"place": f"{record.module}:{record.lineno}", "reason": describe(error) if error else "unknown"}
+        facts = {"level": "error", "msg": "cannot write a log record", "logger": record.name}
+        facts |= {"place": f"{record.module}:{record.lineno}", "error": describe(error) if error else "unknown"}
         try:
-            self.stream.write(_as_logfmt(fields) + "\n")
+            self.stream.write(_as_logfmt(facts) + "\n")
             self.flush()
         except (AttributeError, OSError, ValueError):
             return  # stderr is closed
 
 
 class _Formatter(logging.Formatter):
-    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+    def facts(self, record: logging.LogRecord) -> dict[str, Any]:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        ours = _is_ours(record)
-        fields: dict[str, Any] = {
+        is_ours = _is_ours(record)
+        facts: dict[str, Any] = {
             "time": time.replace("+00:00", "Z"),
             "level": _NAMES.get(record.levelname, record.levelname.lower()),
-            "msg": _message(record) if ours else redact(record.getMessage()),
+            "msg": str(record.msg) if is_ours and not record.args else redact(record.getMessage()),
         }
-        if ours:
-            fields.update((key, _described(value)) for key, value in getattr(record, "fields", {}).items())
+        if is_ours:
+            for key, value in getattr(record, "fields", {}).items():
+                facts |= _described(key, value)
         else:
-            fields.update(logger=record.name, place=f"{record.module}:{record.lineno}")
+            facts |= {"logger": record.name, "place": f"{record.module}:{record.lineno}"}
         if record.exc_info and record.exc_info[1] is not None:
-            fields["trace"] = format_traceback(record.exc_info[1], record.exc_info[2])
-        return fields
+            facts["trace"] = format_traceback(record.exc_info[1], record.exc_info[2])
+        return facts
 
 
 class _LogfmtFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return _as_logfmt(self.fields(record))
+        return _as_logfmt(self.facts(record))
 
 
 class _JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.fields(record), default=str)
+        return json.dumps(self.facts(record), default=str)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
     return record.name == _OUR_LOGGER or record.name.startswith(f"{_OUR_LOGGER}.")
 
 
-def _message(record: logging.LogRecord) -> str:
-    """The message of our own record, with exceptions among its arguments redacted."""
-    arguments = record.args
-    if not arguments:
-        return str(record.msg)
-    if isinstance(arguments, Mapping):
-        return str(record.msg) % {key: _described(value) for key, value in arguments.items()}
-    return str(record.msg) % tuple(map(_described, arguments))
+def _described(key: str, value: object) -> dict[str, object]:
+    """A field, with the fields that an error adds before its text."""
+    if not isinstance(value, BaseException):
+        return {key: value}
+    facts: dict[str, object] = {}
+    if isinstance(value, TrainfleetError):
+        facts["reason"] = value.reason
+    if isinstance(value, CloudError):
+        facts |= {"operation": value.operation, "status": value.status}
+        facts |= {"code": value.code, "request_id": value.request_id}
+    text = value.message if isinstance(value, CloudError) else describe(value)
+    return {name: fact for name, fact in facts.items() if fact not in ("", None)} | {key: text}
 
 
-def _described(value: Any) -> Any:
-    return describe(value) if isinstance(value, BaseException) else value
-
-
-def _as_logfmt(fields: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={_logfmt_value(value)}" for key, value in fields.items())
+def _as_logfmt(facts: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={_logfmt_value(value)}" for key, value in facts.items())
 
 
 def _logfmt_value(value: Any) -> str:
@@ -152,26 +165,24 @@ def _uncaught(kind: type[BaseException], error: BaseException, where: TracebackT
     if issubclass(kind, KeyboardInterrupt):
         log.error("interrupted")
         return
-    log.critical("the program ends on a fault of its own", exc_info=(kind, error, where))
+    log.critical("internal error; the program exits", exc_info=(kind, error, where))
 
 
 def _uncaught_of_thread(given: threading.ExceptHookArgs) -> None:
     if given.exc_value is None or issubclass(given.exc_type, SystemExit):
         return
-    log.error("a thread ended on a fault", exc_info=(given.exc_type, given.exc_value, given.exc_traceback))
+    log.error("internal error in a thread", exc_info=(given.exc_type, given.exc_value, given.exc_traceback))
 
 
 def _unraisable(given: sys.UnraisableHookArgs) -> None:
-    fields = {"object": type(given.object).__qualname__}
+    facts = fields(object=type(given.object).__qualname__, type=given.exc_type.__qualname__)
     error = given.exc_value
-    if error is None:
-        log.error("a finalizer failed", extra={"fields": fields | {"type": given.exc_type.__qualname__}})
-        return
-    log.error("a finalizer failed", exc_info=(given.exc_type, error, given.exc_traceback), extra={"fields": fields})
+    trace = None if error is None else (given.exc_type, error, given.exc_traceback)
+    log.error("internal error in a finalizer", exc_info=trace, extra=facts)
 
 
 def _warned(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
-    fields = {"type": category.__qualname__, "place": f"{filename.rpartition('/')[2]}:{lineno}"}
-    log.warning("Python warns of the code", extra={"fields": fields | {"text": redact(str(message))}})
+    place = f"{filename.rpartition('/')[2]}:{lineno}"
+    log.warning("Python warning", extra=fields(type=category.__qualname__, place=place, text=redact(str(message))))

@@ -10,6 +10,7 @@ import resource
 from contextlib import suppress
 
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ def check_descriptors() -> None:
     if len(opened) < LEAST_DESCRIPTORS:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         raise StartError(
-            f"only {len(opened)} file descriptors are free and {LEAST_DESCRIPTORS} are the least to run with: "
-            f"raise the limit, which is {limit} (ulimit -n)"
+            f"only {len(opened)} file descriptors are free, and at least {LEAST_DESCRIPTORS} are needed; "
+            f"raise the limit of {limit} (ulimit -n)"
         )
 
 
@@ -57,12 +58,8 @@ def affordable_connections(wanted: int) -> int:
     if limit == resource.RLIM_INFINITY or limit - _DESCRIPTORS_FOR_OTHERS >= wanted:
         return wanted
     fewer = max(2, limit - _DESCRIPTORS_FOR_OTHERS)
-    log.warning(
-        "%d connections at a time instead of %d: only %d file descriptors may be open (ulimit -n)",
-        fewer,
-        wanted,
-        limit,
-    )
+    facts = fields(connections=fewer, wanted=wanted, descriptors=limit)
+    log.warning("connection limit lowered: too few file descriptors (ulimit -n)", extra=facts)
     return fewer
 
 

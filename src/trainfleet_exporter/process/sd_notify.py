@@ -15,6 +15,8 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
+from trainfleet_exporter.process.logs import fields
+
 log = logging.getLogger(__name__)
 
 _STATUS_SECONDS = 15.0
@@ -99,7 +101,7 @@ class ServiceManager:
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                log.warning("the service manager cannot be told that the daemon is well: %s", error.strerror or error)
+                log.warning("cannot notify the service manager", extra=fields(error=error.strerror or str(error)))
 
 
 def _address(text: str) -> str:
@@ -108,7 +110,7 @@ def _address(text: str) -> str:
         return text
     if text.startswith("@"):  # of the abstract kind, which is no file
         return "\0" + text[1:]
-    log.warning("NOTIFY_SOCKET is neither a path nor an abstract socket: the service manager is not told anything")
+    log.warning("NOTIFY_SOCKET is not a socket address; systemd notifications are off", extra=fields(value=text))
     return ""
 
 

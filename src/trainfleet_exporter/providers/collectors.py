@@ -118,7 +118,7 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
     def _warn_of_unlisted(self, poll: Poll, ids: set[str]) -> None:
         """Say it once of each: it may be mistyped or deleted, and then its counts are 0."""
         for workspace_id in sorted(ids - self._unlisted):
-            poll.warn("workspace %s of the config is not among those that the cloud lists", workspace_id)
+            poll.warn("the cloud does not list a workspace of the config", workspace=workspace_id)
         self._unlisted = ids
 
 

@@ -94,11 +94,11 @@ def _error_on_connection(error: Exception, when: str) -> httpx.TransportError:
         case OSError():
             return httpx.ReadError(f"{_words(error)} {when}")
         case aiohttp.UploadAbortedError():
-            return httpx.WriteError("the request was not sent whole")
+            return httpx.WriteError("the request was not sent completely")
         case aiohttp.ClientError() | RuntimeError():
             return httpx.ReadError(f"connection closed {when}")
         case _:
-            return httpx.LocalProtocolError("the request cannot be sent as it is")
+            return httpx.LocalProtocolError("the request cannot be sent")
 
 
 def _words(error: OSError) -> str:
@@ -115,4 +115,4 @@ def _certificate_words(error: BaseException) -> str:
 
 def _tls_words(error: OSError) -> str:
     reason = getattr(error, "reason", None)
-    return str(reason).lower().replace("_", " ") if reason else "no common ground"
+    return str(reason).lower().replace("_", " ") if reason else "no common version or cipher"

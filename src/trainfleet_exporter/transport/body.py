@@ -93,7 +93,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
         case "gzip" | "x-gzip":
             inflates = bool(wire)  # errors and 204s often name an encoding and have no body at all
         case _:
-            raise BadAnswer("the answer is encoded otherwise than in gzip, which was asked for")
+            raise BadAnswer("the answer has another encoding than gzip")
     pieces: Iterator[bytes | memoryview] = (
         Inflater(limits.decoded).inflate(wire) if inflates else _cut(wire, limits.decoded)
     )
@@ -148,12 +148,12 @@ class Inflater:
             try:
                 data = self._zlib.decompress(wire, size)
             except zlib.error:
-                raise BadAnswer("the answer says gzip and is not") from None
+                raise BadAnswer("the answer is not gzip, although its header says so") from None
             self._left -= len(data)
             if self._left < 0:
                 raise BadAnswer(f"the answer is over the limit of {_size(self._limit)} when inflated")
             if self._zlib.unused_data:
-                raise BadAnswer("the gzip answer has something behind its end")
+                raise BadAnswer("the gzip answer has bytes after its end")
             wire = self._zlib.unconsumed_tail
             if data:
                 yield data

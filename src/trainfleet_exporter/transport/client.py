@@ -196,7 +196,7 @@ class ApiClient:
         """One attempt, observed once however it ends.
 
         One that is cancelled from outside (the daemon stops, a poll is over) counts as `timeout`: it was sent, so it
-        is billed, and no whole answer came in the time that it had.
+        is billed, and incomplete answer came in the time that it had.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -261,7 +261,7 @@ class ApiClient:
             said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
             raise BadAnswer(f"{self._host}: {said}", status=answer.status) from None
         except NotAnObject:
-            raise BadAnswer(f"{self._host}: the answer is JSON but no object", status=answer.status) from None
+            raise BadAnswer(f"{self._host}: the answer is JSON but not an object", status=answer.status) from None
         except NotJson:
             if call.may_be_empty and not answer.body.strip():
                 return into(), True

@@ -77,9 +77,9 @@ class Exchange:
                 return await self._exchange(request, call, accept)
         except TimeoutError:
             waited = asyncio.get_running_loop().time() - started
-            limit = "the poll's time ended" if poll_ends_first else "the request timeout passed"
-            phase = "no whole answer" if sent else "no connection or no answer"
-            error: CloudError = RequestTimedOut(f"{self._host}: {phase} after {waited:.1f} s, when {limit}")
+            limit = "the poll's deadline passed" if poll_ends_first else "the request timeout passed"
+            phase = "incomplete answer" if sent else "no connection or no answer"
+            error: CloudError = RequestTimedOut(f"{self._host}: {phase} after {waited:.1f} s, because {limit}")
             if sent:
                 turn.failed(error)
             elif not poll_ends_first:

@@ -183,10 +183,10 @@ class Limiter:
         if start < deadline and start + (ahead + 1 - tokens) / self._rate < deadline:
             return
         if start > now:
-            raise self._paused(now, f" and {ahead} calls wait ahead" if start < deadline else "")
+            raise self._paused(now, f" and {ahead} calls wait before this one" if start < deadline else "")
         raise RequestTimedOut(
-            f"{self._host}: {ahead} calls wait ahead, more than {self._rate_in_words()} "
-            f"let through in the {deadline - now:.1f} s that this poll has left"
+            f"{self._host}: {ahead} calls wait before this one; {self._rate_in_words()} "
+            f"are too few for the {deadline - now:.1f} s until the poll's deadline"
         )
 
     def _too_late(self, deadline: float) -> CloudError:
@@ -194,13 +194,15 @@ class Limiter:
         if self._paused_until > max(now, deadline):
             return self._paused(now, "")
         return RequestTimedOut(
-            f"{self._host}: the poll's time ended before the request limits gave it a turn, at {self._rate_in_words()}"
+            f"{self._host}: the poll's deadline passed while the call waited for its turn, at {self._rate_in_words()}"
         )
 
     def _paused(self, now: float, besides: str) -> Throttled:
         seconds = self._paused_until - now
         slow = "" if self._rate == self._configured else f"; {self._rate_in_words()}"
-        return Throttled(f"{self._host} asked to wait {seconds:.1f} s{besides}, longer than this poll has left{slow}")
+        return Throttled(
+            f"{self._host} asked to wait {seconds:.1f} s{besides}, which is after the poll's deadline{slow}"
+        )
 
     def _rate_in_words(self) -> str:
         text = f"{self._rate:.3g} requests a second"

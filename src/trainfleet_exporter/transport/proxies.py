@@ -63,7 +63,7 @@ def _usable(text: str) -> yarl.URL:
     except ValueError:
         usable = False
     if not usable:
-        raise UnusableProxy("the proxy's address is not an http or https one")
+        raise UnusableProxy("the proxy's address is not http or https")
     return proxy
 
 

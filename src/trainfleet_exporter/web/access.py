@@ -28,6 +28,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.web.connection import with_security_headers
@@ -88,7 +89,7 @@ class Access:
 
     def announce(self) -> None:
         """Log what the file means."""
-        _announce("web config in use", self._path, self._state.config)
+        _announce(self._path, self._state.config)
 
     async def config(self) -> WebConfig | None:
         """Return what the file says; None while every request is refused because of its faults."""
@@ -114,7 +115,8 @@ class Access:
             _, waiting = await asyncio.wait([self._checking], timeout=_CHECK_WAIT_SECONDS)
             if waiting and not self._is_slow:
                 self._is_slow = True  # a file server that is gone must not keep everybody waiting
-                log.warning("web config: its files cannot be looked at in time, what they said last stays in use")
+                facts = fields(file=self._path)
+                log.warning("cannot read the web config in time; the old one stays in use", extra=facts)
         return self._state
 
     def _checked(self, checking: asyncio.Future[_State]) -> None:
@@ -124,7 +126,7 @@ class Access:
         try:
             self._state = checking.result()
         except Exception:
-            log.exception("web config: what it said last stays in use, on a fault of the exporter's own")
+            log.exception("checking the web config failed: internal error; the old one stays in use")
         else:
             self._log_change(before, self._state)
 
@@ -140,7 +142,7 @@ class Access:
         except ConfigError as error:
             return replace(state, faults=error.faults, is_shut=True, postponed=0)
         if (found.context is None) != (state.context is None):
-            fault = Fault(str(self._path), None, "tls_server_config", "TLS is switched on and off by a restart only")
+            fault = Fault(str(self._path), None, "tls_server_config", "restart the exporter to switch TLS on or off")
             return replace(state, faults=(fault,), is_shut=True, postponed=0)
         return found
 
@@ -148,11 +150,11 @@ class Access:
         """Say what has changed, once."""
         if now.faults:
             if now.faults != before.faults:
-                meaning = "every request is answered 500" if now.is_shut else "the certificate before stays in use"
+                effect = "every request gets a 500" if now.is_shut else "the old certificate stays in use"
                 for fault in now.faults:
-                    log.error("web config not usable, %s: %s", meaning, fault)
+                    log.error("web config invalid", extra=fields(effect=effect, error=str(fault)))
         elif before.faults or now.stamps != before.stamps:
-            _announce("web config read again", self._path, now.config)
+            _announce(self._path, now.config, is_new=True)
 
 
 class AccessControl:
@@ -244,16 +246,16 @@ def _load(path: Path, pair: Pair | None) -> _State:
     return _State(read.config, context, pair, stamps, _are_settled(stamps), faults=tuple(own))
 
 
-def _announce(what: str, path: Path, config: WebConfig) -> None:
-    fields = {
-        "file": str(path),
-        "tls": "yes" if config.tls else "no",
-        "clients": config.tls.client_auth_type if config.tls else "NoClientCert",
-        "users": len(config.users),
-    }
-    log.info(what, extra={"fields": fields})
+def _announce(path: Path, config: WebConfig, *, is_new: bool = False) -> None:
+    facts = fields(
+        file=str(path),
+        tls="yes" if config.tls else "no",
+        clients=config.tls.client_auth_type if config.tls else "NoClientCert",
+        users=len(config.users),
+    )
+    log.info("web config reloaded" if is_new else "web config in use", extra=facts)
     for note in config.notes:
-        log.warning("web config: %s", note)
+        log.warning("web config setting has no effect", extra=fields(file=path, setting=note))
 
 
 def _stamps(paths: Sequence[Path]) -> tuple[_Stamp, ...]:

@@ -84,7 +84,7 @@ def make_app(pages: Pages) -> ASGIApp:
         if pages.reload is None:
             return PlainTextResponse("Lifecycle API is not enabled.\n", status_code=403)
         if _comes_from_elsewhere(request):
-            return PlainTextResponse("Requests that pages of other sites make are refused.\n", status_code=403)
+            return PlainTextResponse("Requests from pages of other sites are rejected.\n", status_code=403)
         outcome = await pages.reload()
         return PlainTextResponse(outcome.text, status_code=200 if outcome.success else 500)
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.web.connection_limiter import Slot
 
 log = logging.getLogger(__name__)
@@ -257,7 +258,7 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _request_timed_out(self) -> None:
-        log.debug("a request of %s did not come in time", self.client)
+        log.debug("request timed out", extra=fields(client=self.client))
         if self._incomplete is _Part.HEAD:
             self._refuse(408)
         else:

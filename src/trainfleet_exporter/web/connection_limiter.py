@@ -27,6 +27,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from enum import Enum
 
+from trainfleet_exporter.process.logs import fields
+
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 512
@@ -169,12 +171,9 @@ class ConnectionLimiter:
     def _log_limit(self, *, is_refused: bool) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._short_at >= _LOG_AGAIN_SECONDS:
-            log.warning(
-                "more connections than are allowed (%d, of one address %d): %s; told once while it lasts",
-                self._limit,
-                self._limit_of_one,
-                "newcomers are turned away" if is_refused else "who waits longest is cut off",
-            )
+            action = "reject new connections" if is_refused else "close inactive connections"
+            facts = fields(limit=self._limit, limit_per_client=self._limit_of_one, action=action)
+            log.warning("connection limit reached", extra=facts)
         self._short_at = now
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.process.arguments import found
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.web.connection import PARTING_SECONDS
 from trainfleet_exporter.web.connection_limiter import ConnectionLimiter, Slot
 
@@ -56,7 +57,7 @@ class Shortage:
         if self._since is None:
             self._since = loop.time()
             reason = os.strerror(error.errno) if error.errno else type(error).__name__
-            log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
+            log.warning("cannot accept connections; retrying every second", extra=fields(error=reason))
 
     def cancel(self) -> None:
         """Do not log that it is over."""
@@ -68,7 +69,7 @@ class Shortage:
         assert self._since is not None
         lasted = asyncio.get_running_loop().time() - self._since
         self._over = self._since = None
-        log.info("connections are accepted again, after %.0f s", lasted)
+        log.info("connections are accepted again", extra=fields(seconds=round(lasted)))
 
 
 class Listener:
@@ -156,7 +157,7 @@ class Listener:
             connection.close()
             slot.release()
         if error is not None:
-            log.error("a connection did not come about, on a fault of the exporter's own", exc_info=error)
+            log.error("cannot open a connection: internal error", exc_info=error)
 
     async def _open(self, connection: socket.socket, client: str, slot: Slot) -> None:
         protocol = partial(self._protocol, slot)
@@ -174,7 +175,9 @@ class Listener:
         except OSError as error:  # the client left, or speaks no TLS that we speak
             reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
             slot.release()
-            log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
+            log.debug(
+                "cannot open a connection", extra=fields(client=client, error=f"{type(error).__name__}: {reason}")
+            )
 
     @staticmethod
     async def _context(tls: Callable[[], Awaitable[ssl.SSLContext]], connection: socket.socket) -> ssl.SSLContext:

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from trainfleet_exporter.page import Body, Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.connection import abort_of
 
@@ -143,11 +144,8 @@ class SlowClientLimit:
                 aborted.append(answer)
         if aborted and not self._is_exceeded:
             self._is_exceeded = True
-            log.warning(
-                "%d connection(s) cut off: slow clients keep too much memory in use for old pages; logged once while "
-                "it lasts",
-                len(aborted),
-            )
+            facts = fields(connections=len(aborted))
+            log.warning("closed connections of slow clients: old pages take too much memory", extra=facts)
         for answer in aborted:
             answer.abort()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.web.connection import IDLE_SECONDS, Connection
 from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS, ConnectionLimiter, Slot
 from trainfleet_exporter.web.listeners import Listener, Shortage, address_text
@@ -76,7 +77,8 @@ class _Server(uvicorn.Server):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._drain()
         except TimeoutError:
-            log.warning("%d connection(s) cut off: the client did not take its answer in time", len(state.connections))
+            facts = fields(connections=len(state.connections))
+            log.warning("closed connections at shutdown before clients had read their answers", extra=facts)
             for listener in self._listeners:
                 listener.abort()
             for connection in list(state.connections):

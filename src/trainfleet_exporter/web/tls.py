@@ -56,8 +56,8 @@ def _client_auth(value: object) -> str:
     text = text_of(value, Rule.CHOICE, choices=", ".join(_AUTH))
     if text in _UNVERIFIED:
         message = (
-            f"found {text!r}, which cannot be had here: a certificate that is asked for is verified, and one that "
-            f"nobody vouches for proves nothing; allowed: {', '.join(_AUTH)}"
+            f"found {text!r}, which is not supported: it would accept certificates "
+            f"of any authority; allowed: {', '.join(_AUTH)}"
         )
         raise PydanticCustomError("refused", "refused", {"message": message})
     if text not in _AUTH:
@@ -69,7 +69,9 @@ def _client_auth(value: object) -> str:
 def _path(value: object, info: ValidationInfo) -> Path:
     text = text_of(value, Rule.TEXT)
     if unusable(text):
-        raise PydanticCustomError("refused", "refused", {"message": "found no path; allowed: the path of a PEM file"})
+        raise PydanticCustomError(
+            "refused", "refused", {"message": "found a text that is not a path; allowed: the path of a PEM file"}
+        )
     return Surroundings.of(info).folder / text
 
 
@@ -145,10 +147,12 @@ def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[
         found = f"found {given.min_version}, above max_version ({given.max_version})"
         yield Problem((_AT, "min_version"), f"{found}; allowed: a version that is not above it")
     if len(given.curve_preferences) > 1:
-        message = f"found {len(given.curve_preferences)} curves; allowed: one, or none of these lines for all of them"
+        message = (
+            f"found {len(given.curve_preferences)} curves; allowed: one curve, or no curve_preferences for all of them"
+        )
         yield Problem((_AT, "curve_preferences"), message)
     if given.cipher_suites and given.max_version == "TLS12" and not _of_12(given.cipher_suites):
-        message = "found suites of TLS 1.3 alone, which max_version rules out; allowed: a suite of TLS 1.2, too"
+        message = "found only suites of TLS 1.3, which max_version excludes; allowed: at least one suite of TLS 1.2"
         yield Problem((_AT, "cipher_suites"), message)
 
 
@@ -167,7 +171,7 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
     if len(authority) == 2:
         yield Problem((_AT, "client_ca"), "found both client_ca and client_ca_file; allowed: one of them")
     elif authority and not verifies:
-        message = f"found an authority for certificates that nobody asks for; allowed: {words} as client_auth_type"
+        message = f"found an authority, but no certificates are requested; allowed: {words} as client_auth_type"
         yield Problem((_AT, authority[0]), message)
     elif verifies and not authority:
         message = (
@@ -176,7 +180,7 @@ def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Pro
         )
         yield Problem((_AT, "client_ca_file"), message)
     if "client_allowed_sans" in written and given.client_auth_type != "RequireAndVerifyClientCert":
-        message = "found names for certificates that clients may do without; allowed: with RequireAndVerifyClientCert"
+        message = "found names, but certificates are optional; allowed: names with RequireAndVerifyClientCert"
         yield Problem((_AT, "client_allowed_sans"), message)
     elif "client_allowed_sans" in written and not given.client_allowed_sans:
         found = "nothing" if given.client_allowed_sans is None else "an empty list"
@@ -241,7 +245,7 @@ def _verify_clients(context: ssl.SSLContext, settings: TlsServer) -> list[Proble
     context.sslobject_class = _checking(settings.client_allowed_sans)
     pem, problems = settings.read("client_ca")
     if not problems and not _load_authorities(context, pem):
-        message = "found no certificate that can be used; allowed: those of the clients' authorities, in PEM"
+        message = "found no usable certificate; allowed: those of the clients' authorities, in PEM"
         problems.append(Problem((_AT, settings.key_of("client_ca")), message))
     return problems
 
@@ -257,19 +261,19 @@ def _load_authorities(context: ssl.SSLContext, pem: bytes) -> bool:
 def _pair_problems(settings: TlsServer, cert: bytes, key: bytes) -> list[Problem]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if not _load_authorities(context, cert):
-        message = "found no certificate that can be used; allowed: the server's, and its chain after it, in PEM"
+        message = "found no usable certificate; allowed: the server's, followed by its chain, in PEM"
         return [Problem((_AT, settings.key_of("cert")), message)]
     try:
         _load(context, Pair(cert, key))
     except _EncryptedKeyError:
         reason = "it is encrypted"
     except ssl.SSLError as error:
-        known = {"KEY_VALUES_MISMATCH": "it does not belong to the certificate", "": "it is no key in PEM"}
+        known = {"KEY_VALUES_MISMATCH": "it does not belong to the certificate", "": "it is not a key in PEM"}
         reason = error.reason or ""
         reason = known.get(reason, reason.replace("_", " ").lower())
     else:
         return []
-    message = f"found a key that cannot be used ({reason}); allowed: the private key of the certificate, in PEM"
+    message = f"found an unusable key ({reason}); allowed: the private key of the certificate, in PEM"
     return [Problem((_AT, settings.key_of("key")), message)]
 
 
@@ -333,6 +337,6 @@ def _checking(sans: Sequence[str] | None) -> type[ssl.SSLObject]:
             if self.session_reused and certificate and _has_expired(certificate):
                 raise ssl.SSLCertVerificationError(1, "the client's certificate has expired")
             if allowed is not None and not names_of(certificate) & allowed:
-                raise ssl.SSLCertVerificationError(1, "the client's certificate bears none of the allowed names")
+                raise ssl.SSLCertVerificationError(1, "the client's certificate has none of the allowed names")
 
     return Checking

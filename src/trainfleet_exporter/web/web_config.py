@@ -80,7 +80,10 @@ def _mapping(value: object) -> object:
 def _header(value: object) -> str:
     text = "" if value is None else text_of(value, Rule.TEXT)
     if not text.isascii() or (text and not text.isprintable()):
-        message = "found what no header can hold; allowed: printable ASCII characters, or nothing to leave it unset"
+        message = (
+            "found characters that a header cannot contain; "
+            "allowed: printable ASCII characters, or nothing to leave it unset"
+        )
         raise PydanticCustomError("refused", "refused", {"message": message})
     return text.strip()
 
@@ -171,11 +174,9 @@ def read_web_config(path: Path) -> WebFileRead:
 def _config(path: Path, given: WebFile, tls: TlsServer | None) -> WebConfig:
     notes = []
     if given.http_server_config.http2:
-        notes.append("http_server_config.http2: HTTP/2 is not spoken here, clients are served by HTTP/1.1")
+        notes.append("http_server_config.http2: HTTP/2 is not supported; clients are served by HTTP/1.1")
     if tls is not None and tls.client_auth_type == "RequestClientCert":
-        notes.append(
-            "client_auth_type RequestClientCert: nobody would have to show a certificate, so none is asked for"
-        )
+        notes.append("client_auth_type RequestClientCert: certificates would be optional, so none is requested")
     return WebConfig(
         tls=tls,
         users={user.encode(): hashed for user, hashed in given.basic_auth_users.items()},
@@ -196,7 +197,7 @@ def _other_problems(given: WebFile) -> Iterator[Problem]:
             yield Problem(at, f"found {show(value)}; allowed: {' or '.join(_SETTABLE_HEADERS[name])}")
     for user in given.basic_auth_users:
         if ":" in user or unusable(user):
-            message = "found a user that nobody can log in as; allowed: a name without : and without control characters"
+            message = "found an invalid user name; allowed: a name without : and without control characters"
             yield Problem(("basic_auth_users", user), message)
     if given.rate_limit.interval and given.rate_limit.burst is None:
         yield Problem(

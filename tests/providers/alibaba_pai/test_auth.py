@@ -65,7 +65,7 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
         ({"/keys": {}}, "GetCredentialsUri: no keys, but no code"),
         ({"/keys": GOOD | {"Code": "Failed\n"}}, "GetCredentialsUri: no keys, but Failed "),
         ({"/keys": GOOD | {"Code": "STS.planted0secret1key"}}, "GetCredentialsUri: no keys, but another code"),
-        ({"/keys": "[]"}, "GetCredentialsUri: HTTP 200 metadata.test: the answer is JSON but no object"),
+        ({"/keys": "[]"}, "GetCredentialsUri: HTTP 200 metadata.test: the answer is JSON but not an object"),
         (
             {"/keys": "hunter2"},
             "GetCredentialsUri: HTTP 200 metadata.test: the answer is not JSON but 7 bytes of text/plain",
@@ -73,14 +73,14 @@ _NO_ROLE = "ListRamRoles: HTTP 200 metadata.test: the answer is not the name of 
         *(
             (
                 {"/keys": {**GOOD, key: value}},
-                "GetCredentialsUri: the answer lacks keys, or does not say when they end",
+                "GetCredentialsUri: the answer lacks keys, or does not say when they expire",
             )
             for key in ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
             for value in _NOTHING
         ),
         (
             {"/keys": GOOD | {"Expiration": "soon"}},
-            "GetCredentialsUri: the answer lacks keys, or does not say when they end",
+            "GetCredentialsUri: the answer lacks keys, or does not say when they expire",
         ),
     ],
 )

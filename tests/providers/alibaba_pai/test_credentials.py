@@ -217,7 +217,10 @@ def test_keys_that_ended_before_they_came_are_not_used(stepped: Stepped) -> None
     async def steps(account: Account) -> None:
         assert not await account.poll(3)
         ended, here = iso_time(START - 2 * HOUR), iso_time(START)
-        assert f"the keys in the answer ended at {ended}, and here it is {here}: is the clock right?" in account.log[-1]
+        assert (
+            f"the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine"
+            in account.log[-1]
+        )
         assert account.calls["GetCredentialsUri ok"] == 1
 
     stepped(KINDS["chain: uri"], steps, ahead=-3 * HOUR)

@@ -84,7 +84,7 @@ def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_
     expected = (
         "2: providers[0].credentials: found no credentials, and an environment that cannot stand in for them "
         f"(it sets {there} without {missing}); "
-        "allowed: credentials here, or the whole set of the vendor's variables, or none of them"
+        "allowed: credentials here, all of the vendor's variables, or none of them"
     )
     for environ in ({there: "hunter2"}, {there: "hunter2", missing: ""}):
         assert fault_of(tmp_path, environ=environ) == expected
@@ -101,7 +101,7 @@ def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_
         ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://[hunter2"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http or https"),
         ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://u:hunter2@localhost/"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http"),
         ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://localhost/ä"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http or https"),
-        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://keys.example/hunter2"}, "leads over plain http beyond this machine"),
+        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://keys.example/hunter2"}, "uses plain http to another machine"),
         (
             {
                 "ALIBABA_CLOUD_OIDC_PROVIDER_ARN": PROVIDER,
@@ -290,7 +290,7 @@ def test_invalid_profile_file_is_reported_without_its_text(tmp_path: Path, conte
     (tmp_path / ".aliyun" / "config.json").write_text(content)
     reported = fault_of(tmp_path, "{profile: prod}", environ)
     assert "(~/.aliyun/config.json: " in reported
-    assert "~/.alibabacloud/credentials: it is no INI file)" in reported
+    assert "~/.alibabacloud/credentials: it is not an INI file)" in reported
     assert "hunter2" not in reported
 
 

@@ -39,7 +39,7 @@ def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(s
     async def steps(account: Account) -> None:
         assert not await account.poll(2)
         assert account.errors == {"timeout": 2}  # no refusal: it may have keys after all
-        assert "no credentials are configured, and none were found: the environment sets no " in account.log[-1]
+        assert "no credentials found: the environment sets no " in account.log[-1]
         assert "ECS metadata: " in account.log[-1]
         assert account.calls["PutToken timeout"] == 1
         account.simulator.faults.clear()
@@ -239,13 +239,13 @@ def test_a_profile_is_followed(stepped: Stepped, tmp_path: Path) -> None:
         assert await account.poll()
         await asyncio.sleep(2 * MINUTE)
         assert not await account.poll()
-        assert "~/.aliyun/config.json: it is no JSON of the CLI's" in account.log[-1]
+        assert "~/.aliyun/config.json: it is not a JSON file of the CLI" in account.log[-1]
         write(sts.issue(ROLE, "cli", time.time(), HOUR))
         assert await account.poll()
         write(sts.issue(ROLE, "cli", time.time(), HOUR), mode="AK")
         assert await account.poll(every=MINUTE)
         assert not await account.poll()
-        assert 'profile "prod" is of another mode now; restart for it' in account.log[-1]
+        assert 'profile "prod" has changed its mode; restart the exporter' in account.log[-1]
 
     files = profile(mode="StsToken", sts_token="planted")
     stepped(Kind("profile prod of ~/.aliyun/config.json", environ={"HOME": "{home}"}, files=files), steps)

@@ -188,7 +188,7 @@ def test_a_chain_stays_with_the_link_that_answered() -> None:
 
     run_stepped(main)
     assert ask(chain, CREDENTIALS, Services("/roles/", "/keys")) == (
-        "no credentials are configured, and none were found: no variables; metadata: this machine has no role; "
+        "no credentials found: no variables; metadata: this machine has no role; "
         "the credentials URI at http://127.0.0.1:7: refused"
     )
 

@@ -47,9 +47,9 @@ def test_keys_of_variables_may_have_a_token() -> None:
         ("http://127.0.0.1:7/a?b=planted", ""),
         ("https://keys.test", ""),
         ("http://169.254.170.2/planted", ""),
-        ("http://keys.test/planted", "leads over plain http beyond this machine"),
-        ("ftp://127.0.0.1/planted", "is no http or https address"),
-        ("http://127.0.0.1:7/planted ä", "is no http or https address"),
+        ("http://keys.test/planted", "uses plain http to another machine"),
+        ("ftp://127.0.0.1/planted", "is not an http or https address"),
+        ("http://127.0.0.1:7/planted ä", "is not an http or https address"),
     ],
 )
 def test_an_address_with_secrets_is_plain_http_only_where_that_is_safe(uri: str, reported: str) -> None:
@@ -86,8 +86,8 @@ def test_a_chain_needs_a_link_to_ask() -> None:
     [
         (None, "~/profiles: No such file or directory"),
         (b"#" * 65537, "~/profiles: it is longer than 65536 bytes"),
-        (b"planted", "~/profiles: it is no INI file"),
-        (b"[a]\nb = \xff", "~/profiles: it is no INI file"),
+        (b"planted", "~/profiles: it is not an INI file"),
+        (b"[a]\nb = \xff", "~/profiles: it is not an INI file"),
     ],
 )
 def test_a_file_of_profiles_that_cannot_be_used_is_not_quoted(

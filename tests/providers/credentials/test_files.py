@@ -253,7 +253,7 @@ def test_files_that_never_rest_are_an_error(tmp_path: Path, clock: time_machine.
         return read_text(path)
 
     files = RotatingFiles([tmp_path / "id"], read_slowly)
-    with pytest.raises(AccessDenied, match="changed again and again while they were read"):
+    with pytest.raises(AccessDenied, match="kept changing while they were read"):
         files.current()
 
 

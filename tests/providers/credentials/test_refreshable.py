@@ -314,7 +314,7 @@ def test_one_that_is_issued_expired_is_refused() -> None:
                 AccessDenied, match="ended at 2026-01-02T03:03:55Z, and here it is 2026-01-02T03:04:05Z"
             ):
                 await credential.prepare(soon())
-        with pytest.raises(AccessDenied, match="there are no credentials yet"):
+        with pytest.raises(AccessDenied, match="no credentials have been received yet"):
             credential.current()
         assert (issuer.asked, credential.expires) == (1, None)
 

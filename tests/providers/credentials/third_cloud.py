@@ -88,7 +88,7 @@ def _read_profile(source: ProfileKeys) -> Keys:
     return Keys(section["id"], section["secret"])
 
 
-FORMAT = ProfileFormat(parse_ini, invalid=lambda error: "it is no INI file")
+FORMAT = ProfileFormat(parse_ini, invalid=lambda error: "it is not an INI file")
 CREDENTIALS: CredentialTable[str] = CredentialTable(
     open=lambda api: OpenDialect(api, judge, lambda call: {"accept": "application/json"}),
     signed=Signed,

@@ -291,7 +291,7 @@ def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, crede
         dialect = HuaweiDialect("modelarts", rig.identity)
         assert dialect.sign(call, "host").headers
         await asyncio.sleep(HOUR)
-        with pytest.raises(AccessDenied, match="the temporary credentials ended at 2026-01-02T04:04:05") as caught:
+        with pytest.raises(AccessDenied, match="the temporary credentials expired at 2026-01-02T04:04:05") as caught:
             dialect.sign(call, "host")
         assert dialect.refused(caught.value, mark)  # so that the call is prepared again
         assert rig.left() == pytest.approx(0, abs=1)  # the gauge stays, and an alert on it fires

@@ -151,7 +151,7 @@ def test_credentials_of_the_config_leave_the_chain_alone(tmp_path: Path) -> None
         ),
         (
             {**OIDC, "HUAWEICLOUD_OIDC_TOKEN_FILE": "planted\0"},
-            "the file of HUAWEICLOUD_OIDC_TOKEN_FILE cannot be used: it is no path",
+            "the file of HUAWEICLOUD_OIDC_TOKEN_FILE cannot be used: it is not a path",
         ),
         (
             {**OIDC, "HUAWEICLOUD_OIDC_ID_TOKEN": "t", "HUAWEICLOUD_OIDC_DURATION_SECONDS": "1h"},
@@ -159,11 +159,11 @@ def test_credentials_of_the_config_leave_the_chain_alone(tmp_path: Path) -> None
         ),
         (
             {"HUAWEICLOUD_SDK_IDP_ID": "federation", **KEYS},
-            "it sets HUAWEICLOUD_SDK_IDP_ID, whose way to credentials is not served here",
+            "it sets HUAWEICLOUD_SDK_IDP_ID, which is not supported",
         ),
         (
             {**OIDC, "HUAWEICLOUD_OIDC_ID_TOKEN": "planted\n"},
-            "HUAWEICLOUD_OIDC_ID_TOKEN cannot be used: it holds a line break or another control character",
+            "HUAWEICLOUD_OIDC_ID_TOKEN cannot be used: it contains a line break or another control character",
         ),
         (
             {**KEYS, "HUAWEICLOUD_SDK_PROJECT_ID": "planted/id"},

@@ -140,7 +140,7 @@ AMISS: dict[str, tuple[Fault, str]] = {
     "no JSON": (Fault({"operation": "GetSecurityKey"}, 200, "<html>"), "the answer is not JSON but 6 bytes"),
     "half a key": (
         Fault({"operation": "GetSecurityKey"}, 200, {"credential": {"access": "a"}}),
-        "GetSecurityKey: the answer has no whole temporary key, or does not say when it ends",
+        "GetSecurityKey: the answer has no complete temporary key, or does not say when it expires",
     ),
     "an old key": (
         Fault({"operation": "GetSecurityKey"}, 200, {"credential": ENDED}),
@@ -170,7 +170,7 @@ def test_a_metadata_service_that_hangs_takes_three_seconds(home: Path, caplog: p
         began = time.time()
         assert not await rig.exporter.poll_once()
         assert time.time() - began == pytest.approx(3, abs=0.1)
-        assert any("no whole answer after 3.0 s" in line for line in caplog.messages)
+        assert any("incomplete answer after 3.0 s" in line for line in caplog.messages)
 
     stepped(home, MACHINE, check)
 
@@ -183,9 +183,9 @@ def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(
         assert not await rig.exporter.poll_once()
         assert rig.errors() == {"timeout": 1}
         (line,) = [line for line in caplog.messages if "poll failed" in line]
-        assert "no credentials are configured, and none were found: the environment sets no " in line
+        assert "no credentials found: the environment sets no " in line
         assert "ECS metadata: " in line
-        assert "no whole answer after 3.0 s" in line
+        assert "incomplete answer after 3.0 s" in line
         asked = rig.calls("GetMetadataToken", "timeout")
         assert not await rig.exporter.poll_once()  # no call is repeated at once, and every caller gets the error
         assert rig.errors() == {"timeout": 2}
@@ -245,7 +245,7 @@ def test_a_chain_without_any_link_names_them_all_and_asks_no_more_than_every_fiv
         await asyncio.sleep(30)
         (line,) = {line for line in caplog.messages if "no credentials" in line}
         assert line == (
-            "poll failed: ListWorkspaces: no credentials are configured, and none were found: "
+            "poll failed: ListWorkspaces: no credentials found: "
             "the environment sets no HUAWEICLOUD_OIDC_PROVIDER_URN; the environment sets no HUAWEICLOUD_SDK_AK; "
             "the file ~/.huaweicloud/credentials cannot be used: No such file or directory; "
             "ECS metadata: this server has no agency"

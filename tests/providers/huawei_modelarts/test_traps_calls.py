@@ -39,7 +39,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.projects.append({"id": "other"})
     assert not await fleet.exporter.poll_once()
-    assert any("2 projects are named cn-north-4; say which by project_id" in line for line in fleet.log)
+    assert any("2 projects are named cn-north-4; set project_id to one of them" in line for line in fleet.log)
 
 
 @trap("1.2 one token for many calls, renewed before it expires", PASSWORD)

@@ -75,8 +75,8 @@ KEPT: Mapping[str, float] = {
 _A_CODE = re.compile(r"[A-Za-z]{1,15}(?:[. -][A-Za-z]{1,15}){0,3}")
 _issued = partial(
     issued_keys,
-    incomplete="the answer lacks keys, or does not say when they end",
-    expired="the keys in the answer ended at {ended}, and here it is {here}: is the clock right?",
+    incomplete="the answer lacks keys, or does not say when they expire",
+    expired="the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine",
 )
 
 
@@ -197,8 +197,8 @@ def _parse_ini(raw: bytes) -> Profiles:
     return Profiles(found, "default")
 
 
-CLI_FILE = ProfileFormat(_parse_json, invalid=lambda error: "it is no JSON of the CLI's", most_bytes=1048576)
-SDK_FILE = ProfileFormat(_parse_ini, invalid=lambda error: "it is no INI file", most_bytes=1048576)
+CLI_FILE = ProfileFormat(_parse_json, invalid=lambda error: "it is not a JSON file of the CLI", most_bytes=1048576)
+SDK_FILE = ProfileFormat(_parse_ini, invalid=lambda error: "it is not an INI file", most_bytes=1048576)
 
 
 def profile_source(file: ProfileFile[Profiles], name: str = "", *, needs_session: bool = False) -> KeySource:
@@ -211,7 +211,7 @@ def read_profile(source: ProfileKeys) -> Keys:
     """The keys that a profile has now. `AccessDenied` if its mode has changed."""
     profile = _find(source.file, source.file.read(), source.profile)
     if profile.mode != source.kind:
-        raise source.file.denied(f"profile {show(source.profile)} is of another mode now; restart for it")
+        raise source.file.denied(f"profile {show(source.profile)} has changed its mode; restart the exporter")
     return profile.keys()
 
 
@@ -301,7 +301,7 @@ def _source(
     file: ProfileFile[Profiles], profiles: Profiles, name: str, needs_session: bool, seen: tuple[str, ...] = ()
 ) -> KeySource:
     if name in seen:
-        raise file.denied(f"profile {show(name)} is a source of itself")
+        raise file.denied(f"profile {show(name)} names itself as its source")
     profile = _find(file, profiles, name)
     match profile.mode:
         case "AK" | "StsToken":
@@ -316,12 +316,14 @@ def _source(
         case "OIDC":
             return profile.oidc_role()
     served = ", ".join(_SERVED)
-    raise file.denied(f"profile {show(name)} is of mode {show(profile.mode)}, which is not served; served are {served}")
+    raise file.denied(
+        f"profile {show(name)} is of mode {show(profile.mode)}, which is not supported; allowed: {served}"
+    )
 
 
 def _find(file: ProfileFile[Profiles], profiles: Profiles, name: str) -> _Profile:
     if not name:
-        raise file.denied("no profile is current")
+        raise file.denied("the file selects no profile")
     if name not in profiles.by_name:
         raise file.denied(f"no profile {show(name)}")
     return _Profile(file, name, profiles.by_name[name])

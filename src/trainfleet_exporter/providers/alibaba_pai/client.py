@@ -91,7 +91,7 @@ class PaiClient:
         call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)
         found = await self._dlc.call(call, into, deadline=deadline)
         if found.job_id != job_id:
-            raise BadAnswer("the answer is not about the job that was asked for", operation=call.operation)
+            raise BadAnswer("the answer is about another job", operation=call.operation)
         return found
 
     async def get_job_metrics(

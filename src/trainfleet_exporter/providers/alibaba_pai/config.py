@@ -75,7 +75,7 @@ class PaiRule(Wording):
 
     CREDENTIALS_FORM = (
         "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
-        "with external_id, beside them or alone; or oidc; or ecs_ram_role; or profile; "
+        "with external_id, with them or alone; or oidc; or ecs_ram_role; or profile; "
         "or no credentials for those of the vendor's own chain"
     )
     PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the vendor's own files"
@@ -125,7 +125,7 @@ def _ram_role(value: object) -> Literal[True] | str:
 def _profile(value: object, info: ValidationInfo) -> Profile:
     if isinstance(value, Profile):
         return value
-    name = text_of(value, PaiRule.PROFILE, reason="it is no text")
+    name = text_of(value, PaiRule.PROFILE, reason="it is not text")
     if not name:
         refuse(PaiRule.PROFILE, found=show(value), reason="it is empty")
     try:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
@@ -237,7 +238,7 @@ def _may_lack(what: str, error: CloudError) -> None:
     """What is not there, and is nothing without which a backfill makes no sense; or the error again."""
     if not isinstance(error, AccessDenied | NotFound | RequestRefused):
         raise error
-    log.warning("cannot be read: %s: %s", what, error)
+    log.warning("backfill continues without some data", extra=fields(data=what, error=error))
 
 
 def job_life(

@@ -181,9 +181,10 @@ class _Opener:
             return f"{row.origin.format(name=name)}, {words} {_IN_A_SENTENCE.get(whose, whose)}"
 
         return Refreshable(
-            f"{self._clients.provider}: {row.logged.format(name=name)}",
+            row.logged.format(name=name),
             fetch,
             margin=row.margin,
+            provider=self._clients.provider,
             origin=origin,
             basis=given.now if isinstance(given, Secret) else lambda: given.edition,
         )
@@ -208,12 +209,13 @@ class _Opener:
                 else:
                     answered.append(link)
                     return keys
-            raise failure_of_all(failures, f"no credentials are configured, and none were found: {'; '.join(reasons)}")
+            raise failure_of_all(failures, f"no credentials found: {'; '.join(reasons)}")
 
         return Refreshable(
-            f"{self._clients.provider}: {table.chain_logged if is_chain else table.metadata.logged}",
+            table.chain_logged if is_chain else table.metadata.logged,
             fetch,
             margin=table.metadata.margin,
+            provider=self._clients.provider,
             origin=lambda: " or ".join(link.origin() for link in answered or links),
         )
 

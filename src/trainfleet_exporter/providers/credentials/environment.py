@@ -68,7 +68,7 @@ class Environment:
         except AccessDenied as error:
             refuse_chain(f"the file of {name} cannot be used: {error.message.rpartition(': ')[2]}")
         except ValueError:
-            refuse_chain(f"the file of {name} cannot be used: it is no path")
+            refuse_chain(f"the file of {name} cannot be used: it is not a path")
 
     def keys_uri(self, name: str, *, plain_http: Callable[[str], bool] = is_loopback) -> KeysUri | None:
         """The address that a variable names. `plain_http` says at which base URLs it need not be https."""
@@ -80,12 +80,12 @@ class Environment:
             parts = urlsplit(uri)
             base_url = parse_endpoint(f"{parts.scheme}://{parts.netloc}")
         except ValueError:
-            refuse_chain(f"{name} is no http or https address")
+            refuse_chain(f"{name} is not an http or https address")
         target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         if not _TARGET.fullmatch(target):
-            refuse_chain(f"{name} is no http or https address")
+            refuse_chain(f"{name} is not an http or https address")
         if parts.scheme == "http" and not plain_http(base_url):
-            refuse_chain(f"{name} leads over plain http beyond this machine")
+            refuse_chain(f"{name} uses plain http to another machine")
         return KeysUri(base_url, Secret(target))
 
     def first_of(self, *links: MachineRole | KeysUri) -> FirstOf:

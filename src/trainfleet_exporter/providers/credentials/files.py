@@ -142,7 +142,7 @@ class RotatingFiles(Generic[T]):
             reading = _FileReading(look, tuple(map(self._read_one, self._paths)))
             if self._look() == look:
                 return reading
-        raise AccessDenied(f"{' and '.join(map(str, self._paths))}: changed again and again while they were read")
+        raise AccessDenied(f"{' and '.join(map(str, self._paths))}: kept changing while they were read")
 
 
 class FileCredential(Credential[Keys], Generic[T]):

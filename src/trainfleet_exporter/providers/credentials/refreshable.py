@@ -31,6 +31,7 @@ from trainfleet_exporter.errors import (
     NotFound,
     RequestRefused,
 )
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Issued
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -103,7 +104,7 @@ def failure_of_all(failures: Sequence[CloudError], message: str) -> CloudError:
 class Refreshable(Credential[T]):
     """A temporary credential that is kept valid.
 
-    `logged` names it in the log, such as `p: STS keys of role x`. `origin` returns where it comes from, in words.
+    `logged` and `provider` name it in the log, such as `STS keys of role x`. `origin` returns where it comes from, in words.
     `fetch` gets a deadline (loop time), returns a new one and may raise CloudError. It is refreshed `margin` seconds
     before it expires, or after half its life if that is later. `basis` returns what `fetch` builds on (a password, the
     text of a token file): after a failure, another basis is tried at once.
@@ -115,11 +116,12 @@ class Refreshable(Credential[T]):
         fetch: Callable[[float], Awaitable[Issued[T]]],
         *,
         margin: float,
+        provider: str = "",
         origin: Callable[[], str] = lambda: "",
         basis: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(origin)
-        self._logged = logged
+        self._whose = {"provider": provider, "credential": logged}
         self._fetch = fetch
         self._margin = margin
         self._basis = basis
@@ -150,9 +152,9 @@ class Refreshable(Credential[T]):
         A call that uses a refused one is refused as well, and then gets a new one.
         """
         if self._held is None:
-            raise AccessDenied("there are no credentials yet")
+            raise AccessDenied("no credentials have been received yet")
         if self._has_expired():
-            raise AccessDenied(f"the temporary credentials ended at {iso_time(self._held.expires)}")
+            raise AccessDenied(f"the temporary credentials expired at {iso_time(self._held.expires)}")
         return self._held.value
 
     async def prepare(self, deadline: float) -> int:
@@ -194,16 +196,16 @@ class Refreshable(Credential[T]):
             assert self._held is not None
             # After its end it is due in any case.
             self._refresh_at, self._steady_refresh = time.time() + REFUSAL_PAUSE, _steady() + REFUSAL_PAUSE
-            log.warning(
-                "%s could not be renewed and are used until %s: %s", self._logged, iso_time(self._held.expires), error
-            )
+            facts = fields(**self._whose, expires=iso_time(self._held.expires), error=error)
+            log.warning("cannot refresh the credential; the old one is used until it expires", extra=facts)
             return
         now, steady = time.time(), _steady()
         first = self._edition == 0
         self._held, self._is_refused, self._edition = held, False, self._edition + 1
         self._refresh_at = max(held.expires - self._margin, now + (held.expires - now) / 2)
         self._steady_refresh, self._steady_end = steady + self._refresh_at - now, steady + held.expires - now
-        log.info("%s %s, valid until %s", self._logged, "received" if first else "renewed", iso_time(held.expires))
+        facts = fields(**self._whose, expires=iso_time(held.expires))
+        log.info("credential received" if first else "credential refreshed", extra=facts)
 
     async def _ask(self, deadline: float) -> Issued[T]:
         basis = self._basis()
@@ -212,7 +214,10 @@ class Refreshable(Credential[T]):
             held = await self._fetch(deadline)
             if held.expires <= time.time():
                 ended, here = iso_time(held.expires), iso_time(time.time())
-                raise AccessDenied(f"what was issued ended at {ended}, and here it is {here}: is the clock right?")
+                raise AccessDenied(
+                    f"the issued credential expired at {ended}, and the time here is {here}: "
+                    "check the clock of this machine"
+                )
         except CloudError as error:
             self._back_off.note(basis, error)
             raise

@@ -62,9 +62,8 @@ _WITHOUT_SESSIONS = (404, 405, 503)
 
 _issued = partial(
     issued_keys,
-    incomplete="the answer has no whole temporary key, or does not say when it ends",
-    expired="the temporary key that was issued ended at {ended}, and here it is {here}: "
-    "is the clock of this machine right?",
+    incomplete="the answer has no complete temporary key, or does not say when it expires",
+    expired="the issued temporary key expired at {ended}, and the time here is {here}: check the clock of this machine",
 )
 
 
@@ -157,7 +156,7 @@ def find_profile(name: str, environ: Environment) -> ProfileKeys:
     if home := environ.get("HOME"):
         file = ProfileFile(Path(home, ".huaweicloud", "credentials"), "~/.huaweicloud/credentials", FORMAT)
         return ProfileKeys(file, name)
-    raise AccessDenied(f"neither {_PROFILES} nor HOME says where the file of profiles is")
+    raise AccessDenied(f"neither {_PROFILES} nor HOME is set, so there is no file of profiles")
 
 
 def read_profile(profile: ProfileKeys) -> tuple[Keys, str]:
@@ -262,7 +261,7 @@ def _session_of(environ: Environment) -> Session:
 def _keys_of(environ: Environment) -> Found | None:
     if environ.get(_FEDERATED):
         # The vendor's clients would use this way and no other: its author means another identity.
-        refuse_chain(f"it sets {_FEDERATED}, whose way to credentials is not served here")
+        refuse_chain(f"it sets {_FEDERATED}, which is not supported")
     keys = environ.keys(*_KEYS)
     if keys is None:
         return None

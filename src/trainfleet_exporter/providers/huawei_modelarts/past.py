@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
@@ -119,7 +120,7 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
             except CloudError as error:
                 if not is_refusal(error) or self._usage.source == AOM.source:
                     raise
-                log.warning("AOM tells nothing, usage comes from task metrics: %s", error)
+                log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
                 found.closed = True
         return msgspec.msgpack.encode(found)
 

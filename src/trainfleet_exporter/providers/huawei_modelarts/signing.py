@@ -178,7 +178,8 @@ class Identity:
         found = list(dict.fromkeys(project.id or "" for project in answer.projects if project is not None))
         if len(found) != 1 or not found[0]:
             raise AccessDenied(
-                f"{len(found)} projects are named {self._region}; say which by project_id", operation=call.operation
+                f"{len(found)} projects are named {self._region}; set project_id to one of them",
+                operation=call.operation,
             )
         return found[0]
 

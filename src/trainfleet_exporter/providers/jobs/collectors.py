@@ -38,7 +38,7 @@ class JobsCollector(BulkCollector):
 
         async def read_live(part: Part) -> None:
             if asyncio.get_running_loop().time() > until:
-                raise DeadlineExceeded("not read within the time of a poll")
+                raise DeadlineExceeded("not read before the poll's deadline")
             reader = self._reader(part)
             if await reader.poll_live():
                 readers[reader.ends] = reader

@@ -125,7 +125,5 @@ class _ListReading(Generic[T]):
         """How many pages a list has, by its first one. BadAnswer if there are too many to wait for."""
         pages = -(-total // max(rows, 1))
         if pages > _MAX_PAGES and rows:
-            raise BadAnswer(
-                f"a list of {total} rows in pages of {rows} is taken for a mistake", operation=self._operation
-            )
+            raise BadAnswer(f"a list of {total} rows in pages of {rows} is implausible", operation=self._operation)
         return pages

@@ -81,7 +81,10 @@ class WorkspaceAssignment:
         end = (day - 1) * _DAY
         if asyncio.get_running_loop().time() > until:
             if not self._sizes[workspace_id]:
-                poll.failed(workspace_id, DeadlineExceeded("there was no time to ask how large the workspace is"))
+                poll.failed(
+                    workspace_id,
+                    DeadlineExceeded("the poll's deadline passed before the size of the workspace was known"),
+                )
             return
         try:
             size = await self._count(workspace_id, end - _COUNTED_DAYS * _DAY, end, poll.deadline)

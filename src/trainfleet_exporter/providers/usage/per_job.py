@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from trainfleet_exporter.model import Job
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.jobs.collectors import PerJobCollector
 from trainfleet_exporter.providers.jobs.shared import Shared
 
@@ -13,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 class Cap:
-    """Lets the first `max_jobs` through, and logs once when there begin to be more. `message` has their number and the
-    limit."""
+    """Lets the first `max_jobs` through, and logs once when there begin to be more. `data` names in the log what is
+    not polled of the others."""
 
-    def __init__(self, message: str, max_jobs: int) -> None:
-        self._message = message
+    def __init__(self, data: str, max_jobs: int) -> None:
+        self._data = data
         self._max_jobs = max_jobs
         self.beyond = 0
         """How many jobs were left out last."""
@@ -26,7 +27,8 @@ class Cap:
         """The ids of the jobs to ask for; they come in the order of need."""
         before, self.beyond = self.beyond, max(0, len(ordered) - self._max_jobs)
         if self.beyond and not before:
-            log.warning(self._message, self.beyond, self._max_jobs)
+            facts = fields(data=self._data, jobs_left_out=self.beyond, max_jobs=self._max_jobs)
+            log.warning("more jobs than max_jobs; some are not polled", extra=facts)
         return [job.job_id for job in ordered[: self._max_jobs]]
 
 

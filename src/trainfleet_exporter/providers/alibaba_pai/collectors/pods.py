@@ -22,7 +22,7 @@ class PodsCollector(PerJobCollector):
         super().__init__("pods", shared, interval)
         self._client = shared.client
         self._histories = shared.histories
-        self._cap = Cap("pods of %d jobs are not polled: there are more live jobs than max_jobs (%d)", max_jobs)
+        self._cap = Cap("pods", max_jobs)
 
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for."""

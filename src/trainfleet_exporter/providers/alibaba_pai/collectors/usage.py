@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.errors import CloudError, NotReady, RequestRefused
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds, Owner
@@ -77,7 +78,7 @@ class Asking:
             except CloudError:
                 raise refusal from None  # that Dimensions were missing was not the reason
             self._named_until[metric] = _now() + _DAY
-            self._tell("it refuses to answer without them")
+            self._log("it rejects calls without them")
 
     def try_names(self, metrics: Collection[str]) -> bool:
         """No metric had any point although there must be some: whether to ask again, for now by name."""
@@ -89,7 +90,7 @@ class Asking:
     def names_helped(self, helped: bool) -> None:
         """Note what came of that. Where it was nothing either, no such calls are spent for a day."""
         if helped:
-            self._tell("it answers nothing without them")
+            self._log("it returns no points without them")
         else:
             self._named_until.clear()
             self._useless_until = _now() + _DAY
@@ -101,15 +102,11 @@ class Asking:
     def _is_named(self, metric: str) -> bool:
         return _now() < self._named_until.get(metric, float("-inf"))
 
-    def _tell(self, why: str) -> None:
-        if why not in self._logged:
-            self._logged.add(why)
-            log.warning(
-                "CloudMonitor is asked for %s with Dimensions, %d at a time, because %s",
-                self._namespace,
-                _AT_ONCE,
-                why,
-            )
+    def _log(self, cause: str) -> None:
+        if cause not in self._logged:
+            self._logged.add(cause)
+            facts = fields(namespace=self._namespace, names_per_call=_AT_ONCE, cause=cause)
+            log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
     async def _by_name(self, feed: Feed, into: Newest, names: Collection[str], deadline: float) -> None:
         ordered = sorted(names)

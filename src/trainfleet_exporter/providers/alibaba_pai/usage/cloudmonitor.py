@@ -28,6 +28,7 @@ import msgspec
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.payloads import (
     MetricMeta,
     MetricMetasPage,
@@ -331,7 +332,7 @@ async def point_batches(
         if not token:
             return
         if token in tokens or empty == _EMPTY_PAGES:
-            raise BadAnswer("the answer leads on and on without anything new", operation=call.operation)
+            raise BadAnswer("the next pages repeat the same rows", operation=call.operation)
         tokens.add(token)
         call = replace(call, query={**call.query, "NextToken": token})
     raise BadAnswer(f"the answer has more than {_MAX_PAGES} pages", operation=call.operation)
@@ -413,7 +414,8 @@ class Feeds:
         part.dropped("malformed", listing.malformed)
         self._malformed = listing.malformed
         if not listing.rows and self.catalogue != {}:
-            log.warning("CloudMonitor has no metrics of %s: is its endpoint one that serves PAI?", self.namespace)
+            facts = fields(namespace=self.namespace)
+            log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
         if not listing.rows and self.catalogue:  # what was there yesterday is not gone today
             self._next_read = now + _AGAIN
             return False

@@ -23,7 +23,6 @@ from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
 
 SOURCE = "dlc_metrics"
-_CAPPED = "usage (GetMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
 class DlcMetricsCollector(UsageByJobCollector):
@@ -32,7 +31,7 @@ class DlcMetricsCollector(UsageByJobCollector):
     def __init__(
         self, shared: PaiShared, interval: float, feeds: Feeds, *, serves: Callable[[Job], bool], max_jobs: int
     ) -> None:
-        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        super().__init__(SOURCE, shared, interval, Cap("usage from GetMetrics", max_jobs))
         self._client = shared.client
         self._max_data_age = shared.max_data_age
         self._feeds = feeds

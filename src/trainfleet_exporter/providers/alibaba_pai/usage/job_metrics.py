@@ -32,7 +32,6 @@ from trainfleet_exporter.providers.values import whole
 
 SOURCE = "job_metrics"
 _BEYOND_REASON = 1e300
-_CAPPED = "usage (GetJobMetrics) of %d jobs are not polled: there are more live jobs than max_jobs (%d)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class JobMetricsCollector(UsageByJobCollector):
     """The jobs that `serves` says are this source's."""
 
     def __init__(self, shared: PaiShared, interval: float, *, serves: Callable[[Job], bool], max_jobs: int) -> None:
-        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        super().__init__(SOURCE, shared, interval, Cap("usage from GetJobMetrics", max_jobs))
         self._client = shared.client
         self._max_data_age = shared.max_data_age
         self._serves = serves

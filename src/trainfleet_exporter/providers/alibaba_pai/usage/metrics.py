@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
@@ -274,12 +275,14 @@ def feeds(
     return found, unfed
 
 
-def log_unfed(source: str, unfed: Iterable[Unfed], told: set[Unfed]) -> None:
-    """Log what cannot be shown, and note it in `told`: each once."""
+def log_unfed(source: str, unfed: Iterable[Unfed], logged: set[Unfed]) -> None:
+    """Log what cannot be shown, and note it in `logged`: each once."""
     for each in unfed:
-        if each not in told:
-            told.add(each)
-            log.warning("%s is not shown by %s's %s: %s", each.suffix, source, printable(each.name, 80), each.reason)
+        if each not in logged:
+            logged.add(each)
+            name = printable(each.name, 80)
+            facts = fields(reading=each.suffix, source=source, source_metric=name, cause=each.reason)
+            log.warning("cannot use a metric of the source", extra=facts)
 
 
 def assumed(wanted: Iterable[Family], choices: Mapping[str, Choice]) -> dict[str, Metric]:

@@ -236,7 +236,7 @@ class AomCollector(BulkCollector):
 
     def _report_replaced(self, poll: Poll, error: Exception) -> None:
         if not self._is_replaced:
-            poll.warn("usage comes from task metrics: %s", error)
+            poll.warn("AOM is not available; usage comes from task metrics", error=error)
         self._is_replaced = True
 
     def _report_served(self) -> None:

@@ -36,6 +36,7 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.model import Accelerator, Job
 from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate import role_of
@@ -166,7 +167,7 @@ def _rows(answer: QueryAnswer, kind: str, operation: str) -> Sequence[msgspec.Ra
     """The undecoded rows of a result of this kind. BadAnswer for anything else."""
     data = answer.data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
-        raise BadAnswer(f"the answer is no {kind}", operation=operation)
+        raise BadAnswer(f"the answer is not a {kind}", operation=operation)
     return data.result or ()
 
 
@@ -397,4 +398,5 @@ class AomSource:
                     raise
                 fineness = LEVELS[LEVELS.index(fineness) - 1]
                 self._coarse[query.metric] = fineness, now + _HOUR
-                log.warning("%s is read by %s only for an hour: the finer answer was too large", query.metric, fineness)
+                facts = fields(metric=query.metric, level=fineness, seconds=_HOUR)
+                log.warning("AOM answer too large; reading a coarser level for a while", extra=facts)

@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Marks, Range, Sink, Track, Unit, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
@@ -123,7 +124,7 @@ class AomPast:
                 raise
             # That AOM takes expressions in queries is believed, not proven; without them it tells more, and no less.
             if self._takes_names:
-                log.warning("AOM refuses a query that names its jobs, and is asked for all of them: %s", error)
+                log.warning("AOM rejects queries by job; reading all jobs instead", extra=fields(error=error))
             self._takes_names = False
             await self._series(query, within, steps, deadline=deadline, job_ids=())
             return

@@ -45,7 +45,6 @@ RATE_METRICS = {
 }
 """Only v1 has them. It begins all of these names with a capital: they are compared without regard to case."""
 SOURCE = "task_metrics"
-_CAPPED = "task metrics of %d jobs are not polled: more running jobs need them than max_jobs (%d)"
 
 
 class Row(NamedTuple):
@@ -142,7 +141,7 @@ class TaskMetricsCollector(UsageByJobCollector):
     def __init__(
         self, shared: ModelArtsShared, interval: float, *, max_jobs: int, arbitration: SourceArbitration | None = None
     ) -> None:
-        super().__init__(SOURCE, shared, interval, Cap(_CAPPED, max_jobs))
+        super().__init__(SOURCE, shared, interval, Cap("usage from task metrics", max_jobs))
         self._shared = shared
         self._arbitration = arbitration
 

@@ -1,0 +1,20 @@
+"""Log records as the text log shows them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from trainfleet_exporter.process.logs import _as_logfmt, _LogfmtFormatter
+
+
+def line_of(record: logging.LogRecord, *, without: Collection[str] = ()) -> str:
+    """The message of a record and its fields, such as `poll failed provider=a error=down`, without trace."""
+    facts = _LogfmtFormatter().facts(record)
+    hidden = {"time", "level", "msg", "trace", *without}
+    return f"{facts['msg']} {_as_logfmt({key: fact for key, fact in facts.items() if key not in hidden})}".strip()
+
+
+def lines_of(records: Iterable[logging.LogRecord], level: int = logging.WARNING) -> list[str]:
+    """The lines of the records at this level and above."""
+    return [line_of(record) for record in records if record.levelno >= level]
