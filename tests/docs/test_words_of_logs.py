@@ -123,7 +123,7 @@ def test_planted_errors_are_found() -> None:
                 raise StartError(f"{path}: begin anew with another; allowed: a, b, c, d")
             return BadAnswer("whoever asks", operation="AnOperation")
     """
-    found = list(error_texts(_parsed(code)))
+    found = sorted(error_texts(_parsed(code)), key=lambda error: error.place)
     assert found == [
         ErrorText("planted.py:4", "VALUE: begin anew with another; allowed: a, b, c, d"),
         ErrorText("planted.py:5", "whoever asks"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.logs import texts_of
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
@@ -51,7 +52,7 @@ class Fleet:
     @property
     def log(self) -> list[str]:
         """Every message logged so far, by anybody, at any level."""
-        return [record.getMessage() for record in self._caplog.records]
+        return texts_of(self._caplog.records)
 
     def runner(self, collector: str) -> Runner:
         """The runner of one collector."""

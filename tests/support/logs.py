@@ -18,3 +18,15 @@ def line_of(record: logging.LogRecord, *, without: Collection[str] = ()) -> str:
 def lines_of(records: Iterable[logging.LogRecord], level: int = logging.WARNING) -> list[str]:
     """The lines of the records at this level and above."""
     return [line_of(record) for record in records if record.levelno >= level]
+
+
+def text_of(record: logging.LogRecord) -> str:
+    """The message of a record, `: ` and the whole text of its error if it has one, and its other fields."""
+    facts = dict(getattr(record, "fields", {}))
+    error = f": {facts.pop('error')}" if "error" in facts else ""
+    return " ".join([f"{record.getMessage()}{error}", *(f"{key}={fact}" for key, fact in facts.items())])
+
+
+def texts_of(records: Iterable[logging.LogRecord]) -> list[str]:
+    """The texts of all records."""
+    return [text_of(record) for record in records]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.support.logs import texts_of
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.pai.sts import ECS_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
@@ -61,7 +62,7 @@ class Account:
     @property
     def log(self) -> list[str]:
         """Every message so far, but for the debug log's."""
-        return [record.getMessage() for record in self._caplog.records if record.levelno > logging.DEBUG]
+        return texts_of(record for record in self._caplog.records if record.levelno > logging.DEBUG)
 
     def gauge(self) -> float | None:
         """When the credentials end, as the exporter shows it."""
@@ -108,7 +109,7 @@ class Kind:
     environ: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     lifetime: float = HOUR
-    log: str = f"p: STS keys of {ROLE_ARN}"
+    log: str = f"STS keys of {ROLE_ARN}"
     asked: tuple[str, ...] = ("AssumeRole",)
     """What one renewal asks for."""
     more: str = ""
@@ -153,18 +154,18 @@ KINDS = {
         f"ECS metadata, role {ECS_ROLE}",
         "{ecs_ram_role: true}",
         lifetime=6 * HOUR,
-        log="p: keys of the machine's RAM role",
+        log="keys of the machine's RAM role",
         asked=MACHINE,
     ),
     "machine by name": Kind(
         f"ECS metadata, role {ECS_ROLE}",
         f"{{ecs_ram_role: {ECS_ROLE}}}",
         lifetime=6 * HOUR,
-        log="p: keys of the machine's RAM role",
+        log="keys of the machine's RAM role",
         asked=("PutToken", "GetRamRoleCredentials"),
     ),
     "chain: machine": Kind(
-        f"ECS metadata, role {ECS_ROLE}", lifetime=6 * HOUR, log="p: keys of the default chain", asked=MACHINE
+        f"ECS metadata, role {ECS_ROLE}", lifetime=6 * HOUR, log="keys of the default chain", asked=MACHINE
     ),
     "chain: uri": Kind(
         "the credentials URI at {url}",
@@ -172,7 +173,7 @@ KINDS = {
             "ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true",
             "ALIBABA_CLOUD_CREDENTIALS_URI": f"{{url}}/credentials-uri?secret={EXTERNAL_ID}",
         },
-        log="p: keys of the default chain",
+        log="keys of the default chain",
         asked=("GetCredentialsUri",),
     ),
     "role of a profile": Kind(

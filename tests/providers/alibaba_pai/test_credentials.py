@@ -42,8 +42,8 @@ def test_keys_are_refreshed_and_replaced_when_revoked(name: str, stepped: Steppe
         assert account.gauge() == first
         assert account.calls == Counter({f"{operation} ok": 1 for operation in kind.asked})
         assert account.origin == kind.origin.format(home=tmp_path, url=account.provider.endpoints["dlc"])
-        assert [line for line in account.log if "valid until" in line] == [
-            f"{kind.log} received, valid until {iso_time(first)}"
+        assert [line for line in account.log if line.startswith("credential ")] == [
+            f"credential received provider=p credential={kind.log} expires={iso_time(first)}"
         ]
         await asyncio.sleep(START + kind.lifetime - 900 - 1 - time.time())
         assert await account.poll(3)
@@ -53,7 +53,8 @@ def test_keys_are_refreshed_and_replaced_when_revoked(name: str, stepped: Steppe
         second = int(time.time()) + kind.lifetime
         assert account.gauge() == second
         assert len(sts.issued) == 2
-        assert account.log[-1] == f"{kind.log} renewed, valid until {iso_time(second)}"
+        facts = f"provider=p credential={kind.log} expires={iso_time(second)}"
+        assert account.log[-1] == f"credential refreshed {facts}"
 
         await asyncio.sleep(6 * MINUTE)
         sts.revoke("all")
@@ -190,7 +191,7 @@ def test_a_new_oidc_token_is_tried_at_once(stepped: Stepped, tmp_path: Path) -> 
         (tmp_path / "token").unlink()
         await asyncio.sleep(50 * MINUTE)
         assert await account.poll()
-        assert "could not be renewed" in account.log[-1]
+        assert "cannot refresh the credential" in account.log[-1]
         assert "token cannot be used: No such file or directory" in account.log[-1]
 
     stepped(KINDS["oidc"], steps)

@@ -82,7 +82,7 @@ def test_keys_of_the_environment(tmp_path: Path, given: str) -> None:
 def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_path: Path, missing: str) -> None:
     (there,) = KEYS.keys() - {missing}
     expected = (
-        "2: providers[0].credentials: found no credentials, and an environment that cannot stand in for them "
+        "2: providers[0].credentials: found no credentials here, and those of the environment are not usable "
         f"(it sets {there} without {missing}); "
         "allowed: credentials here, all of the vendor's variables, or none of them"
     )
@@ -95,12 +95,21 @@ def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_
     [
         (
             {**KEYS, "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "hunter2\n"},
-            "ALIBABA_CLOUD_ACCESS_KEY_SECRET cannot be used: it holds a line break",
+            "ALIBABA_CLOUD_ACCESS_KEY_SECRET cannot be used: it contains a line break",
         ),
-        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "ftp://localhost/hunter2"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http or"),
-        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://[hunter2"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http or https"),
-        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://u:hunter2@localhost/"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http"),
-        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://localhost/ä"}, "ALIBABA_CLOUD_CREDENTIALS_URI is no http or https"),
+        (
+            {"ALIBABA_CLOUD_CREDENTIALS_URI": "ftp://localhost/hunter2"},
+            "ALIBABA_CLOUD_CREDENTIALS_URI is not an http or",
+        ),
+        ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://[hunter2"}, "ALIBABA_CLOUD_CREDENTIALS_URI is not an http or https"),
+        (
+            {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://u:hunter2@localhost/"},
+            "ALIBABA_CLOUD_CREDENTIALS_URI is not an http",
+        ),
+        (
+            {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://localhost/ä"},
+            "ALIBABA_CLOUD_CREDENTIALS_URI is not an http or https",
+        ),
         ({"ALIBABA_CLOUD_CREDENTIALS_URI": "http://keys.example/hunter2"}, "uses plain http to another machine"),
         (
             {
@@ -257,7 +266,7 @@ def test_profiles_of_the_sdks(tmp_path: Path, name: str) -> None:
         ROLE, keys("role", "RamRoleArn"), session=Session("me", 1800)
     )
     reported = fault_of(tmp_path, "{profile: key}", environ)
-    assert f'({shown}: profile "key" is of mode "rsa_key_pair", which is not served; served are AK, ' in reported
+    assert f'({shown}: profile "key" is of mode "rsa_key_pair", which is not supported; allowed: AK, ' in reported
 
 
 @pytest.mark.parametrize("seconds", ["1", "899", "43201", "1h", "900.5", "-900", "0.0"])

@@ -118,7 +118,8 @@ def test_empty_chain_names_every_source(stepped: Stepped) -> None:
 
     async def steps(account: Account) -> None:
         assert not await account.poll(5, every=10)
-        (reported,) = {line.partition("no credentials")[2] for line in account.log if "no credentials" in line}
+        lines = [line.partition(" provider=")[0] for line in account.log]
+        (reported,) = {line.partition("no credentials")[2] for line in lines if "no credentials" in line}
         assert reported.split(": ", 1)[1].split("; ") == [
             "the environment sets no ALIBABA_CLOUD_ACCESS_KEY_ID",
             "the environment sets no " + " and no ".join(OIDC_ENVIRON),

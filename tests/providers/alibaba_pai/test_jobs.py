@@ -188,7 +188,7 @@ def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None
     async def steps(fleet: Fleet) -> None:
         await fleet.exporter.poll_once()
         assert [query["path"][-3:] for query in cloud.called("GetJob")] == ["new", "old"]
-        assert any("pods of 1 jobs are not polled" in line for line in fleet.log)
+        assert any("data=pods jobs_left_out=1" in line for line in fleet.log)
 
     run(cloud, steps, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:"))
 

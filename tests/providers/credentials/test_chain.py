@@ -14,6 +14,7 @@ import pytest
 from tests.providers.credentials.rig import MockClients, ask
 from tests.providers.credentials.third_cloud import CREDENTIALS, FORMAT, Signed
 from tests.support.clock import START, run_stepped
+from tests.support.logs import text_of
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.credentials import (
@@ -107,8 +108,9 @@ def test_keys_that_are_issued(kind: str, caplog: pytest.LogCaptureFixture) -> No
 
     with caplog.at_level(logging.INFO):
         run_stepped(main)
-    assert f"valid until {iso_time(UNTIL)}" in caplog.messages[-1]
-    assert caplog.messages[-1].startswith("p: keys of ")
+    text = text_of(caplog.records[-1])
+    assert text.startswith("credential received provider=p credential=keys of ")
+    assert text.endswith(f"expires={iso_time(UNTIL)}")
 
 
 def test_each_service_is_asked_in_its_own_form() -> None:

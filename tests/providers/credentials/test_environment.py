@@ -37,7 +37,7 @@ def test_keys_of_variables_may_have_a_token() -> None:
     assert with_token == GivenKeys(Secret("id"), Secret("planted"), Secret("token"))
     with pytest.raises(PydanticCustomError) as caught:
         Environment({**variables, "SECRET": "planted\n"}).keys("ID", "SECRET", "TOKEN")
-    assert "(SECRET cannot be used: it holds a line break" in refusal(caught)
+    assert "(SECRET cannot be used: it contains a line break" in refusal(caught)
     assert "planted" not in refusal(caught)
 
 

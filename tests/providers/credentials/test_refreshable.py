@@ -11,6 +11,7 @@ import pytest
 import time_machine
 
 from tests.support.clock import run_stepped
+from tests.support.logs import text_of
 from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
@@ -124,7 +125,9 @@ def test_a_failed_refresh_leaves_it_in_use_until_its_end(caplog: pytest.LogCaptu
         assert credential.current() == "key 2"
 
     run_stepped(run)
-    assert sum("keys of role x could not be renewed" in record.getMessage() for record in caplog.records) == 3
+    reported = [text_of(record) for record in caplog.records if "cannot refresh the credential" in record.message]
+    assert len(reported) == 3
+    assert all("credential=keys of role x" in text for text in reported)
 
 
 def test_a_refusal_is_not_retried_until_the_basis_changes() -> None:
@@ -293,7 +296,7 @@ def test_an_expired_one_is_not_used_after_a_failed_refresh(error: CloudError) ->
         await asyncio.sleep(1)
         with pytest.raises(type(error)):
             await credential.prepare(soon())
-        with pytest.raises(AccessDenied, match="ended at 2026-01-02T04:04:05Z"):
+        with pytest.raises(AccessDenied, match="expired at 2026-01-02T04:04:05Z"):
             credential.current()
         assert credential.expires == ends  # an alert on it fires
         assert credential.refused(first)  # by us, since it has ended: another one is worth a try
@@ -311,7 +314,7 @@ def test_one_that_is_issued_expired_is_refused() -> None:
         credential = Refreshable("keys", issuer.fetch, margin=900)
         for _ in range(3):
             with pytest.raises(
-                AccessDenied, match="ended at 2026-01-02T03:03:55Z, and here it is 2026-01-02T03:04:05Z"
+                AccessDenied, match="expired at 2026-01-02T03:03:55Z, and the time here is 2026-01-02T03:04:05Z"
             ):
                 await credential.prepare(soon())
         with pytest.raises(AccessDenied, match="no credentials have been received yet"):
@@ -352,4 +355,4 @@ def test_it_does_not_print_the_credential(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level("DEBUG"):
         run_stepped(run)
     assert caplog.records
-    assert not any("key 1" in record.getMessage() for record in caplog.records)
+    assert not any("key 1" in text_of(record) for record in caplog.records)

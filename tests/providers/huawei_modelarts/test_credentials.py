@@ -20,6 +20,7 @@ from tests.providers.huawei_modelarts.credentials_rig import (
     simulated,
     stepped,
 )
+from tests.support.logs import texts_of
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.transport import Call
@@ -127,10 +128,10 @@ def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: p
         assert lives - 1 <= rig.calls(operation) <= lives + 1
         # What is about to be renewed is never nearer to its end than the margin (less the time to the next poll).
         assert shortest >= lifetime - used - 61
-        reported = [line for line in caplog.messages if "valid until" in line]
+        reported = [line for line in texts_of(caplog.records) if line.startswith("credential ")]
         assert len(reported) == rig.calls(operation)
-        assert " received, valid until " in reported[0]
-        assert all(" renewed, valid until " in line for line in reported[1:])
+        assert reported[0].startswith("credential received ")
+        assert all(line.startswith("credential refreshed ") for line in reported[1:])
 
     stepped(home, credentials, check, simulator=simulated(token_lifetime=lifetime))
 
@@ -138,9 +139,9 @@ def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: p
 @pytest.mark.parametrize(
     ("credentials", "api", "what"),
     [
-        (OIDC, "sts", f"p: temporary keys of OIDC agency {AGENCY_URN}"),
-        (MACHINE, "metadata", "p: temporary keys of ECS metadata"),
-        (USER, "iam", f"p: IAM tokens of user {USER_NAME}"),
+        (OIDC, "sts", f"temporary keys of OIDC agency {AGENCY_URN}"),
+        (MACHINE, "metadata", "temporary keys of ECS metadata"),
+        (USER, "iam", f"IAM tokens of user {USER_NAME}"),
     ],
     ids=["oidc", "machine", "password"],
 )
@@ -155,7 +156,8 @@ def test_what_cannot_be_renewed_is_used_to_its_end_and_had_again_after_it(
         await asyncio.sleep(HOUR - 60)
         assert rig.good()
         assert rig.left() == pytest.approx(50, abs=1)
-        warnings = [line for line in caplog.messages if f"{what} could not be renewed and are used until" in line]
+        warnings = [line for line in texts_of(caplog.records) if line.startswith("cannot refresh the credential")]
+        assert all(f"provider=p credential={what} " in line for line in warnings)
         assert 5 <= len(warnings) <= 7  # every five minutes of the second half
         assert "2026-01-02T04:04:05Z" in warnings[0]
         await asyncio.sleep(180)
@@ -189,13 +191,13 @@ def test_revoked_token_is_replaced_after_five_minutes(
         assert rig.good()
         assert rig.calls("ListWorkspaces", "auth") == 1
         assert (rig.left() or 0) > first
-        assert len([line for line in caplog.messages if "renewed, valid until" in line]) == 1
+        assert len([line for line in texts_of(caplog.records) if line.startswith("credential refreshed ")]) == 1
         revoke()
         await asyncio.sleep(60)
         assert not rig.good()  # it is too new to have been refused for its age
         await asyncio.sleep(HOUR / 2)
         assert rig.good()
-        assert len([line for line in caplog.messages if "renewed, valid until" in line]) == 2
+        assert len([line for line in texts_of(caplog.records) if line.startswith("credential refreshed ")]) == 2
 
     stepped(home, credentials, check)
 
@@ -241,7 +243,7 @@ def test_id_token_is_read_again_at_each_refresh(home: Path, caplog: pytest.LogCa
         assert rig.good()
         refused = rig.calls("AssumeAgencyWithOIDC", "auth")
         assert 5 <= refused <= 7  # every five minutes of the second half, not at every poll
-        assert any("the ID token is invalid or has expired" in line for line in caplog.messages)
+        assert any("the ID token is invalid or has expired" in line for line in texts_of(caplog.records))
         (home / "id-token").write_text("planted-second-token")
         await asyncio.sleep(300)
         assert rig.good()
@@ -250,8 +252,8 @@ def test_id_token_is_read_again_at_each_refresh(home: Path, caplog: pytest.LogCa
         (home / "id-token").unlink()
         await asyncio.sleep(HOUR)
         assert not rig.good()
-        assert any("id-token cannot be used: No such file" in line for line in caplog.messages)
-        assert "planted-second-token" not in "".join(caplog.messages)
+        assert any("id-token cannot be used: No such file" in line for line in texts_of(caplog.records))
+        assert "planted-second-token" not in "".join(texts_of(caplog.records))
 
     stepped(home, OIDC, check)
 
@@ -307,7 +309,7 @@ def test_wrong_clock_is_reported_with_both_times(home: Path, caplog: pytest.LogC
     async def check(rig: Rig) -> None:
         rig.schedule.start()
         await asyncio.sleep(HOUR - 1)
-        (line, *_) = [line for line in caplog.messages if "poll failed" in line]
+        (line, *_) = [line for line in texts_of(caplog.records) if "poll failed" in line]
         assert line.startswith(
             "poll failed: ListWorkspaces: HTTP 401 APIGW.0301 the clock of this machine is off by 16 minutes: "
             "here it is 2026-01-02T03:04:0"

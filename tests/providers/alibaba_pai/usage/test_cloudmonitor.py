@@ -282,8 +282,8 @@ def test_unknown_unit_is_not_guessed_and_logged_once(run: Run) -> None:
         assert asked(cloud)["JOB_NETWORK_RECEVICE_RATE"] == 0
         reported = [line for line in fleet.log if "JOB_NETWORK_RECEVICE_RATE" in line]
         (line,) = reported
-        assert line.startswith("job_network_receive_bytes_per_second is not shown by CloudMonitor's JOB_NETWORK_RE")
-        assert line.endswith("its unit 'Count' is none that is known for it")
+        assert "reading=job_network_receive_bytes_per_second source=CloudMonitor" in line
+        assert line.endswith("its unit 'Count' is not known for it")
 
     run(cloud, steps)
 
@@ -308,10 +308,13 @@ def test_the_config_names_metrics_units_and_statistics(run: Run) -> None:
         assert await fleet.value('job_accelerator_power_watts{job_id="a"}') == 2400
         assert len(await fleet.lines("device_power_watts")) == 8
         assert asked(cloud) == dict.fromkeys(cloud.points, 1)
-        absent, too_coarse = [line for line in fleet.log if "is not shown" in line]
-        assert absent == "pod_cpu_usage_cores is not shown by CloudMonitor's POD_CORES: the catalogue does not have it"
-        assert too_coarse.startswith("pod_accelerator_power_watts is not shown by CloudMonitor's JOB_CPU_UTIL: ")
-        assert too_coarse.endswith("its dimensions do not tell what the family is of")
+        absent, too_coarse = [line for line in fleet.log if line.startswith("cannot use a metric of the source ")]
+        assert absent.endswith(
+            "reading=pod_cpu_usage_cores source=CloudMonitor source_metric=POD_CORES "
+            "cause=the catalogue does not have it"
+        )
+        assert "reading=pod_accelerator_power_watts source=CloudMonitor source_metric=JOB_CPU_UTIL " in too_coarse
+        assert too_coarse.endswith("cause=its dimensions do not match the family")
 
     run(cloud, steps, usage(metrics=metrics))
 

@@ -120,7 +120,7 @@ def test_where_dimensions_are_required_jobs_are_asked_for_in_fifties(run: Run) -
         await fleet.runner("usage").tick()
         assert asked(cloud) == {"JOB_CPU_UTIL": 11}  # and tried again
         (line,) = [line for line in fleet.log if "Dimensions" in line]
-        assert line.startswith("CloudMonitor is asked for acs_pai_dlc with Dimensions, 50 at a time")
+        assert "namespace=acs_pai_dlc names_per_call=50" in line
 
     run(cloud, steps)
 
@@ -170,7 +170,7 @@ def test_nothing_while_jobs_have_run_for_long_is_asked_again_by_name(run: Run, h
         await asyncio.sleep(DAY)
         await fleet.runner("usage").tick()
         assert asked(cloud) == {"JOB_CPU_UTIL": 6}
-        assert len([line for line in fleet.log if "it answers nothing without them" in line]) == helps
+        assert len([line for line in fleet.log if "it returns no points without them" in line]) == helps
 
     run(cloud, steps)
 
@@ -287,7 +287,7 @@ def test_what_is_asked_for_job_by_job_stops_at_max_jobs_the_newest_first(run: Ru
         await fleet.exporter.poll_once()
         asked = [query.get("JobId") or query["path"].split("/")[-2] for query in cloud.called(operation)]
         assert asked == ["j0", "j1", "j0", "j1"]
-        assert len([line for line in fleet.log if "of 3 jobs are not polled" in line]) == 1
+        assert len([line for line in fleet.log if "jobs_left_out=3" in line]) == 1
 
     run(cloud, steps, usage(source=source, max_jobs="2"))
 

@@ -226,7 +226,7 @@ def test_the_series_of_a_range() -> None:
     assert second is None
     assert third == Series(expected, None)
     assert asyncio.run(series(answer(None, kind="matrix"))) == []
-    with pytest.raises(BadAnswer, match="no matrix"):
+    with pytest.raises(BadAnswer, match="not a matrix"):
         asyncio.run(series(answer(rows)))
 
 

@@ -317,7 +317,7 @@ def test_jobs_beyond_the_limit_are_skipped_and_logged_once(run: Run) -> None:
         await asyncio.sleep(3 * INTERVAL)
         shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_usage_info")]
         assert sorted(shown) == ["job-0", "job-1"]  # the newest
-        assert len([line for line in fleet.log if "task metrics of 2 jobs are not polled" in line]) == 1
+        assert len([line for line in fleet.log if "data=usage from task metrics jobs_left_out=2" in line]) == 1
 
     run(check, CAPPED)
 

@@ -306,10 +306,10 @@ def _feed(metric: Metric, family: Family, choice: Choice, before: Feed | None) -
 
     level = metric.level
     if level is None or not _can_feed(level, family.level):
-        return unfed("its dimensions do not tell what the family is of")
+        return unfed("its dimensions do not match the family")
     factor = base_units(choice.unit or metric.unit, family.quantity)
     if factor is None:
-        return unfed(f"its unit {printable(metric.unit, 40)!r} is none that is known for it")
+        return unfed(f"its unit {printable(metric.unit, 40)!r} is not known for it")
     statistics = (choice.statistic,) if choice.statistic else STATISTICS
     if metric.statistics and not set(statistics) & set(metric.statistics):
         return unfed(f"of {' and '.join(statistics)} it has none")
