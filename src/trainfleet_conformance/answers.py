@@ -21,7 +21,7 @@ def dumps(value: Any) -> bytes:
 
 
 def is_identity(name: str) -> bool:
-    """Whether a field of that name tells what something is, rather than how much of it there is."""
+    """Whether a field of that name says what something is, rather than how much of it there is."""
     return _ID.search(name) is not None
 
 

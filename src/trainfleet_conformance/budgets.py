@@ -23,7 +23,7 @@ class BudgetChecks(ProviderCase):
     """Calls."""
 
     def test_budget_every_call_is_counted(self) -> None:
-        """As many requests arrive as the metrics tell of, and all of them by the transport."""
+        """As many requests arrive as the metrics count, and all of them by the transport."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(3)

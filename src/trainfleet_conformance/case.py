@@ -20,7 +20,7 @@ from trainfleet_exporter.model import Status
 from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
 
-_TOLD_AT_MOST = 6
+_LISTED_AT_MOST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class GoodRun:
 
 
 class ProviderCase:
-    """Everything that the kit has to be told. All of it is about the cloud, nothing about the provider's insides.
+    """Everything that the kit has to know. All of it is about the cloud, nothing about the provider's insides.
 
     A test class derives from ProviderConformance, and says what follows.
     """
@@ -96,7 +96,7 @@ class ProviderCase:
         raise NotImplementedError
 
     def config(self, url: str) -> dict[str, Any]:
-        """What the config file says of the provider, beside its name and platform, to reach the pretend cloud at `url`.
+        """What the config file says of the provider, except its name and platform, to reach the pretend cloud at `url`.
 
         Every collector is on, with an interval of a minute. Caps on how many jobs are asked about are out of reach:
         which jobs come first differs where several exporters share them, and where times make no sense.
@@ -105,7 +105,7 @@ class ProviderCase:
 
     def secret(self, name: str, *, special: bool = True) -> str:
         """A secret to be put into the config and known to the pretend cloud; the same one for the same name. With
-        `special` it has characters that JSON, YAML, URLs and HTML escape. Nobody may ever read it anywhere."""
+        `special` it has characters that JSON, YAML, URLs and HTML escape. It must not be readable anywhere."""
         return self._planted.setdefault(type(self), Planted()).plant(name, special=special)
 
     @property
@@ -176,15 +176,15 @@ def _play(main: Callable[[Path], Awaitable[None]]) -> None:
         run_stepped(run)
 
 
-def complain(found: Iterable[str], mend: str) -> None:
-    """Fail if anything was found; `mend` says what to do about it."""
+def complain(found: Iterable[str], fix: str) -> None:
+    """Fail if anything was found; `fix` says what to do about it."""
     complaints = list(found)
     if complaints:
-        fail(complaints, mend)
+        fail(complaints, fix)
 
 
-def fail(complaints: list[str], mend: str) -> NoReturn:
+def fail(complaints: list[str], fix: str) -> NoReturn:
     """Fail with some of the complaints."""
-    told = complaints[:_TOLD_AT_MOST]
-    more = [f"and {len(complaints) - len(told)} more"] if len(complaints) > len(told) else []
-    pytest.fail("\n".join([*(f"- {text}" for text in (*told, *more)), f"To mend it: {mend}"]), pytrace=False)
+    listed = complaints[:_LISTED_AT_MOST]
+    more = [f"and {len(complaints) - len(listed)} more"] if len(complaints) > len(listed) else []
+    pytest.fail("\n".join([*(f"- {text}" for text in (*listed, *more)), f"To fix it: {fix}"]), pytrace=False)

@@ -45,16 +45,16 @@ class FaultKind:
 
 
 def _status(status: int, headers: dict[str, str] | None = None) -> Callable[[Arrival, Answer], Response]:
-    told = {"code": "MadeToFail", "message": "made to fail"}
-    return lambda arrival, answer: JSONResponse({**told, "error": told}, status, headers)
+    said = {"code": "MadeToFail", "message": "made to fail"}
+    return lambda arrival, answer: JSONResponse({**said, "error": said}, status, headers)
 
 
 def _quoting(arrival: Arrival, answer: Answer) -> Response:
-    """A refusal that quotes all that the request told, in every field that errors have."""
+    """A refusal that quotes all that the request sent, in every field that errors have."""
     quoted = " ".join((*arrival.headers.values(), arrival.target, arrival.body.decode("utf-8", "replace")))
     names = ("code", "message", "error_code", "error_msg", "request_id", "Code", "Message", "RequestId", "reason")
-    told = dict.fromkeys(names, quoted)
-    return JSONResponse({**told, "error": told}, 400, {"x-request-id": quoted[:200].replace("\n", " ")})
+    said = dict.fromkeys(names, quoted)
+    return JSONResponse({**said, "error": said}, 400, {"x-request-id": quoted[:200].replace("\n", " ")})
 
 
 def _wire(kind: str) -> Callable[[Arrival, Answer], Response]:
@@ -74,7 +74,7 @@ def _leaves(change: Callable[[str, Any], Any]) -> Callable[[Arrival, Answer], Re
 
 
 def _details(arrival: Arrival, answer: Answer) -> Response | None:
-    """What rows hold beside what they are called by is of other types."""
+    """The fields of rows, except those that name them, have other types."""
     payload = answer.payload
 
     def change(name: str, value: Any) -> Any:

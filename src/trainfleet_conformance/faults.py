@@ -108,7 +108,7 @@ class FaultChecks(ProviderCase):
             if operation not in self.copes:
                 complaints += self._unreported(start, late, operation, kind)
                 if not missing(late, before):
-                    complaints.append("what it told is shown for ever")
+                    complaints.append("what it reported is shown for ever")
         if not kind.pauses:
             complaints += self._beside(start, late, operation, stage)
         calls = sum(arrival.operation == operation for arrival in stage.gateway.arrivals[asked:])
@@ -122,7 +122,7 @@ class FaultChecks(ProviderCase):
         return await self._recover(stage, before, operation, kind)
 
     def _unreported(self, start: Page, late: Page, operation: str, kind: FaultKind) -> Iterable[str]:
-        """What should be told of a call that failed, and is not."""
+        """What should be reported of a call that failed, and is not."""
         if late.total(ERRORS) <= start.total(ERRORS):
             yield "no error is counted"
         callers = self.good.callers(operation)
@@ -177,7 +177,7 @@ class FaultChecks(ProviderCase):
 
 
 SILENCE = (
-    "name what a request tells to prove who asks in SignedRequest.secrets, hold secrets as config.Secret, and never "
+    "name what a request sends to prove who asks in SignedRequest.secrets, hold secrets as config.Secret, and never "
     "put them into messages"
 )
 

@@ -53,7 +53,7 @@ class PretendCloud(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request at the pretend cloud. `at` is loop time; `collector` is who polled, empty where nobody did."""
+    """A request at the pretend cloud. `at` is loop time; `collector` is who polled, empty if no collector did."""
 
     at: float
     api: str
@@ -91,7 +91,7 @@ Spoil = Callable[[Arrival, Answer], Response | None]
 
 
 class Signatures:
-    """What was signed lately, and what was told by it to prove who asks."""
+    """What was signed lately, and what was sent to prove who asks."""
 
     def __init__(self) -> None:
         self._operations: dict[tuple[str, str, bytes], tuple[str, str, str]] = {}

@@ -101,7 +101,7 @@ class PlatformChecks(ProviderCase):
         self.play(main)
 
     def test_platform_a_reload_starts_it_anew(self) -> None:
-        """With other limits the provider is built again beside the first one, which goes; the page is as before."""
+        """With other limits the provider is built again, and replaces the first one; the page is as before."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -143,8 +143,8 @@ class SecretChecks(ProviderCase):
             exporter = stage.daemon.exporter
             said = [repr(exporter.config), str(exporter.config), redacted(exporter.config)]
             for provider in exporter.providers:
-                told = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
-                said += [repr(provider), str(provider), repr(provider.identity), repr(told)]
+                facts = (provider.identity.origin, provider.endpoints, provider.facts, provider.name)
+                said += [repr(provider), str(provider), repr(provider.identity), repr(facts)]
                 said += [repr(value) for value in getattr(provider, "__dict__", {}).values()]
                 said += [repr(collector) for collector in provider.collectors]
             for runner in exporter.runners:

@@ -65,13 +65,13 @@ class PartChecks(ProviderCase):
 
     def test_part_a_list_that_lacks_rows_is_not_taken(self) -> None:
         """A list says how many rows it has, and half of them do not come."""
-        told = [
+        shown = [
             operation
             for operation in self.good.chosen(self.faulted)
             if any(map(tells_total, self.good.payloads.get(operation, [])))
         ]
 
-        self._nothing_new(told, _Half, "the list lacks half of its rows")
+        self._nothing_new(shown, _Half, "the list lacks half of its rows")
 
     def test_part_one_malformed_row_loses_itself_only(self) -> None:
         """One row of each list is no object, or its values are of other types: the others are as they were."""

@@ -37,7 +37,7 @@ def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
     """A secret of some 40 characters, the same for the same name and seed; with `special`, hard to write down.
 
     It begins and ends with a run of letters and digits, which no reader of a file trims, no escape touches, and an
-    excerpt would show; no special character stands beside another, so that `${` is not among them.
+    excerpt would show; no special character stands next to another, so that `${` is not among them.
     """
     source = random.Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
@@ -62,7 +62,7 @@ class Planted:
         return self.secrets[name]
 
     def add(self, name: str, text: str) -> None:
-        """A secret of somebody else's. ValueError if it is too short to be looked for."""
+        """A secret of another party. ValueError if it is too short to be looked for."""
         if len(text) < SHORTEST:
             raise ValueError(f"{name} is shorter than {SHORTEST} characters")
         self.secrets[name] = text
@@ -73,7 +73,7 @@ class Planted:
 
 
 def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterable[str]) -> list[str]:
-    """`OUTPUT holds SECRET (HOW)` for every find; secrets without names are told by their number.
+    """`OUTPUT holds SECRET (HOW)` for every find; secrets without names are named by their number.
 
     ValueError for a secret that is too short, or where there is nothing to look for or to look at: such a search would
     find nothing whatever there is.
@@ -97,7 +97,7 @@ def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterab
 def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """The secrets in requests' headers: signatures, tokens, and whatever else proves who asks; by what they are.
 
-    A signature opens nothing for long, but whoever finds one in a log has found the place where more may come out.
+    A signature is soon useless, but one in a log shows a place where other secrets may appear.
     """
     found: dict[str, str] = {}
     for each in headers:
@@ -114,7 +114,7 @@ def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _short(value: str) -> str:
-    """Tells values apart without telling them."""
+    """Distinguishes values without showing them."""
     return hashlib.sha256(value.encode()).hexdigest()[:8]
 
 

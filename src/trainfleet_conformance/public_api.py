@@ -40,7 +40,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.jobs.filters": "which jobs have series of their own",
     "trainfleet_exporter.providers.jobs.past": "jobs of the past, found by lists; the base of a history",
     "trainfleet_exporter.providers.jobs.workspace_assignment": "large workspaces, divided job by job among shards",
-    "trainfleet_exporter.providers.history": "what a cloud tells of the past, for the backfill",
+    "trainfleet_exporter.providers.history": "what a cloud knows of the past, for the backfill",
     "trainfleet_exporter.providers.usage.table": "families of usage, and what the config chooses for them",
     "trainfleet_exporter.providers.usage.quantities": "units, and values that can be true",
     "trainfleet_exporter.providers.usage.entities": "what bulk readings are of",
@@ -82,7 +82,7 @@ def private_imports(folder: Path) -> list[str]:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and module of each import; `from package import module` may be either, and is told as the package."""
+    """Line and module of each import; `from package import module` may be either, and is reported as the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

@@ -27,7 +27,7 @@ class SharingChecks(ProviderCase):
     """Whether shards are parts of one whole."""
 
     def test_share_all_shards_together_show_what_one_exporter_shows(self) -> None:
-        """No series is shown by two of them, by nobody, or with another value; what does not divide is with one."""
+        """Exactly one of them shows each series, with the same value; what cannot be divided is with one."""
 
         shards, spread = dividing({labels["workspace_id"] for labels, _ in self.good.page.of(_WORKSPACE)})
 
@@ -50,11 +50,11 @@ class SharingChecks(ProviderCase):
             complaints = [f"shown by {count} shards: {words(key)}" for key, count in shown.items() if count > 1]
             complaints += [f"shown by no shard: {words(key)}" for key in _sorted(alone.shown.keys() - shown.keys())]
             complaints += [f"shown by shards alone: {words(key)}" for key in _sorted(shown.keys() - alone.shown.keys())]
-            told = {key: value for part in parts for key, value in part.shown.items() if shown[key] == 1}
+            divided = {key: value for part in parts for key, value in part.shown.items() if shown[key] == 1}
             complaints += [
-                f"{words(key)} is {told[key]} of a shard, where one exporter shows {alone.shown[key]}"
-                for key in _sorted(alone.shown.keys() & told.keys())
-                if key[0] not in DATED and told[key] != alone.shown[key]
+                f"{words(key)} is {divided[key]} of a shard, where one exporter shows {alone.shown[key]}"
+                for key in _sorted(alone.shown.keys() & divided.keys())
+                if key[0] not in DATED and divided[key] != alone.shown[key]
             ]
             if self.platform.splits and sum(bool(part.shown) for part in parts) == 1:
                 named = [labels["workspace_id"] for labels, _ in alone.of(_WORKSPACE)]

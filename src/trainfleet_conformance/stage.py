@@ -141,7 +141,7 @@ class Stage:
         return (await self._client.post("/-/reload")).text
 
     def counted(self, page: Page) -> Counter[tuple[str, str]]:
-        """The attempts that the page tells of, by API and operation."""
+        """The attempts that the page counts, by API and operation."""
         found: Counter[tuple[str, str]] = Counter()
         for labels, value in page.of(_REQUESTS):
             found[labels["api"], labels["operation"]] += int(value)

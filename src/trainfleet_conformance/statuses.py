@@ -32,7 +32,7 @@ class StatusChecks(ProviderCase):
         )
 
     def test_status_no_other_word_is_guessed(self) -> None:
-        """Words that nobody documented are unknown, whatever they look like."""
+        """Words that are not documented are unknown, whatever they look like."""
         chance = random.Random(1)
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ _-0123456789é"
         tried = ["", " ", "0", "-1", "null", "None", "\x00", "x" * 10_000, "__class__", NEW_WORD]
@@ -52,7 +52,7 @@ class StatusChecks(ProviderCase):
         complain(complaints, "answer Status.UNKNOWN for every word that is not in the table: STATUS.get(word, UNKNOWN)")
 
     def test_status_a_new_word_is_shown_as_unknown(self) -> None:
-        """In a whole run: a job in a state that nobody knows is shown, counted, and told in the cloud's own word."""
+        """In a whole run: a job in an unknown state is shown, counted, and labelled with the cloud's own word."""
 
         async def check(stage: Stage) -> None:
             job_id = next(key for key, word in stage.cloud.live_jobs().items() if self.statuses[word] not in FINISHED)

@@ -179,10 +179,10 @@ def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
     if fault := fault_in(wish, config, platforms, time.time()):
         _backfill_parser().error(fault)
 
-    def tell(text: str) -> None:
+    def say(text: str) -> None:
         print(f"backfill: {text}", file=sys.stderr, flush=True)
 
-    outcome, words = signals.finish(backfill(wish, config, platforms, tell=tell, stream=sys.stderr))
+    outcome, words = signals.finish(backfill(wish, config, platforms, say=say, stream=sys.stderr))
     print(words, file=sys.stderr if outcome.missing else sys.stdout)
     return 1 if outcome.missing else 0
 

@@ -1,4 +1,4 @@
-"""The simulated clouds as one ASGI application: their signed APIs, and beside them `/truth` and `/faults`."""
+"""The simulated clouds as one ASGI application: their signed APIs, `/truth` and `/faults`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainfleet_simulator.wire import connection_of
 
 
 class CloudApp:
-    """Hands requests to the clouds, and writes down what they said. A request that nobody takes goes to the last."""
+    """Hands requests to the clouds, and writes down what they said. A request that no cloud takes goes to the last."""
 
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
@@ -76,7 +76,7 @@ class CloudApp:
         if not since.isascii() or not since.isdigit():
             return PlainTextResponse("since is the number of an answer\n", 400)
         operation = request.query_params.get("operation", "")
-        return JSONResponse(self.truth.tell(self._clock(), since=int(since), operation=operation))
+        return JSONResponse(self.truth.show(self._clock(), since=int(since), operation=operation))
 
     async def _set_faults(self, request: Request) -> Response:
         if request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:

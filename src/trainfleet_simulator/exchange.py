@@ -94,7 +94,7 @@ class Cloud(Protocol):
         ...
 
     def hint(self, seconds: int) -> Mapping[str, str]:
-        """The headers, beside Retry-After, by which this cloud tells how long to wait."""
+        """The headers, besides Retry-After, in which this cloud says how long to wait."""
         ...
 
     def code(self, body: Any) -> str:

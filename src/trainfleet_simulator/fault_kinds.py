@@ -53,7 +53,7 @@ PAGING: Mapping[str, str] = {
     "no_list": "the list's field is missing",
 }
 VALUES: Mapping[str, str] = {
-    "unknown_words": "states are words (or numbers) that nobody knows",
+    "unknown_words": "states are unknown words (or numbers)",
     "hostile_strings": "names and free texts of quotes, line breaks, control characters, 10 kB, and worse",
     "lone_surrogates": "names and free texts with halves of surrogate pairs",
     "negative": "measured and counted numbers are below 0",

@@ -60,7 +60,7 @@ def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        date_header=False,  # the clouds' own clock tells it
+        date_header=False,  # the clouds' own clock sets it
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=1,
     )

@@ -74,7 +74,7 @@ class Paging:
             case "duplicate_rows":
                 found.replace([row for row in found.all for _ in range(2)])
                 return True
-            case _:  # half_list; without a total nobody could tell
+            case _:  # half_list; without a total this could not be noticed
                 if found.total is None:
                     return False
                 found.replace(found.all[: len(found.all) // 2])
@@ -110,7 +110,7 @@ class Paging:
         return True
 
     def _another(self, row: Any) -> Any:
-        """A row like this one, under an id that nobody has seen."""
+        """A row like this one, under a new id."""
         self._made += 1
         made = copy.deepcopy(row)
         for path in _OWN_IDS:

@@ -89,7 +89,7 @@ class Simulator:
     """The simulated clouds, each with a seeded world.
 
     `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
-    a time on PAI (40 is the demo; 3,000 take 2 s to come about), of which ModelArts has six tenths; ordinary jobs live
+    a time on PAI (40 is the demo; 3,000 take 2 s to create), of which ModelArts has six tenths; ordinary jobs live
     for minutes, or `patience` times as long. Without a security token the keys are permanent ones; both clouds know the
     same token. `token_lifetime` is that of IAM's, in seconds. In a `still` world nothing happens after the start, and
     every value stays what it is; only the times of readings go on with the clock.
@@ -244,7 +244,7 @@ class Simulator:
 
 
 class _QuietServer(uvicorn.Server):
-    """uvicorn within somebody else's loop: signals are not its business, and it wakes for nothing but its end.
+    """uvicorn within another loop: it handles no signals, and wakes only to end.
 
     uvicorn's own loop looks for that end, and at the Date that is not its business here either, ten times a second:
     in stepped time that is most of what a day costs.

@@ -83,7 +83,7 @@ class Truth:
             }
         )
 
-    def tell(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
+    def show(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
         """Everything known, the answers narrowed to those after `since` and to one operation."""
         answers = [
             answer for answer in self._answers if answer["seq"] > since and operation in {"", answer["operation"]}

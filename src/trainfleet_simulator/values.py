@@ -22,7 +22,7 @@ _FREE = frozenset(
     }
 )
 _FREE_BESIDE = {"name": frozenset({"id", "uid"}), "NodeName": frozenset({"PodId"})}
-"""Names and free texts; some are so where an id stands beside them, and are one themselves elsewhere."""
+"""Names and free texts; some are so if an id stands next to them, and are one themselves elsewhere."""
 _TAGS = frozenset({"Tags", "annotations"})
 _NOT_MEASURED = re.compile(
     r"(time|timestamp|stamp|_at|ids?|uid|version|priority|index|name|period|code|mode|creator|window)$", re.IGNORECASE
@@ -62,7 +62,7 @@ def warp_values(kind: str, body: Any) -> bool:
 
 
 def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
-    """The rows, or all of the answer but its envelope where it tells of one thing."""
+    """The rows, or all of the answer but its envelope if it describes one thing."""
     if found is None or "JobId" in body:
         return body, _ENVELOPE
     return found.all, frozenset()

@@ -59,7 +59,7 @@ class Connection(HttpToolsProtocol):
         return self._requests > 1
 
     def cut(self) -> None:
-        """Cut the connection at once: whoever uses it from now on finds it closed."""
+        """Cut the connection at once: the next use finds it closed."""
         with contextlib.suppress(OSError):  # the other side was faster
             self.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self.transport.abort()

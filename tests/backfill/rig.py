@@ -44,7 +44,7 @@ class Rig:
     async def backfill(self, out: Path, wanted: Range, **wish: Any) -> tuple[Outcome, str]:
         """One backfill, to its end."""
         asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
-        return await backfill(asked, self.config, installed_platforms(), tell=self.told.append)
+        return await backfill(asked, self.config, installed_platforms(), say=self.told.append)
 
     def jobs(self) -> Iterator[Job]:
         """Every job that there ever was in a workspace that the exporter may enter."""

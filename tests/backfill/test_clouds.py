@@ -398,7 +398,7 @@ def test_dlc_metrics_are_read_job_by_job(tmp_path: Path) -> None:
         }
         assert sources == {"dlc_metrics"}
         assert not any(
-            "DescribeMetricList" in calls for calls in rig.simulator._cloud.truth.tell(0.0)["calls"].values()
+            "DescribeMetricList" in calls for calls in rig.simulator._cloud.truth.show(0.0)["calls"].values()
         )
 
     simulated(
@@ -483,7 +483,7 @@ def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
         assert not list((tmp_path / "out").glob("*.om"))
         spent = read_state(state)[AccountKey("provider", rig.provider), "cloudmonitor"]
         assert list(spent.values()) == [40]
-        calls = rig.simulator._cloud.truth.tell(0.0)["calls"]["cloudmonitor"]
+        calls = rig.simulator._cloud.truth.show(0.0)["calls"]["cloudmonitor"]
         assert sum(sum(outcomes.values()) for outcomes in calls.values()) == 30
 
     simulated("pai", work, tmp_path, change=change)

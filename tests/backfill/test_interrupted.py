@@ -79,7 +79,7 @@ def test_cancelled_at_random_units(cloud: str, tmp_path: Path, monkeypatch: pyte
 
 
 def _calls(rig: Rig) -> int:
-    counts = rig.simulator._cloud.truth.tell(0.0)["calls"]
+    counts = rig.simulator._cloud.truth.show(0.0)["calls"]
     return sum(count for api in counts.values() for outcomes in api.values() for count in outcomes.values())
 
 

@@ -107,7 +107,7 @@ def test_jobs_that_are_not_wanted_are_not_held() -> None:
     steps.add(query, [_series("a", *pairs), _series("b", *pairs), _series("", *pairs)])
     assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
     assert all(len(rows) == 1 for rows in steps._samples.values())
-    tracks = asyncio.run(steps.tracks(tells_source=True))
+    tracks = asyncio.run(steps.tracks(names_source=True))
     assert {track.keys[0] for track in tracks} == {"a"}
     assert dict(steps.dropped) == {"unlisted": 10, "malformed": 10}
 
@@ -124,7 +124,7 @@ def test_a_time_that_is_no_number_costs_its_pair_alone() -> None:
     ]
     steps.add(query, [_series("a", *odd, [MIDNIGHT + 60, "50"])])
     assert dict(steps.dropped) == {"malformed": 5}
-    tracks = asyncio.run(steps.tracks(tells_source=False))
+    tracks = asyncio.run(steps.tracks(names_source=False))
     (track,) = [track for track in tracks if track.of is JobUsage]
     assert list(zip(track.times, track.values, strict=True)) == [(MIDNIGHT + 60, 0.5)]
 

@@ -26,7 +26,7 @@ def _with_budget(text: str) -> str:
 
 
 def _calls(rig: Rig) -> int:
-    told = rig.simulator._cloud.truth.tell(0.0)["calls"].get("cloudmonitor", {})
+    told = rig.simulator._cloud.truth.show(0.0)["calls"].get("cloudmonitor", {})
     return sum(sum(outcomes.values()) for outcomes in told.values())
 
 
@@ -86,7 +86,7 @@ def test_a_daemon_that_starts_meanwhile_finds_its_state_file_free(tmp_path: Path
 
     async def work(rig: Rig) -> None:
         wish = Wish(provider=rig.provider, wanted=Range(EVENING.start, EVENING.start + 600), out=tmp_path / "out")
-        await backfill(wish, rig.config, installed_platforms(), tell=look)
+        await backfill(wish, rig.config, installed_platforms(), say=look)
 
     simulated("pai", work, tmp_path, change=lambda text: text.replace("global:\n", f"global:\n  state_file: {path}\n"))
     assert len(free) >= 2

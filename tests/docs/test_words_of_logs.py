@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.docs.messages import ErrorText, Message, NotFixedError, error_texts, log_messages, sources
+from tests.docs.messages import PACKAGES, ErrorText, Message, NotFixedError, error_texts, log_messages, sources
 from tests.docs.pages import ROOT
 from tests.docs.words import violations
 from trainfleet_exporter.config.wording import Rule, Wording
@@ -67,6 +67,25 @@ def test_the_page_lists_every_message(messages: list[Message]) -> None:
     listed = {(text, level): set(re.findall(r"`([^`]+)`", fields)) for text, level, fields, _ in rows}
     assert len(listed) == len(rows)
     assert listed == serious
+
+
+_PROSE_OF_OTHERS = {
+    "src/trainfleet_exporter/families/jobs.py": "its HELP texts have their own test",
+    "src/trainfleet_exporter/cli.py": "so has --help",
+}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_source_avoids_the_words(package: str) -> None:
+    """Docstrings, comments, names and all other texts."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {fault}"
+        for path in sorted((ROOT / "src" / package).rglob("*.py"))
+        if path.relative_to(ROOT).as_posix() not in _PROSE_OF_OTHERS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for fault in violations(line, words_only=True)
+    ]
+    assert found == []
 
 
 def _parsed(code: str) -> dict[str, ast.Module]:

@@ -65,7 +65,7 @@ async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> N
     host, port = loopback(address)
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, host, port, address) as cloud:
-        print(f"# Simulated clouds at {cloud}; {cloud}/truth tells what they last answered.")
+        print(f"# Simulated clouds at {cloud}; {cloud}/truth shows their last answers.")
         print(simulator.config_yaml(cloud), flush=True)
         await stopped.wait()
 

@@ -30,7 +30,7 @@ from trainfleet_exporter.transport import Account, Attempt
 log = logging.getLogger(__name__)
 
 _FORM = 1
-"""Of the files: another one begins anew."""
+"""Of the files: with another form, a backfill starts again."""
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OURS = frozenset(
     {"provider", "le", "quantile"}
@@ -86,10 +86,10 @@ async def backfill(
     config: Config,
     platforms: Mapping[str, Platform],
     *,
-    tell: Callable[[str], None],
+    say: Callable[[str], None],
     stream: TextIO | None = None,
 ) -> tuple[Outcome, str]:
-    """Do it; what came of it, and what to do next, in words. `tell` takes lines for the person who waits; `stream` is
+    """Do it; return the outcome, and what to do next, in words. `say` takes lines for the person who waits; `stream` is
     where a progress bar goes, if it is a terminal. StartError, or Unfinished if the same command can continue later."""
     provider = next(each for each in config.providers if each.name == wish.provider)
     platform, settings = platforms[provider.platform], config.global_
@@ -98,9 +98,9 @@ async def backfill(
     _make_folder(wish.out)
     progress = Progress(stream)
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         progress.leave()
-        tell(text)
+        say(text)
 
     with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
         try:
@@ -116,7 +116,7 @@ async def backfill(
             history = open_history(provider, context)
             try:
                 for line in history.limits(wish.wanted, time.time()):
-                    say(line)
+                    report(line)
                 order = Order(
                     provider=provider.name,
                     wanted=wish.wanted,
@@ -129,7 +129,7 @@ async def backfill(
                     families=described(platforms.values()),
                 )
                 work = Work(history, spool, Namer(provider.name, settings, wish.labels), order, progress)
-                outcome = await _run(work, wish, spool, spending.account, progress=progress, say=say)
+                outcome = await _run(work, wish, spool, spending.account, progress=progress, say=report)
             finally:
                 progress.leave()
                 await history.aclose()

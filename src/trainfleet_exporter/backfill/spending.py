@@ -1,7 +1,7 @@
 """What backfills spend of the month's budgets, so that a command that is given again goes on with what is left.
 
 It is kept in the spool, call by call. At the end of each run it goes over to `global.state_file`, unless a daemon keeps
-that: then it stays where it is, and counts beside what the daemon says was spent.
+that: then it stays where it is, and counts in addition to what the daemon has spent.
 """
 
 from __future__ import annotations

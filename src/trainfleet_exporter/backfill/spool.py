@@ -167,7 +167,7 @@ class Spool:
         """The jobs that lived in a range, or that ended at most so many seconds before it; by id, one by one."""
         after = ""
         start, end = (-math.inf, math.inf) if within is None else (within.start - shown_after, within.end)
-        while True:  # in pages: while a cursor is open, nothing else can be done for good
+        while True:  # in pages: while a cursor is open, nothing else can be committed
             rows = self._db.execute(
                 "SELECT job_id, life FROM lives WHERE job_id > ? AND since < ? AND (until IS NULL OR until >= ?)"
                 " ORDER BY job_id LIMIT 200",
@@ -219,10 +219,10 @@ class Spool:
             ((day, *one.series, one.within.start, unit, step, one.within.end, one.value) for one in found),
         )
 
-    def forget(self, day: int, told: Iterable[tuple[str, str]]) -> None:
-        """Strike what sources told of jobs on a day: (job, source)."""
+    def forget(self, day: int, found: Iterable[tuple[str, str]]) -> None:
+        """Delete what sources reported of jobs on a day: (job, source)."""
         self._db.executemany(
-            "DELETE FROM pieces WHERE day = ? AND job_id = ? AND source = ?", ((day, *pair) for pair in told)
+            "DELETE FROM pieces WHERE day = ? AND job_id = ? AND source = ?", ((day, *pair) for pair in found)
         )
 
     def pieces(self, day: int) -> Iterator[SampleRun]:
@@ -270,7 +270,7 @@ class Spool:
             self._db.execute("INSERT INTO days VALUES (?)", (day,))
             self._db.execute("DELETE FROM pieces WHERE day = ?", (day,))
             self._db.execute("DELETE FROM marks WHERE day = ?", (day,))
-            # What was dropped is told at the end, whichever unit it was of.
+            # What was dropped is reported at the end, whichever unit it was of.
             self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
 
     def _first(self, query: str, *values: object) -> Any:

@@ -40,9 +40,9 @@ _PAUSES = (5.0, 30.0, 120.0)
 _OPENINGS = 60
 """How often a unit waits for a host that is left alone for a while, because others met failures there."""
 _ENOUGH = 8
-"""Units in a row that failed for good: then it is not the units that are at fault."""
+"""Units in a row that failed after all retries: then the units are not the cause."""
 _FAILURES_SHOWN = 20
-"""Failures that are told one by one."""
+"""Failures that are listed one by one."""
 _SEARCH, _DETAIL, _ONCE = "search", "detail", "once"
 _SEARCHED = "searched"
 """The fact that all searches are done."""
@@ -124,7 +124,7 @@ class Work:
 
         self._progress.stage = "finding jobs"
         if spool.recall(_SEARCHED) is None:
-            # Begun anew where it was cut short: a job may have gone from a list that is still to be asked for to one
+            # Begun again if it was interrupted: a job may have gone from a list that is still to be asked for to one
             # that was asked for then.
             spool.begin_search(_SEARCH)
             for searches in history.searches(order.wanted, order.begun):
@@ -262,7 +262,7 @@ class Work:
             self._outcome.failures.append(f"{unit.key}: {error}")
 
     def _days(self, stage: str, day: Range | None) -> list[Range]:
-        """The days that a unit tells of."""
+        """The days that a unit covers."""
         if day is None:
             return []
         if stage != _ONCE:

@@ -40,10 +40,10 @@ def show(report: ProviderReport) -> str:
     ]
     if report.missing_rights:
         rights = ((row.right, row.operation, row.message) for row in report.missing_rights)
-        lines += ["", *_table(("MISSING RIGHT", "FOR", "TOLD"), rights)]
+        lines += ["", *_table(("MISSING RIGHT", "FOR", "ERROR"), rights)]
     if report.problems:
         problems = ((row.reason, ", ".join(row.collectors), str(row.count), row.message) for row in report.problems)
-        lines += ["", *_table(("PROBLEM", "COLLECTORS", "TIMES", "TOLD"), problems)]
+        lines += ["", *_table(("PROBLEM", "COLLECTORS", "TIMES", "ERROR"), problems)]
     lines += ["", "  what to change:", *(f"  - {printable(line, 600)}" for line in report.advice or ("nothing",))]
     return "\n".join(lines) + "\n"
 

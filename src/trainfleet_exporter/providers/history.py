@@ -1,7 +1,7 @@
-"""What a cloud tells of the past: which jobs lived, and dated readings of what they used.
+"""What a cloud knows of the past: which jobs lived, and dated readings of what they used.
 
-A platform that can tell it has a `History` (registry.Platform.history). The backfill asks for it in small units of
-work, each of which can be done again from its beginning: what a unit tells goes into a `Sink`, and counts once the
+A platform that knows it has a `History` (registry.Platform.history). The backfill asks for it in small units of
+work, each of which can be done again from its beginning: the results of a unit go into a `Sink`, and counts once the
 unit has ended without an error. Times are Unix seconds; everything else is in the model's base units.
 """
 
@@ -61,7 +61,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     """When it held nothing any more, or a guess at it; None while it lives."""
     ended: float | None = None
-    """When it ended, where its record tells; None while it goes on, and where nobody knows."""
+    """When it ended, if its record says so; None while it goes on, and if the end is unknown."""
     ceased: float | None = None
     """When its work ended, from which on it has no usage; None while it goes on."""
     spells: tuple[Spell, ...] = ()
@@ -99,7 +99,7 @@ class Track:
     values: array[float]
     accelerator: Accelerator = "gpu"
     source: str = ""
-    """Which source told it, where jobs may be served by one or another."""
+    """The source of the reading, if jobs may be served by one or another."""
 
 
 class Sink(Protocol):
@@ -114,8 +114,8 @@ class Sink(Protocol):
         ...
 
     def mark(self, job_id: str, mark: str, times: array[int] | None = None) -> None:
-        """A note on a job, which the units of `left` and `outshone` are planned by: for the unit's day; of a unit that
-        tells of several, for those in which one of some times (Unix seconds, oldest first) lies."""
+        """A note on a job, by which the units of `left` and `outshone` are planned. It is for the unit's day; a unit of
+        several days gives `times` (Unix seconds, oldest first), and the note is for the days of these."""
         ...
 
     def dropped(self, reason: str, count: int = 1) -> None:
@@ -158,7 +158,7 @@ class History(ABC):
     """One provider's past. Everything that asks raises CloudError."""
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        """What the cloud no longer has of a range, or never tells, in words for a person."""
+        """What the cloud no longer has of a range, or never has, in words for a person."""
         return ()
 
     @abstractmethod

@@ -153,7 +153,7 @@ def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[
     aom = call.aom
     if query.metric in aom.hidden:
         return []
-    # A sample that is still on its way counts for nobody; how far back a query looks does not depend on that.
+    # A sample that is still on its way does not count; how far back a query looks does not depend on that.
     points = call.samples.newest(call.world, query.metric, min(when, call.now - aom.lag), when - window)
     if call.world.hidden:  # what is no job's is no workspace's
         gone = {job.job_id for job in call.world.jobs.values() if not call.world.shows(job)}
@@ -165,7 +165,7 @@ def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[
 
 
 def _own(label: str, aom: Aom) -> str:
-    """The simulator's own name of a label; the old name of a renamed one is nobody's."""
+    """The simulator's own name of a label; the old name of a renamed one is unknown."""
     for own, shown in aom.renamed.items():
         if shown == label:
             return own

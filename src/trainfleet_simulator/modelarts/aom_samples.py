@@ -1,6 +1,6 @@
 """What the collector on the nodes of dedicated pools reports to AOM: a sample a minute of every container and card.
 
-What a v2 task metric tells too is the same reading here, so that the two can be compared.
+A reading that v2 task metrics have too is the same here, so that the two can be compared.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class ModelArts:
         return JSONResponse(body, error.status, headers={"X-Request-Id": request_id})
 
     def usual(self, status: int) -> ApiError:
-        return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator was told to fail.")))
+        return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator fails on request.")))
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
         return refusal(kind, request, operation)

@@ -1,6 +1,6 @@
 """Where temporary keys come from: the simulated STS, and the metadata service of a machine.
 
-Neither asks for a signature: whoever comes has no key yet.
+Neither requires a signature: the caller has no key yet.
 https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
 https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 """

@@ -1,4 +1,4 @@
-"""One-minute readings of tasks from their job's start, as the usage calls of both API versions tell them."""
+"""One-minute readings of tasks from their job's start, as the usage calls of both API versions return them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[floa
 class _Series:
     first: int
     values: list[float | None] = field(default_factory=list)
-    told: dict[str, list[object]] = field(default_factory=dict)
+    written: dict[str, list[object]] = field(default_factory=dict)
     """The same in other words, as far as they were asked for."""
 
 
@@ -41,16 +41,16 @@ class TaskSeries:
         series = self._up_to(job, place, metric, now)
         return [None] if series is None else series.values[-MOST_MINUTES:]
 
-    def told(
-        self, job: Job, place: int, metric: str, now: int, *, name: str, tell: Callable[[float | None], T]
+    def written(
+        self, job: Job, place: int, metric: str, now: int, *, name: str, write: Callable[[float | None], T]
     ) -> list[T]:
-        """The same as `tell` tells each of them, which is asked once of each. `name` stands for `tell`."""
+        """The same as `write` writes each of them; it is called once for each. `name` stands for `write`."""
         series = self._up_to(job, place, metric, now)
         if series is None:
-            return [tell(None)]
-        told: list[T] = series.told.setdefault(name, [])  # type: ignore[assignment]  # of one name, all are alike
-        told.extend(map(tell, series.values[len(told) :]))
-        return told[-MOST_MINUTES:]
+            return [write(None)]
+        written: list[T] = series.written.setdefault(name, [])  # type: ignore[assignment]  # of one name, all are alike
+        written.extend(map(write, series.values[len(written) :]))
+        return written[-MOST_MINUTES:]
 
     def _up_to(self, job: Job, place: int, metric: str, now: int) -> _Series | None:
         """What is known by now; None within the first minute."""

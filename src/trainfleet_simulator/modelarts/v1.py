@@ -175,10 +175,11 @@ def _mean_of_pods(call: Call, version: Job) -> dict[str, list[str]]:
     for metric in _METRICS:
         charts = [_Chart(call, version, place, metric) for place in range(len(version.pods))]
         if len(charts) == 1:
-            means[metric] = charts[0].told("mean", "{:.2f}".format)
+            means[metric] = charts[0].written("mean", "{:.2f}".format)
         else:
             means[metric] = [
-                f"{fmean(column):.2f}" for column in zip(*(chart.told("value", float) for chart in charts), strict=True)
+                f"{fmean(column):.2f}"
+                for column in zip(*(chart.written("value", float) for chart in charts), strict=True)
             ]
     return means
 
@@ -236,19 +237,19 @@ class _Chart:
         """Cards differ a little, and their mean is the pod's reading."""
         for card in range(cards):
             share = 1 + 0.05 * (card - (cards - 1) / 2) / cards
-            yield self.told(f"{card}/{cards}", partial(_of_card, share))
+            yield self.written(f"{card}/{cards}", partial(_of_card, share))
 
-    def told(self, name: str, tell: Callable[[float], T]) -> list[T]:
-        """Each as `tell` tells it, which `name` stands for."""
+    def written(self, name: str, write: Callable[[float], T]) -> list[T]:
+        """Each as `write` writes it; `name` stands for `write`."""
         # Rates are bytes a second here, but kilobytes for disks.
         scale = 1e6 if self.metric.endswith("BytesRate") else 1024 if self.metric.startswith("disk") else 1
-        return self.call.series.told(
+        return self.call.series.written(
             self.version,
             self.place,
             _METRICS[self.metric],
             self.call.legacy.present,
             name=f"{self.metric} {name}",
-            tell=lambda value: tell(round(scale * (value or 0.0), 2)),
+            write=lambda value: write(round(scale * (value or 0.0), 2)),
         )
 
 

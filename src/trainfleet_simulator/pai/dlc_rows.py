@@ -26,15 +26,15 @@ def list_row(job: Job, now: int) -> dict[str, Any]:
     """A JobItem of ListJobs: amounts as text, restarts as a bare number, no pods."""
     draft = job.draft
     cpu, memory, gpu = total(draft.roles)
-    told = _amounts_told(job)
+    shows = _shows_amounts(job)
     return _common(job, now) | {
         "Username": draft.user.name,
         "ResourceName": _QUOTA_NAMES.get(draft.pool_id, ""),
         "ResourceQuotaName": _QUOTA_NAMES.get(draft.pool_id, ""),
         "GmtModifiedTime": iso(job.modified),
-        "RequestCPU": cpu if told else None,
-        "RequestGPU": str(gpu) if told else None,
-        "RequestMemory": memory_text(memory) if told else None,
+        "RequestCPU": cpu if shows else None,
+        "RequestGPU": str(gpu) if shows else None,
+        "RequestMemory": memory_text(memory) if shows else None,
         "NodeCount": str(sum(role.count for role in draft.roles)),
         "RestartTimes": str(job.restarts),
         "RetryCount": 0,
@@ -51,11 +51,11 @@ def list_row(job: Job, now: int) -> dict[str, Any]:
 def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
     """The answer of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
     cpu, memory, gpu = total(job.draft.roles)
-    told = _amounts_told(job)
+    shows = _shows_amounts(job)
     return _common(job, now) | {
-        "RequestCPU": cpu if told else None,
-        "RequestGPU": float(gpu) if told else None,
-        "RequestMemory": round(memory / GIB, 3) if told else None,
+        "RequestCPU": cpu if shows else None,
+        "RequestGPU": float(gpu) if shows else None,
+        "RequestMemory": round(memory / GIB, 3) if shows else None,
         "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
         "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
         "JobReplicaStatuses": _replicas(job),
@@ -64,7 +64,7 @@ def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
     }
 
 
-def _amounts_told(job: Job) -> bool:
+def _shows_amounts(job: Job) -> bool:
     """Jobs on public resources name a machine type; for every other one of them that is all there is."""
     return bool(job.draft.pool_id) or job.created % 2 == 0
 

@@ -1,6 +1,6 @@
 """The simulated Alibaba services behind one address: which operation a request means, who asks, how it is answered.
 
-The services share paths on different hosts. Here they share one address too, and are told apart by `x-acs-version`,
+The services share paths on different hosts. Here they share one address too, and differ by `x-acs-version`,
 which every request carries and nearly every one signs; the metadata service, which knows no versions, by its paths.
 """
 
@@ -143,7 +143,7 @@ class Pai:
         return JSONResponse(body, error.status, headers={"x-acs-request-id": request_id})
 
     def usual(self, status: int) -> ApiError:
-        return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator was told to fail.")
+        return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator fails on request.")
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
         return refusal(kind, request, operation)

@@ -1,4 +1,4 @@
-"""The simulated metadata service of a machine (plain HTTP, no signatures), and a credentials URI beside it.
+"""The simulated metadata service of a machine (plain HTTP, no signatures), and a credentials URI.
 
 https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 """

@@ -38,7 +38,7 @@ _VISIBLE = {workspace.workspace_id for workspace in WORKSPACES if workspace.memb
 class MonitorSettings:
     """How CloudMonitor behaves; tests change it at any time.
 
-    `without_dimensions` is what DescribeMetricLast does when nobody is named: `all` answers everybody, `refused` is an
+    `without_dimensions` is what DescribeMetricLast does without dimensions: `all` answers for all, `refused` is an
     error (400 ParameterInvalid), `empty` answers no point. `quota` is how many calls of DescribeMetricLast and
     DescribeMetricList are still served before the account's allowance is spent (400 Throttling.User); None is without
     end. `lag` is how many seconds a reading takes to appear.

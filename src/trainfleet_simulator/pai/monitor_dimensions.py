@@ -15,7 +15,7 @@ Filter = Mapping[str, str]
 
 
 def filters_of(query: Query, known: tuple[str, ...]) -> tuple[Filter, ...]:
-    """One filter for each object, of which a point has to fit one; none where nobody is named. Raises ApiError."""
+    """One filter for each object, of which a point has to fit one; none without dimensions. Raises ApiError."""
     text = query.get("Dimensions", "")
     if not text:
         return ()

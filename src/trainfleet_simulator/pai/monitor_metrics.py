@@ -51,7 +51,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class PoolMetric:
-    """One metric of a quota or of its nodes; how it comes about is the business of `pool_points`."""
+    """One metric of a quota or of its nodes; `pool_points` computes it."""
 
     name: str
     unit: str
@@ -96,7 +96,7 @@ def _all_of_it(job: Job, pod: Pod, at: int) -> float | None:
 
 
 def _link_rate(job: Job, pod: Pod, at: int) -> float | None:
-    """MiB/s over the links between the cards of one pod; a card alone has nobody to talk to."""
+    """MiB/s over the links between the cards of one pod; a single card has none."""
     value = reading("GpuCoreUsage", job, pod, at)
     return None if value is None else value * 310 * (pod.role.cards > 1)
 

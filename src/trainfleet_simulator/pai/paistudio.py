@@ -114,13 +114,13 @@ def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     family = list(world.family(spec.pool_id))
 
     def amount(value: Amount, *, with_type: bool = False) -> dict[str, str]:
-        told = {
+        shown = {
             "CPU": str(value.cpu),
             "GPU": str(value.cards),
             "GPUMemory": f"{value.cards * spec.node_type.card_memory}Gi",
             "Memory": "0" if not value.memory else memory_text(value.memory),
         }
-        return told | {"GPUType": spec.card_type} if with_type else told
+        return shown | {"GPUType": spec.card_type} if with_type else shown
 
     def whole(what: str) -> Amount:
         return world.amount(spec.pool_id, lambda q: getattr(q, what))

@@ -62,7 +62,7 @@ def _watched(rng: Random, started: int, root_nodes: int) -> Submissions:
     public(5 * HOUR, "features-cpu", _VISION, "ecs.g6.8xlarge", endless)
     public(90 * 60, "tts-on-spot", _SPEECH, four_gpus, endless)
     pooled(8 * DAY, "in-the-hidden-room", catalog.HIDDEN, one_full_node, endless)
-    # It asks for all of the root's own nodes, two of which are taken for good.
+    # It asks for all of the root's own nodes, two of which are always taken.
     whole_root = (pool_role("Worker", root_nodes, 8, "GU8T"),)
     pooled(200, "waits-for-room", catalog.ROOT, whole_root, endless)
 

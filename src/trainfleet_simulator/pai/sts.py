@@ -26,8 +26,8 @@ class Sts:
     """What the account's identity services know and have issued; tests change it at any time.
 
     `roles` are the names of the roles that may be assumed (as `role_arn` writes them), `locked_roles` those that exist
-    and let nobody in (403 NoPermission); others do not exist (404 EntityNotExist.Role). AssumeRole wants `external_id`
-    where there is one. AssumeRoleWithOIDC wants `oidc_provider` (an ARN) and `oidc_token`; a token among
+    and refuse every caller (403 NoPermission); others do not exist (404 EntityNotExist.Role). AssumeRole requires
+    `external_id`, if there is one. AssumeRoleWithOIDC wants `oidc_provider` (an ARN) and `oidc_token`; a token among
     `expired_oidc_tokens` is refused as an expired one, any other as an invalid one. `lifetime` (seconds) is that of
     every key from now on; None leaves it to what callers ask of STS (an hour by default), and gives the machine's role
     six hours. `ecs_role` is the role of the machine that asks the metadata service, None where it has none; with
@@ -51,7 +51,7 @@ class Sts:
 
     @property
     def issued(self) -> list[Key]:
-        """Every temporary key so far, oldest first; `via` tells who issued it."""
+        """Every temporary key so far, oldest first; `via` names who issued it."""
         return self._keys.issued
 
     @staticmethod
@@ -80,7 +80,7 @@ class Sts:
         )
 
     def assume_role(self, call: Call) -> Answer:
-        """AssumeRole, for somebody who has signed."""
+        """AssumeRole, for a signed request."""
         role, duration = self._asked(call.query)
         if self.external_id is not None and call.query.get("ExternalId") != self.external_id:
             raise _not_allowed()

@@ -1,6 +1,6 @@
 """The simulated fleet: one seeded world in which time passes, one event after the other.
 
-What happens depends on the seed and the start alone, never on when somebody looks. Time goes forward only: when the
+What happens depends on the seed and the start alone, never on when it is read. Time goes forward only: when the
 clock is set back, the world stands still until it has caught up.
 """
 
@@ -59,7 +59,7 @@ class World:
         self.hidden: set[str] = set()
         """Workspaces that have vanished with their jobs."""
         self.closed = False
-        """Whether nobody submits anything meanwhile; what is there lives on and ends."""
+        """Whether no job is submitted meanwhile; existing jobs live on and end."""
         self._still = still
         self._stopped_at: float = math.inf
         self.jobs: dict[str, Job] = {}
@@ -119,11 +119,11 @@ class World:
                 yield from self.family(pool.spec.pool_id)
 
     def amount(self, pool_id: str, what: Callable[[Pool], Amount]) -> Amount:
-        """A figure of a pool as the API tells it: its children's included."""
+        """A figure of a pool as the API returns it: its children's included."""
         return sum((what(pool) for pool in self.family(pool_id)), Amount())
 
     def stop(self, job: Job) -> None:
-        """Somebody stops a running job, as in the console: the cloud is about it from the next second on."""
+        """Stop a running job, as in the console: the cloud begins in the next second."""
         self._at(self.now + 1, lambda: self._stop(job) if job.status == "Running" else None)
 
     def _at(self, at: int, happen: Callable[[], None]) -> None:
@@ -195,7 +195,7 @@ class World:
         pool = self.pools[job.draft.pool_id]
         pool.leave(job)
         self._stop(job)
-        self._place(pool)  # somebody may have waited behind it
+        self._place(pool)  # others may have waited behind it
 
     # How a job runs.
 

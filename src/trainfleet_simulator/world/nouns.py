@@ -1,6 +1,6 @@
 """The nouns of the simulated world: workspaces, people, nodes, pools, and the states of jobs.
 
-The states bear the words of the cloud that tells most of them apart (PAI); the others translate.
+The states have the names of the cloud that distinguishes most of them (PAI); the others translate.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Node:
 class Pool:
     """One pool's own share; what an API calls its figures includes its children's (see `World`).
 
-    It is built with `scale` times the nodes of its spec, all empty; `number` tells its nodes from those of others.
+    It is built with `scale` times the nodes of its spec, all empty. `number` is part of the names of its nodes.
     """
 
     def __init__(self, spec: PoolSpec, scale: float, number: int) -> None:
@@ -105,7 +105,7 @@ class Pool:
     def next_to_start(self) -> tuple[Job, list[Node]] | None:
         """The first of the queue with the nodes for its pods, now taken; None while it has to wait.
 
-        Nobody overtakes the first: a large job is not starved by small ones.
+        No job overtakes the first: a large job is not starved by small ones.
         """
         while self._queue:
             job = self._queue[0][3]

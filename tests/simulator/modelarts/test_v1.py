@@ -190,5 +190,7 @@ def test_what_is_told_of_readings_again_is_what_would_be_told_anew(caller: Calle
         now = job.running + 60 * minutes
         values = series.values(job, 0, "CpuCoreUsage", now)
         assert len(values) == min(max(minutes, 1), MOST_MINUTES)
-        assert series.told(job, 0, "CpuCoreUsage", now, name="text", tell=str) == [str(value) for value in values]
-        assert series.told(job, 0, "CpuCoreUsage", now, name="other", tell=repr) == [repr(value) for value in values]
+        assert series.written(job, 0, "CpuCoreUsage", now, name="text", write=str) == [str(value) for value in values]
+        assert series.written(job, 0, "CpuCoreUsage", now, name="other", write=repr) == [
+            repr(value) for value in values
+        ]

@@ -1,6 +1,6 @@
 """PAI's past: jobs by ListJobs, statuses by GetJob, and their usage (usage/past.py).
 
-A row tells of a job as it is now. What it was while it ran is the same row with another word for its status, so that
+A row describes a job as it is now. What it was while it ran is the same row with another word for its status, so that
 the past is translated by what translates the present.
 
 Cost: a call for each 100 jobs, one for each job's statuses; then for each day and job eight calls of GetJobMetrics, or
@@ -275,7 +275,7 @@ def job_life(
 
 
 def with_spells(known: Life, history: Iterable[payloads.StatusTransition] | None) -> Life:
-    """The life with what its history of statuses tells (GetJob has one)."""
+    """The life with its history of statuses (GetJob has one)."""
     found = list(spells(history or ()))
     if not found:
         return known
@@ -287,7 +287,7 @@ def with_spells(known: Life, history: Iterable[payloads.StatusTransition] | None
         if end is not None:
             found = [*(_until(spell, end.start) for spell in found if spell.start < end.start), end]
         elif found[-1].end is None:
-            found.pop()  # it did not last, nobody knows how long
+            found.pop()  # it did not last, and its length is unknown
     return replace(known, spells=tuple(found))
 
 

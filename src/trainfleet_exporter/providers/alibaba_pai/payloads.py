@@ -111,7 +111,7 @@ class JobDetail(Job, rename="pascal", gc=False):
 
 
 class JobRecords(Struct, rename="pascal", gc=False):
-    """GetJob, as far as it tells of a job's history."""
+    """GetJob, as far as it describes a job's history."""
 
     job_id: str | None = None
     status_history: list[StatusTransition | None] | None = None

@@ -60,7 +60,7 @@ class _Learned(msgspec.Struct):
     metrics: list[str] | None = None
     """The metrics that AOM has; None where their names cannot be had."""
     closed: bool = False
-    """Whether AOM tells nothing."""
+    """Whether AOM refuses to answer."""
 
 
 class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
@@ -194,7 +194,7 @@ def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
     gone = now.status in FINISHED
     until = end_of_life(now, end) if gone else None
     runs = list(_runs(state, now.started, end if gone else None))
-    # A run of a job that has ended nobody knows when is not known to have lasted for any time.
+    # If the end of a run is unknown, so is whether it lasted for any time.
     found = [
         Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs if stop is not None or not gone
     ]
@@ -214,7 +214,7 @@ def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
 
 
 def _end(state: payloads.JobStatus, job: Job) -> float | None:
-    """When the last run ended; None where nothing tells."""
+    """When the last run ended; None if that is unknown."""
     end = translate.last_end(state.running_records)
     if end is not None:
         return end

@@ -33,7 +33,7 @@ class Interval(Struct, frozen=True, gc=False):
 
 
 class JobFault(Struct, frozen=True, gc=False):
-    """Something that broke. `part` names what broke (a task, a pod), to tell faults of one second apart."""
+    """Something that broke. `part` names what broke (a task, a pod), so that faults of one second differ."""
 
     at: float
     cause: Cause

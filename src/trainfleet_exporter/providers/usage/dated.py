@@ -132,8 +132,8 @@ class Past:
         """Some reading of a job (or pool) could not be used, and it is not known of which time or part it was."""
         self._spoiled.add(owner)
 
-    def tracks(self, asked: Range, *, tells_source: bool = False) -> Iterator[Track]:
-        """What there is to be shown, given what range was asked for; with `tells_source`, also which source served
+    def tracks(self, asked: Range, *, names_source: bool = False) -> Iterator[Track]:
+        """What there is to be shown, given what range was asked for; with `names_source`, also which source served
         each job, and when."""
         for number, found in enumerate(self._found):
             twice = sum([dated.sort() for dated in found.values()])
@@ -145,16 +145,16 @@ class Past:
                 times, values = dated.fit()
                 if times:
                     yield Track(SHOWN_AS[family.level], family.path, key, times, values, source=self._source)
-        if tells_source:
+        if names_source:
             moments: dict[str, set[int]] = {}
             for key, dated in self._found[0].items():
                 moments.setdefault(key[0], set()).update(dated.fit()[0])
             for owner, times_of in moments.items():
                 yield from source_tracks(owner, self._source, times_of)
 
-    def publish(self, sink: Sink, asked: Range, *, tells_source: bool = False) -> None:
+    def publish(self, sink: Sink, asked: Range, *, names_source: bool = False) -> None:
         """Put it into a sink: the tracks, and what is not shown."""
-        for track in self.tracks(asked, tells_source=tells_source):
+        for track in self.tracks(asked, names_source=names_source):
             sink.track(track)
         for reason, count in (+self.dropped).items():
             sink.dropped(reason, count)

@@ -110,7 +110,7 @@ Fetch: TypeAlias = Callable[[M, Asked, float], AsyncIterator[Batch]]
 class PastMetrics(Generic[M]):
     """The metrics of a source, a unit for each metric and each batch of jobs (or pools).
 
-    By the metric `telling`, jobs are known to have readings.
+    By the metric `deciding`, jobs are known to have readings.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class PastMetrics(Generic[M]):
         metrics: Iterable[M],
         owners: Owners[M],
         fetch: Fetch[M],
-        telling: M | None = None,
+        deciding: M | None = None,
     ) -> None:
         self._calls = calls
         self._metrics = sorted(metrics, key=lambda metric: (*_kind(metric), metric.key))
         self._owners = owners
         self._fetch = fetch
-        self._telling = telling
+        self._deciding = deciding
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
         """How the readings of a day are asked for."""
@@ -151,7 +151,7 @@ class PastMetrics(Generic[M]):
                 raise  # no list of readings for several jobs says that there are none
             sink.gone(next(iter(asked.within)))
             return
-        past.publish(sink, asked.span, tells_source=metric is self._telling)
+        past.publish(sink, asked.span, names_source=metric is self._deciding)
 
 
 def parts_of(life: Life, level: Level) -> int:

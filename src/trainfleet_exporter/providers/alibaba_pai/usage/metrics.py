@@ -72,7 +72,7 @@ class Metric:
 
 
 def is_device_key(dimension: str) -> bool:
-    """Whether a dimension tells the cards of a pod apart. How it is called is not documented."""
+    """Whether a dimension names the cards of a pod. Its name is not documented."""
     return (
         dimension not in _KNOWN_KEYS
         and _DEVICE.search(dimension) is not None

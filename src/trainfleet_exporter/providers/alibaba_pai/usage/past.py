@@ -52,8 +52,8 @@ def jobs_past(
     # A metric that every job has, where there is one.
     of_all = [feed for _, feed in sorted(feeds.items()) if not feed.of_accelerators]
     of_all.sort(key=lambda feed: (feed.level != "job", "CPU" not in feed.key))
-    telling = of_all[0] if of_all else next(iter(feeds.values()), None)
-    return PastMetrics(calls, feeds.values(), owners, fetch, telling)
+    deciding = of_all[0] if of_all else next(iter(feeds.values()), None)
+    return PastMetrics(calls, feeds.values(), owners, fetch, deciding)
 
 
 def pools_past(monitor: CloudMonitor, feeds: Mapping[str, Feed], quotas: Mapping[str, str]) -> PastMetrics[Feed]:
@@ -128,7 +128,7 @@ class JobMetricsPast:
             if life.pods > _PODS_AT_ONCE:
                 groups = {f"{job_id} {each.name}": [each] for each in metrics}
             for key, some in groups.items():
-                do = partial(self._read, life, day, metrics=some, telling=metrics[0])
+                do = partial(self._read, life, day, metrics=some, deciding=metrics[0])
                 yield Unit(key, {JOB_METRICS.api: len(some)}, do)
 
     async def _read(
@@ -139,9 +139,9 @@ class JobMetricsPast:
         deadline: float,
         *,
         metrics: Sequence[MetricType],
-        telling: MetricType,
+        deciding: MetricType,
     ) -> None:
-        """By the metric `telling`, the job is known to have readings."""
+        """The metric `deciding` decides whether the job has readings."""
         job_id, within = life.job.job_id, life.runs(day)
         for each in metrics:
             try:
@@ -154,7 +154,7 @@ class JobMetricsPast:
             past = Past(each.targets, lambda _: within, JOB_METRICS.source)
             add_past(past, payload, job_id=job_id, within=within)
             del payload  # before the next call
-            past.publish(sink, day, tells_source=each is telling)
+            past.publish(sink, day, names_source=each is deciding)
             if each is METRIC_TYPES[0] and not past.found and not +past.dropped:
                 sink.dropped("no_data")
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all

@@ -58,7 +58,7 @@ class AomCollector(BulkCollector):
         self._at_once = shared.at_once
         self._turns = FairQueue()
         self._seen: dict[str, float] = {}
-        """The jobs that lived lately, with the loop time when: AOM tells of them for a while after their end."""
+        """The jobs that lived lately, with the loop time when: AOM reports them for a while after their end."""
         self._entities = Entities()
         self._names: dict[str, JobNames] = {}
         """The jobs that run."""
@@ -143,7 +143,7 @@ class AomCollector(BulkCollector):
         slots = asyncio.Semaphore(self._at_once)
         answers: Answers = {}
         same: dict[frozenset[str], frozenset[str]] = {}
-        """Most metrics have the same jobs: they are one object, so that nobody has to go through all of them again."""
+        """Most metrics have the same jobs: they are one object, so that they are not compared one by one."""
 
         async def read(plan: Plan) -> None:
             collected = Collected(plan, names, self._seen, self._entities)

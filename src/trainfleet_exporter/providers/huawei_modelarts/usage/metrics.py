@@ -31,8 +31,8 @@ CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
         "card_id": None,
     }
 )
-"""How series may tell pods and cards apart; which of these labels exist is unproven. A query groups by all of them,
-and those that its answer has are believed, the first one first. A card's label may tell its kind."""
+"""The labels that may name pods and cards; which of them exist is unproven. A query groups by all of them,
+and those that its answer has are believed, the first one first. A card's label may name its kind."""
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 """What means something in a regular expression of RE2."""
@@ -40,7 +40,7 @@ _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Metrics of AOM that tell the same, each with its unit: the first that exists is asked for."""
+    """Metrics of AOM with the same meaning, each with its unit: the first that exists is asked for."""
 
     names: tuple[tuple[str, str], ...]
     accelerator: Accelerator | None = None

@@ -47,11 +47,11 @@ TASK_METRICS = PastCalls(source="task_metrics", api="modelarts")
 MOST_MINUTES = 4320
 """Three days: what the console shows at most, and is believed to be all that an array holds."""
 WINDOW = 2.0 * MINUTE
-"""How old a sample may be at a step: they come about a minute apart."""
+"""How old a sample may be at a step: they are a minute apart, more or less."""
 _MOST_NAMED = 50
 """Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
 _ACCELERATORS = "aom accelerators"
-"""The mark of a job of whose accelerators AOM tells."""
+"""The mark of a job whose accelerators AOM reports."""
 _DIGITS = 12
 _Key: TypeAlias = tuple[type, str, Accelerator, tuple[str, ...]]
 
@@ -96,8 +96,8 @@ class AomPast:
             return
         for query in plan.queries:
             await self._series(query, within, steps, deadline=deadline, job_ids=running if named else ())
-        telling = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
-        for track in await steps.tracks(tells_source=plan is telling):
+        deciding = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
+        for track in await steps.tracks(names_source=plan is deciding):
             sink.track(track)
         for job_id in sorted(steps.job_ids):
             sink.mark(job_id, AOM.source)
@@ -122,7 +122,7 @@ class AomPast:
         except RequestRefused as error:
             if not names or is_refusal(error):
                 raise
-            # That AOM takes expressions in queries is believed, not proven; without them it tells more, and no less.
+            # It is not proven that AOM takes expressions in queries. Without them it returns more, and never less.
             if self._takes_names:
                 log.warning("AOM rejects queries by job; reading all jobs instead", extra=fields(error=error))
             self._takes_names = False
@@ -171,8 +171,8 @@ class Steps:
                 elif self._within.start <= int(value.time) < self._within.end:
                     self._samples.setdefault(int(value.time), []).append((query, Sample(one.metric, value)))
 
-    async def tracks(self, *, tells_source: bool) -> list[Track]:
-        """What there is to be shown; with `tells_source`, also that it was AOM which had a job's readings."""
+    async def tracks(self, *, names_source: bool) -> list[Track]:
+        """What there is to be shown; with `names_source`, also that it was AOM which had a job's readings."""
         found: dict[_Key, tuple[array[int], array[float]]] = {}
         moments: dict[str, array[int]] = {}
         for at in sorted(self._samples):
@@ -195,7 +195,7 @@ class Steps:
             Track(of, field, keys, times, values, accelerator=accelerator, source=AOM.source)
             for (of, field, accelerator, keys), (times, values) in found.items()
         ]
-        if tells_source:
+        if names_source:
             for job_id, times in moments.items():
                 tracks += source_tracks(job_id, AOM.source, times, are_dated=False)
         return tracks
@@ -213,7 +213,7 @@ class TasksPast:
         self._aom = aom
 
     def units(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """How they are asked for; before AOM was asked, those of jobs on public machines, of which it never tells."""
+        """How they are asked for; before AOM was asked, those of jobs on public machines, which it never reports."""
         for life in lives(day):
             if life.runs(day).minutes < 1 or not life.tasks:
                 continue
