@@ -85,7 +85,7 @@ class Metrics(Section):
     """What is exposed of what is known."""
 
     deny: tuple[Glob, ...] = ()
-    """Families that are not exposed, by their names: patterns with `*`, `?` and `[...]`."""
+    """Names of families that are not exposed. `*`, `?` and `[...]` work as in file names."""
     job_labels: tuple[Text, ...] = ()
     """Tags of the platform that become labels of `trainfleet_job_labels`."""
 
@@ -96,44 +96,44 @@ class Global(Section):
     poll_interval: Duration = 60.0
     """How often a collector without an interval of its own polls."""
     poll_timeout: Duration = 50.0
-    """The time that one poll of one collector has; it must be below the collector's interval."""
+    """The deadline of one poll of a collector. It must be below the collector's interval."""
     max_data_age: Duration = 900.0
-    """A dated reading that is older than this, or than two intervals of its collector if those are longer, is not
-    shown."""
+    """The age at which a dated reading disappears: this time, or two intervals of its collector if those are longer."""
     keep_last_good_polls: CountFrom0 = 3
-    """A part (a workspace, a pool, a list) whose polls fail shows its last good answer for so many intervals."""
+    """For how many intervals a part (a workspace, a pool, a list) keeps its last good values while its polls fail."""
     finished_job_retention: DurationOrZero = 3600.0
-    """How long a finished job keeps series of its own, counted from when it holds nothing any more."""
+    """How long a finished job keeps its own series after it has released its accelerators."""
     metrics: Metrics = Metrics()
     """What is exposed of what is known."""
     state_file: StateFile | None = None
-    """A file where spent monthly budgets survive a restart; its folder must be writable. One process keeps it."""
+    """A file in which spent monthly budgets survive a restart. Its folder must be writable. Only one process may write
+    it."""
 
 
 class Http(Section):
     """How the cloud is reached. All times are seconds."""
 
     proxy_url: Proxy | None = None
-    """A proxy in place of those of the environment; a user and password in it are secrets."""
+    """A proxy instead of those in the environment. A user and password in it are secrets."""
     ca_file: CaFile | None = None
-    """PEM certificates of the authorities to trust in place of the system's."""
+    """PEM certificates of the authorities to trust instead of the system's."""
     connect_timeout: Duration = 5.0
-    """The time that a connection has to be opened in."""
+    """The timeout for opening a connection."""
     request_timeout: Duration = 20.0
-    """The time that one attempt has to be answered in."""
+    """The timeout for one attempt."""
     allow_plain_http: Flag = False
-    """Whether endpoints may be `http://` beyond loopback."""
+    """Whether endpoints of other machines may be `http://`."""
 
 
 class Limits(Section):
-    """How much may be asked of the cloud, shared by the providers of one account."""
+    """Limits of API calls, shared by the providers of one account."""
 
     requests_per_second: Rate = 5.0
-    """For each API; less while the cloud throttles."""
+    """The rate limit of each API. The exporter lowers it while the cloud throttles."""
     concurrency: CountFrom1 = 4
-    """How many calls of one API may be under way at once."""
+    """How many calls of one API may be in flight at once."""
     monthly_calls: MonthlyCalls = {}
-    """By API, how many calls a billing month of the cloud may have; polls stretch before they are spent."""
+    """The budget of each API: calls in a billing month of the cloud. Intervals become longer before it is spent."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
@@ -152,10 +152,10 @@ class LimitsOfShard(Limits):
 
 
 class JobFilter(Section):
-    """Jobs that match one entry of every list that is not empty; a filter without entries says nothing."""
+    """Jobs that match one entry of every list that is not empty. A filter without entries has no effect."""
 
     name: tuple[Regex, ...] = ()
-    """Regular expressions, one of which matches the whole name."""
+    """Regular expressions. One of them must match the whole name."""
     user_id: tuple[Text, ...] = ()
     """Ids of users, as in the label `user_id`."""
     job_type: tuple[Text, ...] = ()
@@ -165,12 +165,12 @@ class JobFilter(Section):
 
 
 class JobsScope(Section):
-    """Which jobs have series of their own. Counts are taken before this."""
+    """Which jobs have their own series. Counts include all jobs."""
 
     include: JobFilter = JobFilter()
-    """Jobs that match an entry of every list given here; all jobs where none is given."""
+    """Only jobs that match an entry of every list given here have series. Without lists, all jobs do."""
     exclude: JobFilter = JobFilter()
-    """Jobs that match an entry of any list given here are left out."""
+    """Jobs that match an entry of any list given here have no series."""
 
 
 class Collector(Section):
@@ -179,7 +179,7 @@ class Collector(Section):
     enabled: Flag = True
     """Whether it runs."""
     interval: Duration | None = None
-    """How often it polls; left out, every `global.poll_interval`."""
+    """How often it polls. The default is `global.poll_interval`."""
 
     def effective_interval(self, poll_interval: float) -> float:
         """Seconds between two polls, given the global interval."""
@@ -187,14 +187,15 @@ class Collector(Section):
 
 
 class Sharding(Section):
-    """How a provider is divided where several exporters share the work (`--total-shards`)."""
+    """How shards (`--total-shards`) divide a provider."""
 
     spread: CountFrom1 | None = None
-    """Over how many shards at most its workspaces and pools are spread; 1 keeps it whole, which costs no call more.
-    Left out, 4 where there are fewer than four providers for each shard, else 1."""
+    """The maximum number of shards for its workspaces and pools. 1 keeps it whole and costs no extra call. The default
+    is 4 if there are fewer than four providers for each shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
-    """A workspace in which more jobs than this were created in the 30 days until a day before midnight (UTC) is divided
-    job by job: each of the provider's shards lists all its jobs, and shows its own. Left out, none is."""
+    """Divide a workspace job by job if more jobs than this were created in it within 30 days, which end a day before
+    midnight (UTC). Each of the provider's shards then lists all its jobs and shows its own. By default none is
+    divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,37 +210,38 @@ class ProviderConfig(Section):
     """What every provider has, whatever its platform."""
 
     apis: ClassVar[tuple[str, ...]] = ()
-    """The labels of the APIs that the platform's providers may call, by which `limits.monthly_calls` names them."""
+    """The labels of the APIs that the platform's providers may call, as in `limits.monthly_calls`."""
     other_platform_names: ClassVar[tuple[str, ...]] = ()
-    """What people call the platform, in letters of lower case alone: `platform` suggests its right name for them."""
+    """Other names of the platform, in lower-case letters only. An error in `platform` suggests the right name for
+    them."""
     known_regions: ClassVar[tuple[str, ...]] = ()
-    """The regions that the cloud's documentation lists: near misses of them are refused, other unknown regions are not.
+    """The regions that the cloud's documentation lists. A misspelling of one is refused; other unknown regions are not.
     """
     splits_workspaces: ClassVar[bool] = False
     """Whether the platform's providers can divide a workspace job by job: `sharding.split_workspaces_above` is refused
     for all others."""
 
     name: Name
-    """The label `provider` of all its series; each provider has one of its own."""
+    """The label `provider` of all its series. It must be unique."""
     platform: Text
-    """Which cloud it is."""
+    """The kind of cloud."""
     region: Region
-    """The cloud's id of the region, from which the addresses of its APIs are made."""
+    """The cloud's id of the region. The addresses of its APIs follow from it."""
     account: Text | None = None
-    """Providers of one account share its API budgets and `limits`, which are stated in one of them, or equally in all;
-    left out, the provider has an account to itself."""
+    """Providers with the same `account` share budgets and `limits`. Set `limits` in one of them, or equally in all.
+    Without `account`, a provider shares nothing."""
     http: Http = Http()
     """How the cloud is reached."""
     workspaces: AllOrList = "all"
-    """The workspaces that are polled: all that the credentials can see, or those with these ids."""
+    """The workspaces to poll: all that the credentials can see, or those with these ids."""
     jobs: JobsScope = JobsScope()
-    """Which jobs have series of their own. Counts are taken before this."""
+    """Which jobs have their own series. Counts include all jobs."""
     job_window: LongDuration = 2592000.0
-    """Finished jobs are counted in `trainfleet_jobs` if they were created within it."""
+    """`trainfleet_jobs` counts finished jobs that were created in this time."""
     limits: Limits = Limits()
-    """How much may be asked of the cloud."""
+    """Limits of API calls."""
     sharding: Sharding = Sharding()
-    """How it is divided where several exporters share the work."""
+    """How shards divide the provider."""
 
     @property
     def account_key(self) -> AccountKey:
@@ -259,11 +261,11 @@ class ProviderConfig(Section):
         return {}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        """The collectors that others build on, by their key, each with those others."""
+        """The collectors that others need, by their key, each with those others."""
         return {}
 
     def primary_apis(self) -> Collection[str]:
-        """The APIs that are asked for the whole account only: of several shards, by the provider's primary one."""
+        """The APIs that are called for the whole account only; of several shards, only the primary one calls them."""
         return ()
 
 
@@ -273,4 +275,4 @@ class Config(Section):
     global_: Global = Field(default=Global(), alias="global")
     """Settings of the whole exporter."""
     providers: tuple[SerializeAsAny[ProviderConfig], ...]
-    """What is polled: accounts and regions of clouds, one at least."""
+    """What is polled: at least one account and region of a cloud."""

@@ -141,7 +141,7 @@ ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSeria
 
 
 class Oidc(Section):
-    """A role that trusts the tokens of an identity provider, a Kubernetes cluster's as a rule (RRSA)."""
+    """A role that trusts the tokens of an identity provider, usually of a Kubernetes cluster (RRSA)."""
 
     other_names = {"agency_urn": "role_arn"}  # noqa: RUF012 - a class variable of the base
 
@@ -150,11 +150,11 @@ class Oidc(Section):
     role_arn: RoleArn
     """The role to assume."""
     token: SecretText
-    """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
+    """The token, usually the file of a projected service account token. Kubernetes replaces it before it expires."""
 
 
 class Credentials(CredentialsSection):
-    """Who asks, in one of several ways."""
+    """The credentials, in one of several forms."""
 
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key": "access_key_id",
@@ -171,15 +171,15 @@ class Credentials(CredentialsSection):
     access_key_secret: SecretText | None = None
     """Goes with `access_key_id`."""
     security_token: SecretText | None = None
-    """Goes with the two before, where they are temporary keys."""
+    """Required with temporary keys."""
     role_arn: RoleArn | None = None
-    """A role to assume, with the access key or else with what the default chain finds."""
+    """A role to assume, with the access key or with what the default chain finds."""
     external_id: SecretText | None = None
-    """The external id that the role requires, if it does."""
+    """The external id, if the role requires one."""
     oidc: Oidc | None = None
     """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
     ecs_ram_role: RamRole | None = None
-    """The RAM role of the machine that this runs on: its name, or true for whatever it has."""
+    """The RAM role of the machine: its name, or true for any."""
     profile: ProfileName | None = None
     """A profile of `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
 
@@ -269,7 +269,7 @@ class Pods(Collector):
 
     interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
-    """How many live jobs at most are asked for, newest first."""
+    """How many live jobs at most are read, newest first."""
 
 
 class Nodes(Collector):
@@ -313,13 +313,13 @@ class AlibabaPaiConfig(ProviderConfig):
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]
-    """The cloud's ID of the region, from which the addresses of its APIs are made."""
+    """The cloud's id of the region. The addresses of its APIs follow from it."""
     credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
         default=None, validate_default=True
     )
-    """Who asks; left out, what the vendor's own chain finds."""
+    """The credentials. By default, those that the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()
-    """Addresses in place of the public ones of the region."""
+    """Addresses instead of the public ones of the region."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 

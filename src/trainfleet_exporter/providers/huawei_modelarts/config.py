@@ -85,7 +85,7 @@ _OPTIONAL = "security_token"
 
 
 class Oidc(Section):
-    """An agency that trusts the ID tokens of a provider, a Kubernetes cluster's as a rule."""
+    """An agency that trusts the ID tokens of an identity provider, usually of a Kubernetes cluster."""
 
     other_names = {"role_arn": "agency_urn"}  # noqa: RUF012 - a class variable of the base
 
@@ -94,11 +94,11 @@ class Oidc(Section):
     agency_urn: Text
     """The agency to assume."""
     token: SecretText
-    """A file of a projected service account token, as a rule: it is replaced long before the token ends."""
+    """The token, usually the file of a projected service account token. Kubernetes replaces it before it expires."""
 
 
 class Credentials(CredentialsSection):
-    """Who asks, in one of several ways."""
+    """The credentials, in one of several forms."""
 
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key_id": "access_key",
@@ -115,9 +115,9 @@ class Credentials(CredentialsSection):
     secret_key: SecretText | None = None
     """The SK that goes with `access_key`."""
     security_token: SecretText | None = None
-    """Goes with the two before, where they are temporary keys."""
+    """Required with temporary keys."""
     username: Text | None = None
-    """The name of an IAM user, who gets tokens by `password`."""
+    """The name of an IAM user who gets tokens by `password`."""
     password: SecretText | None = None
     """Goes with `username`."""
     domain_name: Text | None = None
@@ -125,7 +125,7 @@ class Credentials(CredentialsSection):
     oidc: Oidc | None = None
     """An agency that trusts an identity provider's tokens, such as those of a Kubernetes cluster."""
     ecs_agency: Flag = False
-    """The agency of the cloud server that this runs on."""
+    """Whether to use the agency of the cloud server that the exporter runs on."""
     profile: Text | None = None
     """A section of the vendor's file of credentials."""
 
@@ -176,7 +176,7 @@ OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
-    """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
+    """Addresses instead of those made from the region; `scheme://host[:port]`."""
 
     modelarts: Endpoint | None = None
     """ModelArts: jobs, tasks, pools."""
@@ -197,7 +197,7 @@ class JobCounts(Collector):
 
 
 class OptionalCollector(Collector):
-    """Off unless it is switched on, and slow."""
+    """Off by default, and slow."""
 
     enabled: Flag = False
     interval: Duration | None = 300.0
@@ -235,13 +235,13 @@ class HuaweiModelArtsConfig(ProviderConfig):
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]
-    """The cloud's ID of the region, from which the addresses of its APIs are made."""
+    """The cloud's id of the region. The addresses of its APIs follow from it."""
     project_id: ProjectId | None = None
-    """The project; left out, the one that the source of the credentials names, else the one named like the region."""
+    """The project. By default the one that the source of the credentials names, else the one with the region's name."""
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
-    """Who asks; left out, what the vendor's own chain finds."""
+    """The credentials. By default, those that the vendor's own chain finds."""
     endpoints: Endpoints = Endpoints()
-    """Addresses in place of the public ones of the region."""
+    """Addresses instead of the public ones of the region."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 

@@ -49,12 +49,12 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
-    `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
+    """`cloudmonitor` reads all jobs together; `job_metrics` and `dlc_metrics` read each job. `auto` is CloudMonitor,
+    and `job_metrics` for pay-as-you-go jobs on general computing, which it lacks."""
     metrics: UsageMetrics = UsageMetrics()
-    """What feeds which family, in place of or beyond the table of this platform."""
+    """Which metric of the source feeds which family, instead of the platform's own table."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are asked for one by one, newest first; CloudMonitor is asked for all together."""
+    """How many jobs at most are read one by one, newest first. CloudMonitor has no such limit."""
 
     @property
     def by_cloudmonitor(self) -> bool:

@@ -55,14 +55,14 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
-    """`aom` asks for all jobs together, `task_metrics` for each task of each; `auto` is AOM, and task metrics for the
-    jobs that it lacks."""
+    """`aom` reads all jobs together, `task_metrics` each task of each job. `auto` is AOM, and task metrics for the jobs
+    that it lacks."""
     metrics: Metrics = Metrics()
-    """What feeds which family, in place of or beyond the table of this platform."""
+    """Which metric of the source feeds which family, instead of the platform's own table."""
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are asked for by task metrics, newest first."""
+    """How many jobs at most are read by task metrics, newest first."""
 
     @property
     def asks_aom(self) -> bool:
