@@ -1,4 +1,4 @@
-"""The command `backfill`: from flags and a config to files, and to the words around them."""
+"""The command `backfill`: from flags and a config to files, and what it prints."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def label(text: str) -> tuple[str, str]:
 
 
 def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now: float) -> str:
-    """What is wrong with a wish, in words; empty for a good one."""
+    """What is wrong with a wish; empty if nothing is."""
     if wish.wanted.empty:
         return "--to: must be later than --from"
     if wish.wanted.start < EARLIEST:
@@ -190,7 +190,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -> None:
-    """Files of one folder are of one piece. Nothing of what says who asks, or how fast, is part of that."""
+    """All files of a folder must come from the same flags and config. Credentials and limits may differ."""
     settings = config.global_
     unlike = ("credentials", "http", "limits", "account", "endpoints")
     facts = {

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime
 from trainfleet_exporter.providers.history import DAY, Range
 
 SETTLED = 900
-"""Seconds after which readings have come in, late ones too: what is younger is not written once and for all."""
+"""Seconds after which even late readings have arrived: younger ones are not written."""
 EARLIEST = int(datetime(2018, 1, 1, tzinfo=UTC).timestamp())
-"""Before that no cloud had training jobs of this kind: an earlier time is a slip of the pen, and costs a call a day."""
+"""Before that no cloud had such training jobs: an earlier time is a typing error, and would cost a call a day."""
 
 
 def moment(text: str) -> int:

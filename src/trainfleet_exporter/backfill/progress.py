@@ -1,4 +1,4 @@
-"""How far the work is: a bar where a person looks on, else a line of the log now and then."""
+"""Progress of the work: a bar on a terminal, else a line in the log every 30 seconds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Progress:
         self._drawn = len(text)
 
     def leave(self) -> None:
-        """Let others write on the screen."""
+        """Clear the bar, so that other lines can be printed."""
         if self._stream is not None and self._drawn:
             self._stream.write(f"\r{'':<{self._drawn}}\r")
             self._stream.flush()

@@ -1,8 +1,8 @@
 """From the model to series: the same names and labels as on /metrics, so that both are one series to Prometheus.
 
 A job's record proves what it is, what it asked for, when it did what, and its status where known (`steady`). Such a
-series has a sample at each step for as long as the daemon would have shown it; a file of samples has no other way to
-say that something was so all the time. What is not proven is not there: absent is not zero.
+series has a sample at each step for as long as the daemon would have shown it; a file of samples cannot say otherwise
+that a value lasted. What is not proven has no sample: absent is not zero.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Namer:
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
         """Every sample of objects of the model: the family's name, the series, and the value as it is written."""
         for name, texts in self._renderer.render_at_once(self._provider, objects).lines.items():
-            # A label can hold a newline only as an escape, and a value has no space. Other ends of lines are none here.
+            # A label contains a newline only as an escape, and a value has no space. Other line separators do not
+            # matter here.
             for line in b"".join(texts).decode().removesuffix("\n").split("\n"):
                 labels, _, value = line[len(name) + 1 :].rpartition("} ")
                 yield name, Series(PLACES[name], self._first + labels), value
@@ -91,7 +92,7 @@ class Steady:
 
 
 def steady(life: Life, day: Range, namer: Namer, *, step: int, retention: float) -> Iterator[Steady]:
-    """What is so on a day. `retention` is how many seconds a job is shown after its end."""
+    """What records prove of a day. `retention` is how many seconds a job is shown after its end."""
     shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
     if shown.empty:
         return

@@ -1,7 +1,7 @@
-"""What backfills spend of the month's budgets, so that a command that is given again goes on with what is left.
+"""The calls that backfills spend of the month's budgets, so that a repeated command continues with the rest.
 
-It is kept in the spool, call by call. At the end of each run it goes over to `global.state_file`, unless a daemon keeps
-that: then it stays where it is, and counts in addition to what the daemon has spent.
+It is kept in the spool, call by call. At the end of each run it is added to `global.state_file`, unless a daemon owns
+that: then it stays in the spool, and counts in addition to what the daemon has spent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Spending:
         known = {} if self._path is None else read_state(self._path)
         for api, months in self._before.items():
             known[self._account_key, api] = {**months, **known.get((self._account_key, api), {})}
-        ledger = Ledger()  # which is not to displace the daemon's: a backfill may take days
+        ledger = Ledger()  # which must not lock out the daemon: a backfill may take days
         ledger.move(StateFile(None), known)
         accounts = Accounts(ledger, {provider.platform: billing})
         drafts = accounts.draft([provider])
@@ -98,7 +98,7 @@ def _recalled(spool: Spool, billing: BillingPeriod) -> tuple[dict[str, _Months],
 
 
 def _recent(page: Mapping[str, _Months], billing: BillingPeriod) -> dict[str, _Months]:
-    """What is of months that are not over, or only just: as long as the state file keeps them."""
+    """The months that are not over, or have just ended: as long as the state file keeps them."""
     now = time.time()
     return {
         api: {month: calls for month, calls in months.items() if billing.keeps(month, now)}

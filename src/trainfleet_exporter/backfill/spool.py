@@ -1,7 +1,7 @@
-"""The spool: what was learned so far, in one SQLite file, so that work can be interrupted and goes on where it was.
+"""The spool: the results so far, in one SQLite file, so that interrupted work can continue.
 
-What a unit learns is there under its number from the first row on, and counts once the unit is marked as done; the
-rows of a unit that was cut short are struck when it is done again. A day's rows go when its file is there.
+A unit stores its rows under its number, and they count once the unit is marked as done. The rows of an interrupted unit
+are deleted when it is done again. A day's rows are deleted when its file is written.
 Rows are pieces of series, sorted by an index, so that a day is written in order without being in memory.
 """
 
@@ -61,7 +61,7 @@ class Spool:
         self.path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=0.2)
-            # Kept from others until it is closed: two of them would do the same work and spend the calls of both.
+            # Locked until it is closed: two processes would do the same work and spend the calls twice.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
@@ -100,7 +100,7 @@ class Spool:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing of what is done within."""
+        """A transaction."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -110,7 +110,7 @@ class Spool:
         self._db.execute("COMMIT")
 
     def agree(self, facts: Mapping[str, object]) -> list[str]:
-        """Note what the work is of, where it begins; else the names of facts that are other ones than then."""
+        """Store what the work is of, if it begins; otherwise return the names of facts that have changed since."""
         given = json.dumps(facts, sort_keys=True)
         before = self.recall("work")
         if before is None:
@@ -150,14 +150,14 @@ class Spool:
     # Jobs.
 
     def begin_search(self, stage: str) -> None:
-        """Forget what jobs there are, and the units by which they were found."""
+        """Delete all jobs, and the units that found them."""
         with self.transaction():
             self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
             for table in ("lives", "gone"):
                 self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - one of two words
 
     def keep(self, lives: Iterable[Life]) -> None:
-        """Take over jobs; of one that is known already, the later record counts."""
+        """Store jobs. The later record of a job counts."""
         self._db.executemany(
             "INSERT OR REPLACE INTO lives VALUES (?, ?, ?, ?)",
             ((life.job.job_id, life.since, life.until, packed_life(life)) for life in lives),
@@ -184,7 +184,7 @@ class Spool:
         return int(self._first("SELECT count(*) FROM lives"))
 
     def gone(self, job_id: str) -> None:
-        """A job that the cloud does not know any more."""
+        """A job that was deleted in the cloud."""
         self._db.execute("INSERT OR IGNORE INTO gone VALUES (?)", (job_id,))
 
     def count_gone(self) -> int:
@@ -265,7 +265,7 @@ class Spool:
         return bool(self._first("SELECT 1 FROM days WHERE day = ?", day))
 
     def written(self, day: int, stage: str) -> None:
-        """It is: what it was made of goes."""
+        """Mark the day as written, and delete what its file was made of."""
         with self.transaction():
             self._db.execute("INSERT INTO days VALUES (?)", (day,))
             self._db.execute("DELETE FROM pieces WHERE day = ?", (day,))
@@ -279,7 +279,7 @@ class Spool:
         return None if row is None else row[0]
 
     def shrink(self) -> None:
-        """Give back the disk that is not needed any more."""
+        """Release disk space that is no longer needed."""
         self._db.execute("VACUUM")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

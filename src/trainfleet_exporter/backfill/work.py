@@ -2,7 +2,8 @@
 
     searches ─► details ─► for each day: readings ─► what is left ─► what records prove ─► the day's file
 
-Each unit is done whole or not at all, and once. A day is written when all of its units are done: failed is not empty.
+Each unit is done once, and completely or not at all. A day is written when all of its units are done: failed is not
+empty.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
 _CALL_SECONDS = 3600.0
-"""Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. What
-hangs is ended by the time that a single attempt has."""
+"""Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. The
+timeout of a single attempt ends what hangs."""
 _PAUSES = (5.0, 30.0, 120.0)
 """Seconds before a unit that failed is tried again. The transport has tried each call several times by then."""
 _OPENINGS = 60
-"""How often a unit waits for a host that is left alone for a while, because others met failures there."""
+"""How often a unit waits for a host whose circuit is open because of other units."""
 _ENOUGH = 8
 """Units in a row that failed after all retries: then the units are not the cause."""
 _FAILURES_SHOWN = 20
@@ -78,7 +79,7 @@ class Order:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it."""
+    """The outcome."""
 
     files: list[Path] = field(default_factory=list)
     """The days that are written, in earlier runs too."""
@@ -240,7 +241,7 @@ class Work:
             except AccessDenied as error:
                 raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
             except CloudError as error:
-                # What others met keeps this one waiting, and is no failure of its own.
+                # The failures of other units keep this one waiting. They are not its own.
                 waits = isinstance(error, CircuitOpen) and patience > 0
                 patience -= waits
                 pause = _PAUSES[0] if waits else next(pauses, None)
@@ -271,7 +272,7 @@ class Work:
 
 
 class _Gathering:
-    """What one unit learns, on its way to the spool (history.Sink)."""
+    """Collects the results of one unit for the spool (history.Sink)."""
 
     def __init__(self, spool: Spool, unit: int, within: list[Range], namer: Namer, order: Order) -> None:
         self._spool = spool
@@ -311,7 +312,7 @@ class _Gathering:
         self._gone.append(job_id)
 
     def end(self) -> None:
-        """All of it counts now."""
+        """Mark the unit as done: its results count now."""
         with self._spool.transaction():
             self._flush()
             self._spool.keep(self._lives)

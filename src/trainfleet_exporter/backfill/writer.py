@@ -19,7 +19,7 @@ _WRITE_BUFFER = 1024 * 1024
 
 
 def write_day(path: Path, pieces: Iterable[SampleRun], families: Sequence[MetricFamily]) -> int:
-    """Write a file in place of what there is; how many samples it has. Raises OSError.
+    """Write or replace a file; return how many samples it has. Raises OSError.
 
     The pieces come by family, series and time; `families` is the table that they point into. Of samples that share a
     series and a time, the first counts.

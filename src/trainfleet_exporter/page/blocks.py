@@ -17,7 +17,8 @@ _GZIP_HEADER = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
 
 
 def chunks(texts: Iterable[bytes], limit: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Join texts into chunks of at most `limit` bytes, and cut those that are longer. Keeps none that it has given."""
+    """Join texts into chunks of at most `limit` bytes, and cut those that are longer. Keeps no reference to chunks that
+    it has returned."""
     run: list[bytes] = []
     size = 0
     for text in texts:
@@ -81,7 +82,7 @@ class MetricsPage:
     families: Mapping[str, Block] = field(default_factory=dict)
     """The samples of each family that has any, in the order of the page."""
     standings: Any = None
-    """How the collectors stood when this was last known to be all that is published."""
+    """The collectors' states when the page was last known to be current."""
 
     def samples(self, family: str) -> tuple[bytes, ...]:
         """The sample lines of one family; nothing where it has none, or is not known."""

@@ -10,7 +10,7 @@ import zlib
 from types import ModuleType
 
 codec: ModuleType
-"""What has compressobj, crc32 and the flush modes, as zlib has them."""
+"""A module with compressobj, crc32 and the flush modes of zlib."""
 
 try:
     from isal import isal_zlib

@@ -1,6 +1,6 @@
 """Which format and coding to answer in, from the Accept headers by the weights of RFC 9110, sections 12.4 and 12.5.
 
-A scrape is never refused: who accepts nothing that we have gets the text format, as official exporters do.
+A scrape is never refused: a client that accepts neither format gets the text format, as from the official exporters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Range(NamedTuple):
 def choose(accept: str) -> Format:
     """The format with the highest weight; between equals the one that was named more exactly, then the text format.
 
-    OpenMetrics is served as 1.0.0 to who accepts 1.x or names no version. Offers of other versions (0.0.1, which
+    OpenMetrics is served as 1.0.0 to clients that accept 1.x or name no version. Offers of other versions (0.0.1, which
     Prometheus sends as a fallback) and of other types (protobuf) are passed over, the `escaping` parameter is ignored.
     """
     ranges = _parse(accept)
@@ -34,7 +34,7 @@ def choose(accept: str) -> Format:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether gzip may be sent and is not less welcome than no coding at all. No header means no gzip."""
+    """Whether the client accepts gzip at least as gladly as no coding. No header means no gzip."""
     weights: dict[str, float] = {}
     for coding in _parse(accept_encoding):
         name = "gzip" if coding.name == "x-gzip" else coding.name

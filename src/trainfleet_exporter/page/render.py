@@ -19,18 +19,18 @@ from trainfleet_exporter.page.text import cut, escape_label, format_value, forma
 from trainfleet_exporter.process.fair_queue import yield_to_loop
 
 _SLICE_SECONDS = 0.001
-"""After so much work, others have their turn on the event loop."""
+"""Milliseconds of work after which the event loop runs other tasks."""
 _OBJECTS_PER_TEXT = 100
 """Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
 same objects make the same texts, so that the store sees that they have not changed."""
 _READINGS_PER_TEXT = 1000
 _MOVING = "duration"
-"""What of a job changes by itself."""
+"""The fields of a job that change with time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
-    """What the operator chose to show."""
+    """What the config chooses to show."""
 
     deny: tuple[str, ...] = ()
     """Globs on sample names (case matters); a family that matches any is never rendered."""
@@ -165,7 +165,7 @@ class Renderer:
             labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
             batch.too_long = labels.count("")
         if of is Job:
-            batch.labels = labels  # kept for the next poll, in which durations have run on
+            batch.labels = labels  # kept for the next poll, in which durations have grown
         named = [(text, found) for text, found in zip(labels, batch.objects, strict=True) if text]
         for family in families:
             if isinstance(family.read, Number):

@@ -65,15 +65,15 @@ class PageStore:
         put, drop ──► lines by family and part ──keep_built()──► the newest finished page ──page()──► a scrape
 
     Memory: the lines once, which both formats share and the newest page refers to; their gzip once; and while a page is
-    built, the lines and the gzip of the families that changed since the last one. A format has of its own its heads.
+    built, the lines and the gzip of the families that changed since the last one. Only the heads differ by format.
     Of the objects that lines were made of, it keeps those that the status page needs (see `objects`).
     """
 
     def __init__(
         self, families: Sequence[MetricFamily] = FAMILIES, standings: Callable[[], Any] = lambda: None
     ) -> None:
-        """`families` are in the order of the page. `standings` returns how the collectors stand now: a page carries
-        what is as old as its samples."""
+        """`families` are in the order of the page. `standings` returns how the collectors stand now: a page contains
+        states that are as old as its samples."""
         self._lines = {family.name: _FamilyLines() for family in families}
         self._families: dict[Hashable, Collection[str]] = {}
         """What each part has lines of."""
@@ -189,11 +189,11 @@ class PageStore:
             self._is_kept_built = False
 
     async def build(self) -> float:
-        """Have a finished page that shows what is published now; return the seconds of CPU that compressing took."""
+        """Build a page of what is published now. Returns the seconds of CPU that compressing took."""
         async with self._building:
             gathered = await self._gather()
             number, standings = self._changes, self._standings()
-            # A thread of its own: the loop's may all be waiting for a name server that is gone.
+            # A separate thread: those of the loop may all be waiting for a name server that does not answer.
             work = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), _compress, gathered)
             del gathered
             built, seconds = await work

@@ -25,7 +25,7 @@ class BulkCollector(ABC):
         """Read every part by `poll.part(...)`, and end by the poll's deadline."""
 
     def expired(self, key: str) -> None:  # noqa: B027 - most collectors keep nothing
-        """Forget what is built on a part: its last good answer was kept long enough, and polls still fail."""
+        """Forget what was built on a part: polls still fail, and its last good answer has expired."""
 
 
 class PartsCollector(BulkCollector):
@@ -82,7 +82,7 @@ class PerObjectCollector(ABC):
         """Call back whenever objects are no longer current, so that their series go at once."""
 
     def calls(self, object_id: str) -> int:
-        """About how many calls an object needs: those with many get the time of several polls."""
+        """About how many calls an object needs. Objects with many get the time of several polls."""
         return 1
 
 

@@ -5,7 +5,7 @@
                           └─────publish───────┘
 
 A part may hold dated readings: at `stale_at` it is rebuilt from what it keeps, without those that became too old.
-Times are the loop's, but for `read_at` and `stale_at`, which are Unix seconds because clouds date their readings so.
+Times are loop times. `read_at` and `stale_at` are Unix seconds, as in the clouds' answers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Shown:
 
 
 class PartStore:
-    """All parts of one provider's collector; keeps its state's part figures true."""
+    """All parts of one provider's collector. Keeps the part figures of its state up to date."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PartStore:
         self._series = 0
         self._failed: set[str] = set()
         self._missed: set[str] = set()
-        """Parts whose thing was not found when it was asked for."""
+        """Parts whose object was not found by its call."""
         self._closed = False
 
     def __contains__(self, key: str) -> bool:
@@ -86,9 +86,8 @@ class PartStore:
         rebuild: Rebuild | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Replace a part by a complete new answer. `wanted` is asked last: a part may lose its reason meanwhile.
-
-        Returns how many of its texts were too long for a label.
+        """Replace a part by a complete new answer. `wanted` is called last: the part may have become obsolete
+        meanwhile. Returns how many of its texts were too long for a label.
         """
         previous = self._shown.get(key)
         before = previous.rendered if previous is not None else None
@@ -111,17 +110,18 @@ class PartStore:
         return rendered.too_long
 
     def miss(self, key: str) -> bool:
-        """Note that a part's thing was not found; whether that is new. It is forgotten when it is found, or no more."""
+        """Note that a part's object was not found. Returns whether that is new. Forgotten when the object is found or
+        the part is dropped."""
         is_new = key not in self._missed
         self._missed.add(key)
         return is_new
 
     def find(self, key: str) -> None:
-        """Note that a part's thing was found."""
+        """Note that a part's object was found."""
         self._missed.discard(key)
 
     def fail(self, key: str) -> None:
-        """Note that a part's poll failed: its last good answer lives on for `keep_polls` intervals from now."""
+        """Note that a part's poll failed. Its last good answer stays for `keep_polls` intervals from now."""
         self._failed.add(key)
         shown = self._shown.get(key)
         if shown is not None:
@@ -138,11 +138,11 @@ class PartStore:
         self._note_figures()
 
     def keep_only(self, keys: Collection[str]) -> None:
-        """Drop every part that is no more (a workspace that was deleted, a job that ended)."""
+        """Drop every part that no longer exists (a deleted workspace, a finished job)."""
         self.keep_if(keys.__contains__)
 
     def keep_if(self, alive: Callable[[str], bool]) -> None:
-        """Drop every part that `alive` says is no more."""
+        """Drop every part for which `alive` is false."""
         for key in [key for key in self._shown if not alive(key)]:
             self._drop(key)
         self._failed = {key for key in self._failed if alive(key)}
@@ -150,7 +150,7 @@ class PartStore:
         self._note_figures()
 
     def close(self) -> None:
-        """Drop every part, and show none any more: of a poll that ends later than it should, nothing is seen."""
+        """Drop every part and show no other: a poll that ends too late shows nothing."""
         self._closed = True
         self.keep_only(())
 
@@ -182,15 +182,15 @@ class PartStore:
         self.account()
 
     def account(self) -> None:
-        """Note the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""
+        """Note the age of the oldest part. Separate from the other figures, because it walks over all parts."""
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
 
     def _is_expired(self, shown: _Shown) -> bool:
-        # By the interval as it is now: a cycle that is stretched must not lose what it has not come back to yet.
+        # By the present interval: a longer cycle must not drop parts that it has not reached again.
         interval, now = self._state.interval, _now()
         if shown.failing_since is not None and now >= shown.failing_since + self._keep_polls * interval:
             return True
-        # Beyond the failures that are counted, a part may not outlive a poller that stopped altogether.
+        # Even without counted failures, a part must not outlive a collector that has stopped.
         return now >= shown.published + (self._keep_polls + 1) * interval + self._poll_timeout
 
     def _expire(self, key: str) -> None:

@@ -50,9 +50,8 @@ class Part:
         self.dropped("too_long", too_long)
 
     async def not_found(self, error: CloudError) -> None:
-        """Show nothing any more: what the part describes has gone since it was listed.
-
-        Only once: if it is still listed and again not found, it has not gone, and the error is raised as a failure.
+        """Remove the part's series: its object was deleted after it was listed. Only once: if it is listed again and
+        again not found, it was not deleted, and the error is raised as a failure.
         """
         if not self._poll.store.miss(self.key):
             raise error
@@ -63,26 +62,27 @@ class Part:
         self._poll.dropped(reason, count)
 
     def still_lost(self, losses: Mapping[str, int]) -> None:
-        """Hold what an earlier poll dropped, by reason, for not over: what is read seldom was not read in this one."""
+        """Keep the readings that an earlier poll dropped, by reason, as still dropped: this poll did not read that list
+        again."""
         self._poll.still_lost(losses)
 
     def lacks(self, what: str, error: CloudError) -> None:
-        """Count and log something that could not be read and that the part does without. The part does not fail."""
+        """Count and log a call that failed and that the part does not need. The part does not fail."""
         self._poll.lacks(what, error)
 
     def failed(self, what: str, error: CloudError) -> None:
-        """Note that something next to this part could not be read: the poll fails, and this part can be published."""
+        """Note that something else than this part could not be read. The poll fails; this part can be published."""
         self._poll.failed(what, error)
 
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """What went wrong last, for people. It outlives its poll: the next one may be under way for minutes."""
+    """The last error, for people. It outlives its poll, because the next one may take minutes."""
 
     at: float
     """Unix seconds."""
     part: str
-    """What failed, or had to be done without; empty for the collector as a whole."""
+    """What failed or was left out; empty for the whole collector."""
     text: str
     """One line without secrets."""
 
@@ -98,20 +98,21 @@ class Failures:
         self._noted: set[str] = set()
         """The reasons of this poll."""
         self._lost: Counter[str] = Counter()
-        """By reason, what this poll was given and could not use."""
+        """By reason, the unusable readings of this poll."""
         self._loses = False
         self.count = 0
         self.last: LastError | None = None
-        """The first of the weightiest errors of the latest poll that had any: those after it mostly follow from it."""
+        """The first of the most important errors of the latest poll that had errors: later ones mostly follow from
+        it."""
         self._weight = 0
-        """What an error has to weigh more than to be the last one from now on."""
+        """The weight that an error must exceed to replace `last`."""
         self.latest: list[Exception] = []
-        """The first few errors of the latest poll, without their tracebacks, which would keep all that was in use when
-        they were raised."""
+        """The first few errors of the latest poll, without tracebacks, which would keep the objects of their frames in
+        memory."""
 
     def begin(self) -> None:
         """A new poll begins."""
-        # That a circuit is open follows from what opened it, which says more; but not from what is long over.
+        # An open circuit follows from the error that opened it, which says more, unless that one is long over.
         self._weight = _weight(failed=True, rests=True) if self.count else _weight(rests=True) if self.latest else 0
         self.count = 0
         self.latest = []
@@ -168,8 +169,8 @@ class Failures:
 
 
 def _weight(*, failed: bool = False, rests: bool) -> int:
-    """How much an error says to people: that a part failed says more than what was done without, and most errors say
-    more than that a target `rests`, its circuit being open."""
+    """How much an error says to people. A failed part says more than a call that was not needed. Most errors say more
+    than an open circuit (`rests`)."""
     return 1 + 2 * failed + (not rests)
 
 
@@ -181,7 +182,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _without_traces(error: BaseException) -> None:
-    """Let go of the frames, and what was used in them, of an error that is kept for its text."""
+    """Release the frames of an error that is kept for its text."""
     found: BaseException | None = error
     while found is not None:
         found.__traceback__ = None
@@ -204,7 +205,7 @@ class Poll:
         self.store = store
         self.deadline = deadline
         self.closing = False
-        """Set when the daemon stops, or a reload ends the provider: what is cut off then has not failed."""
+        """Set when the daemon stops or a reload removes the provider: an interrupted part has not failed then."""
         self._state = state
         self._telemetry = telemetry
         self._failures = failures
@@ -218,9 +219,8 @@ class Poll:
     async def part(
         self, key: str, *, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Part]:
-        """Read one part. What goes wrong inside is noted as this part's failure, and goes no further.
-
-        `wanted` is asked before an answer is shown, and before a failure is noted: the part may have ended meanwhile.
+        """Read one part. An error inside is noted as this part's failure and does not leave the block. `wanted` is
+        called before an answer is shown or a failure is noted: the part may have become obsolete meanwhile.
         """
         unusable: Counter[str] = Counter()
         token = UNUSABLE.set(unusable)
@@ -241,9 +241,8 @@ class Poll:
     async def read_each(
         self, keys: Iterable[str], read: Callable[[Part], Awaitable[None]], *, at_once: int
     ) -> set[str]:
-        """Read the parts in this order, `at_once` of them at a time; which of them succeeded.
-
-        Parts that are read all together all come near their end when the poll's time is over, and then all fail.
+        """Read the parts in this order, `at_once` of them at a time. Returns the parts that succeeded. If all were read
+        at the same time, all would be unfinished at the deadline, and all would fail.
         """
         slots = asyncio.Semaphore(at_once)
         succeeded: set[str] = set()
@@ -264,7 +263,7 @@ class Poll:
         self._failures.add(key, error)
 
     def lacks(self, what: str, error: CloudError) -> None:
-        """Count and log something that could not be read and that the poll does without."""
+        """Count and log a call that failed and that the poll does not need."""
         self._failures.note(what, error)
 
     def warn(self, message: str, **facts: object) -> None:
@@ -273,7 +272,7 @@ class Poll:
         log.warning(message, extra=fields(provider=self._state.provider, collector=self._state.collector, **facts))
 
     def keep_only(self, keys: Collection[str]) -> None:
-        """Drop the parts that are no more."""
+        """Drop all parts but these."""
         self.store.keep_only(keys)
 
     def dropped(self, reason: str, count: int = 1) -> None:

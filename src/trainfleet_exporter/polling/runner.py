@@ -1,4 +1,4 @@
-"""Runs one collector of one provider, tick after tick, and keeps the account of how it went."""
+"""Runs one collector of one provider, poll after poll, and records the results."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ WHOLE_COLLECTOR = ""
 
 
 class Runner:
-    """One collector's life. `first_poll_done` is set when its first poll, or that of its first object, ended.
-
-    With a `throttle` polls stretch where a budget asks for it.
+    """Runs one collector. `first_poll_done` is set when its first poll, or that of its first object, has ended. With a
+    `throttle`, intervals become longer if a budget requires it.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Runner:
 
     @property
     def last_error(self) -> LastError | None:
-        """What went wrong last, be it over or not; None while nothing did."""
+        """The last error, even if it is over; None if there was none."""
         return self._failures.last
 
     @property
@@ -102,7 +101,7 @@ class Runner:
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
-            # The scheduler would log a trace for it; that the daemon stops has been said once.
+            # The scheduler would log a traceback. The stop has been logged already.
         finally:
             CALLER.reset(token)
             if self._throttle is not None:
@@ -125,7 +124,7 @@ class Runner:
         self._store.close()
 
     async def expire(self) -> None:
-        """Let go of what has been shown long enough (called about every second)."""
+        """Drop expired parts (called about every second)."""
         await self._store.expire()
 
     async def _poll(self) -> None:
@@ -170,12 +169,12 @@ class Runner:
     async def _poll_bulk(self, collector: BulkCollector, poll: Poll) -> None:
         before = self._failures.count
         try:
-            # The transport keeps the deadline for each call; this is for whatever else could hang. One second more,
-            # so that the transport's own error, which says more, comes first.
+            # The transport enforces the deadline of each call. This one is for everything else that could hang, and a
+            # second later, so that the more precise error of the transport comes first.
             async with asyncio.timeout_at(poll.deadline + 1.0):
                 await collector.poll(poll)
         except TimeoutError:
-            if self._failures.count == before:  # else the parts that were cut off have said so themselves
+            if self._failures.count == before:  # else the interrupted parts have noted it themselves
                 poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
             poll.failed(WHOLE_COLLECTOR, error)
@@ -201,7 +200,7 @@ class Runner:
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
         loop = asyncio.get_running_loop()
         self._store.keep_only(objects)
-        # What has never been read comes first and at once; the rest is spread over the interval.
+        # Objects that were never read come first and at once. The others are spread over the interval.
         fresh = [key for key in objects if key not in self._store]
         known = [key for key in objects if key in self._store]
         slots = asyncio.Semaphore(collector.workers)

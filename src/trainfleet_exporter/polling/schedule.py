@@ -44,7 +44,7 @@ class _Runs:
 
 
 class Schedule:
-    """Runs the runners on their intervals, and every second lets go of what was shown long enough."""
+    """Runs the runners on their intervals, and drops expired parts every second."""
 
     def __init__(self, runners: Iterable[Runner]) -> None:
         self._waiting = list(runners)
@@ -82,7 +82,7 @@ class Schedule:
             self._runs.append(runs)
 
     async def remove(self, runners: Iterable[Runner]) -> None:
-        """Run these no more, and end the polls of theirs that are under way."""
+        """Remove these, and end their running polls."""
         gone = list(runners)
         self._waiting = [runner for runner in self._waiting if runner not in gone]
         for runs in [runs for runs in self._runs if runs.runner in gone]:
@@ -146,10 +146,10 @@ class Schedule:
                 for runs in self._runs:
                     self._plan(runs)
             for runs in list(self._runs):
-                if runs.over:  # by now: an expiry may take a while
+                if runs.over:  # it may have ended during an expiry
                     continue
                 try:
                     self._follow_pace(runs)
                     await runs.runner.expire()
-                except Exception:  # what is too old must go, whatever happens to a neighbour
+                except Exception:  # an error of one runner must not keep old parts of another
                     log.exception("dropping expired parts failed: internal error")

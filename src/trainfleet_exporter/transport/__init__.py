@@ -1,6 +1,6 @@
 """Calls to cloud APIs: signed for each attempt, limited, retried, counted. The only room that knows HTTP clients.
 
-Cloud-neutral: what one cloud does differently is a `Dialect` that its provider hands in.
+It names no cloud: the differences of clouds are in the `Dialect` that each provider passes in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the providers of one account share: how much it may ask of each API, at once and in a month."""
+"""What the providers of one account share: rate limits and monthly budgets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Account:
         return self._limiters[key]
 
     def with_budgets(self, budgets: Mapping[str, CallBudget]) -> Self:
-        """The account with other budgets: what was learnt of how fast it may ask is shared with this one."""
+        """The account with other budgets. Both share the rate limiters, with the rates that they have found."""
         other = copy.copy(self)
         other.budgets = budgets
         return other

@@ -1,4 +1,4 @@
-"""Everything that aiohttp, asyncio and the system raise while a request is made, as the httpx error that it is.
+"""Translates the errors of aiohttp, asyncio and the system to those of httpx.
 
 The texts are ours: aiohttp's quote URLs, header lines and bodies, which hold signatures. For the same reason raise the
 result `from None`: a log that shows tracebacks would show the cause's text.

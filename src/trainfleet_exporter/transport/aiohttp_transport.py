@@ -2,7 +2,7 @@
 
 What it takes from a request's `extensions` is what httpx documents: `timeout`, `target` (the bytes of the request
 target) and `trace` (called with `http11.send_request_headers.complete`, the proof that there is a connection). A kept
-connection that ends before any byte of an answer is a KeptConnectionError.
+connection that ends before any byte of an answer raises a KeptConnectionError.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._direct: set[str] = set()
-        """Origins that no proxy leads to. Asking the environment takes as long as signing, and it does not change."""
+        """Origins without a proxy. Reading the environment takes as long as signing, and it does not change."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the response's stream gives the body as it is on the wire, and must be closed."""
@@ -63,7 +63,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             url = yarl.URL(origin + target, encoded=True)
             proxy, for_proxy = without_user(self._proxy(origin, url))
             headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-            to_proxy = url.scheme == "https"  # by a tunnel, whose head is for the proxy alone
+            to_proxy = url.scheme == "https"  # by a tunnel, whose request head goes only to the proxy
             answer = await session.request(
                 request.method,
                 url,
@@ -135,7 +135,7 @@ class _Sending:
     async def once(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send the request (a middleware of aiohttp's)."""
         # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that is not counted,
-        # with a nonce that the cloud has seen. An error that is not its own passes it by.
+        # with a nonce that the cloud has seen. It does not catch errors of other types.
         try:
             return await send(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
@@ -165,11 +165,11 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _tls_context(http: HttpSettings) -> ssl.SSLContext:
-    """Certificates are verified, names are compared, and nothing turns that off. OSError for an unfit `ca_file`."""
+    """The TLS context. It always verifies certificates and names. OSError for an unusable `ca_file`."""
     context = ssl.create_default_context(cafile=http.ca_file)
     # Named, since the machine's own settings for OpenSSL may allow less.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Python writes every session's keys to the file that SSLKEYLOGFILE names; who has them can read the requests.
+    # Python writes every session's keys to the file that SSLKEYLOGFILE names. With these keys, requests can be read.
     context.keylog_filename = None  # type: ignore[assignment]  # what switches it off
     return context
 

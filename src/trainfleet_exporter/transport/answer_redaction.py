@@ -1,8 +1,8 @@
-"""Redaction of what a service quotes of a request when it refuses it: keys' ids, tokens, signatures.
+"""Redaction of credentials that a service quotes when it refuses a request: ids of keys, tokens, signatures.
 
 A service knows no secrets but those that requests have sent to it. `SentSecrets` remembers those that one provider sent
-lately, in requests of any kind: STS and the API behind it belong to the same cloud. Signatures are good for one
-attempt, so only the answer to that attempt is searched for them.
+lately, in requests of any kind: STS and the API behind it belong to the same cloud. A signature is valid for one
+attempt, so only the answer to that attempt is searched for it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A few bytes can inflate to millions of values, and each takes some hundred bytes when decoded. So values are counted
 before they are made, and of the answers that are longer than one piece only one at a time is inflated and decoded. The
-payload is then the caller's: it must be let go before the caller waits for anything, or the next answer comes on top.
+caller must release the payload before it waits for anything. Otherwise two payloads are in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLICE_BYTES = 256 * 1024
 _SHORT_BODY_BYTES = _MIB
 """Bytes of a body, as they come, that every call may hold at the same time."""
 _LARGE_BODIES = 4
-"""Of 32 MiB each at most; several, so that a slow one does not stop all the others."""
+"""At most 32 MiB each. Several, so that a slow one does not stop the others."""
 _GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
 _decode = msgspec.json.Decoder().decode
 _SURROGATES = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
@@ -79,7 +79,7 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
                 raise BadAnswer(f"the answer is over the limit of {_size(limits.wire)} on the wire")
         return b"".join(wire)
     finally:
-        wire.clear()  # an error keeps what was in use when it was raised
+        wire.clear()  # an error would keep the buffers of its frames in memory
 
 
 async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
@@ -93,7 +93,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
         case "" | "identity":
             inflates = False
         case "gzip" | "x-gzip":
-            inflates = bool(wire)  # errors and 204s often name an encoding and have no body at all
+            inflates = bool(wire)  # errors and 204s often name an encoding without having a body
         case _:
             raise BadAnswer("the answer has another encoding than gzip")
     pieces: Iterator[bytes | memoryview] = (
@@ -116,7 +116,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
             if len(piece) == _SLICE_BYTES:
-                await yield_to_loop()  # a bomb must not hold up the loop
+                await yield_to_loop()  # a compression bomb must not block the loop
         return b"".join(body) if inflates else wire
     finally:
         body.clear()  # see read_wire

@@ -1,7 +1,5 @@
-"""Leaving alone what keeps failing: a circuit breaker with one trial at a time.
-
-Each poll may make one trial at once, however long the breaker was to stay open: else a poll that begins just after the
-trouble was over would fail for it, and everybody would wait another interval.
+"""A circuit breaker with one trial at a time. Each poll may make one trial at once, even if the breaker is to stay
+open. Otherwise a poll that begins just after an outage would fail, and its values would be late by another interval.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ _FIRST_OPEN = 1.0
 
 
 class Permit:
-    """Leave to make one attempt. Settled once, by the first of its three methods that is called."""
+    """A permit for one attempt. The first call of one of its three methods settles it."""
 
     def __init__(self, breaker: Breaker, *, trial: bool) -> None:
         self._breaker: Breaker | None = breaker
@@ -30,7 +28,7 @@ class Permit:
 
     def failed(self, what: str) -> None:
         """The attempt showed that the target does not work; `what` happened."""
-        # A trial that something else has overtaken, a success that came late, is an attempt like any other.
+        # After a late success has closed the circuit, a trial is an attempt like any other.
         decides = self._breaker is not None and self._breaker._trial is self
         if breaker := self._settle():
             breaker._count(what, trial=decides)
@@ -88,9 +86,8 @@ class Breaker:
         return self._trial is not None
 
     async def settled(self, deadline: float) -> None:
-        """Wait for the end of a trial that is under way, by loop time `deadline`: it shows whether attempts succeed.
-
-        One that fails has failed for all polls that waited for it: they do not make others, one after the other.
+        """Wait for the end of a running trial, by loop time `deadline`: it shows whether attempts succeed. If it fails,
+        all polls that waited for it count it as their own trial and make no other.
         """
         if not self.is_trying:
             return
@@ -105,7 +102,7 @@ class Breaker:
             self._see()
 
     def admit(self) -> Permit:
-        """Leave to make an attempt now, or CircuitOpen. The permit must be settled."""
+        """Return a permit for an attempt now, or raise CircuitOpen. The permit must be settled."""
         self.check()
         permit = Permit(self, trial=self._open_until is not None)
         if permit.trial:
@@ -139,7 +136,8 @@ class Breaker:
         self._failures += 1
         self._last_error = what
         self._see()
-        # Attempts that were under way when it opened fail late and prove nothing new: only a trial's failure does.
+        # Attempts that were running when it opened may fail late and prove nothing new. Only the failure of a trial
+        # does.
         if trial or (self._open_until is None and self._failures >= _THRESHOLD):
             self._open_for = min(self._max_open, self._open_for * 2 or _FIRST_OPEN)
             self._open_until = now + self._open_for

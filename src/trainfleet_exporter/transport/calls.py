@@ -1,4 +1,4 @@
-"""What goes in and out of the transport: calls, signed requests, answers, and what a platform has to bring."""
+"""The vocabulary of the transport: calls, signed requests, answers, and what a platform provides."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Caller:
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
-"""Who is polling in this task, to count its attempts. None outside of polls."""
+"""The poll of this task, which counts its attempts. None outside of polls."""
 
 
 class Priority(IntEnum):
-    """Who goes first where the rate limit makes calls wait: the lower number."""
+    """The order of calls that wait for the rate limit: lower numbers first."""
 
     BULK = 0
     DETAIL = 1
@@ -48,7 +48,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """What a text has to be, and what that is called (`a token`)."""
+    """The pattern of a text, and its name in errors (`a token`)."""
 
     name: str
     form: re.Pattern[str]
@@ -127,7 +127,7 @@ class SignedRequest(HoldsSecrets):
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What proves who asks, and an answer may quote: keys' ids, tokens."""
+    """Credentials that an answer may quote: ids of keys, tokens."""
     proofs: tuple[str, ...] = field(default=(), repr=False)
     """The same, of this attempt alone: a signature, the hash that was signed. Those in an `Authorization` header, or
     in a parameter whose name ends in `signature`, need not be named."""
@@ -146,7 +146,7 @@ class HttpAnswer(HoldsSecrets):
 
 
 class Dialect(Protocol):
-    """How one API of one cloud is spoken."""
+    """How requests of one API of one cloud are signed and its answers judged."""
 
     @property
     def api(self) -> str:
@@ -154,9 +154,8 @@ class Dialect(Protocol):
         ...
 
     async def prepare(self, call: Call, deadline: float) -> object:
-        """Have what signing needs, renewing temporary credentials where it is time; may raise CloudError.
-
-        Awaited once before the first attempt. What it returns is handed to `refused`: the mark of what was signed with.
+        """Prepare what signing needs, and refresh temporary credentials if they are due. May raise CloudError. Awaited
+        once before the first attempt. The result names the credential and is passed to `refused`.
         """
         ...
 
@@ -196,7 +195,7 @@ class CallBudget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLimits:
-    """What one API host may be asked at most."""
+    """The limits of calls to one API host."""
 
     requests_per_second: float = 5
     concurrency: int = 4
