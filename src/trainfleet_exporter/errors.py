@@ -1,4 +1,4 @@
-"""Every error this program raises on purpose, grouped by who can fix it.
+"""Every error that this program raises on purpose, grouped by who can fix it.
 
     TrainfleetError
     ├── OperatorError                 the person who runs the exporter
@@ -93,7 +93,7 @@ class CloudError(TrainfleetError):
         self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
-        """How long the service asked us to wait, in seconds; None where it did not say."""
+        """The pause that the service asks for, in seconds; None if it does not."""
 
     def __str__(self) -> str:
         facts = [f"HTTP {self.status}" if self.status is not None else "", self.code, self.message]
@@ -104,7 +104,7 @@ class CloudError(TrainfleetError):
 
 
 class Throttled(CloudError):
-    """The service asks for fewer calls."""
+    """The service rejects the call because there are too many."""
 
     outcome = reason = "throttled"
     transient = True
@@ -112,17 +112,17 @@ class Throttled(CloudError):
     def __init__(self, message: str, *, pace: float | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.pace = pace
-        """How many requests a second the service says that it allows; None where it did not say."""
+        """The requests a second that the service says it allows; None if it does not say."""
 
 
 class AccessDenied(CloudError):
-    """Wrong key, wrong clock, missing permission."""
+    """Wrong key, wrong clock or missing right."""
 
     outcome = reason = "auth"
 
     @classmethod
     def of(cls, error: CloudError) -> AccessDenied:
-        """What another refusal means to those who asked for something else, and could not for want of credentials."""
+        """The error of a call that failed because its credentials could not be received: `error` is why."""
         return cls(
             error.message,
             operation=error.operation,
@@ -153,7 +153,7 @@ class ServerTrouble(CloudError):
 
 
 class RequestTimedOut(CloudError):
-    """No whole answer came in time."""
+    """The complete answer did not come in time."""
 
     outcome = reason = "timeout"
     transient = True
@@ -171,13 +171,13 @@ class KeptConnectionClosed(Unreachable):
 
 
 class BadAnswer(CloudError):
-    """An answer came and is not what the API documents: not JSON, too large, cut off, incomplete."""
+    """The answer is not what the API documents: not JSON, too large, cut off or incomplete."""
 
     outcome = reason = "bad_answer"
 
 
 class CircuitOpen(CloudError):
-    """Not tried: the target failed so often just now that it is left alone for a while."""
+    """Not tried: the target failed so often that its circuit is open."""
 
     outcome = reason = "circuit_open"
 
@@ -199,6 +199,6 @@ class DeadlineExceeded(PollError):
 
 
 class NotReady(PollError):
-    """What this poll builds on (the list of workspaces, of jobs) has not been had yet."""
+    """A list that this poll needs (of workspaces, of jobs) has not been read yet."""
 
     reason = "not_ready"

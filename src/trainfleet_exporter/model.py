@@ -47,7 +47,7 @@ NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
 Phase = Literal["queued", "preparing", "running", "recovering", "checking"]
 """What a job's time is spent on."""
 Cause = Literal["accelerator", "node", "process", "hang", "degraded", "preempted", "other"]
-"""What a fault is one of."""
+"""The causes of faults."""
 
 
 class Accelerators(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +59,7 @@ class Accelerators(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProviderFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a provider without asking it."""
+    """The facts of a provider that need no call."""
 
     platform: str
     region: str
@@ -74,7 +74,7 @@ class ProviderQuota(msgspec.Struct, frozen=True, gc=False):
 
 
 class Workspace(msgspec.Struct, frozen=True, gc=False):
-    """A team's room in a cloud account."""
+    """A workspace: a team's share of a cloud account."""
 
     workspace_id: str
     name: str

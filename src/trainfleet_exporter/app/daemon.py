@@ -28,28 +28,28 @@ from trainfleet_exporter.web.server import WebServer
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 3.5
-"""Everything is down by then after a SIGTERM, whatever still hangs."""
+"""Seconds after a SIGTERM in which everything is closed, even if something hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Where the daemon listens and who comes in, where it shows metrics, and whether a request can make it reload."""
+    """Settings of the web server: addresses, access, the path of the metrics, and whether a request may reload the
+    config."""
 
     addresses: Sequence[str] = (":10075",)
     telemetry_path: str = "/metrics"
     enable_lifecycle: bool = False
     max_connections: int = MAX_CONNECTIONS
-    """How many there may be at a time."""
+    """The maximum at a time."""
     notice: str = ""
-    """What readers of the status page must know before they believe it."""
+    """A notice at the top of the status page."""
     access: Access | None = None
-    """What the web config file says; without one everybody comes in, by plain HTTP."""
+    """The web config file. Without it, access is open and by plain HTTP."""
 
 
 class Daemon:
-    """The exporter with its web server and its schedule. `load` reads its config again; without it none is reloaded.
-
-    Of several exporters it is `shard`; both configs are then `sharding.apportioned` to it.
+    """The exporter with its web server and its schedule. `load` reads its config again; without it there are no
+    reloads. `shard` is its place among several exporters; both configs are then `sharding.apportioned` to it.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Daemon:
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Serve first, then poll: a scrape is answered from the first moment on."""
+        """Serve first, then poll, so that the first scrape gets an answer."""
         await self.server.start()
         self._building = asyncio.create_task(self.exporter.page_store.keep_built())
         self._schedule.start()
@@ -112,9 +112,8 @@ class Daemon:
             self._reloader.request()
 
     async def stop(self) -> None:
-        """End polls, finish running answers, close connections. Bounded: nothing may hold up the end.
-
-        More than once is once: a signal may come while a failed reload ends the process.
+        """End polls, finish running answers, close connections, all within a time limit. A second call joins the first:
+        a signal may come while a failed reload ends the process.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
@@ -152,7 +151,7 @@ def _shard_in_words(shard: Shard) -> dict[str, str]:
 
 
 def _in_words(exporter: Exporter) -> str:
-    """What is polled, and how that goes, in counts."""
+    """Counts of providers and of collectors by success."""
     successes = [runner.state.success for runner in exporter.runners]
     kinds = {"well": True, "failing": False, "not polled yet": None}
     counts = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]

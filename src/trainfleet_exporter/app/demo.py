@@ -85,7 +85,7 @@ async def _served(simulator: Simulator, host: str, port: int, address: str) -> A
 
 
 def _config(text: str) -> Config:
-    """Read the config as from any file, so that the demo takes the same way in as everybody."""
+    """Read the config from a file, so that the demo uses the same code as the exporter."""
     # A pipe is a file that needs no place to be written to: containers like to be read-only.
     reading, writing = os.pipe()
     try:
@@ -98,7 +98,7 @@ def _config(text: str) -> Config:
 
 
 async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
-    """Say when there is something to see: as long as nothing is, a newcomer would look at empty pages."""
+    """Print a line when all collectors have polled: before that, a newcomer would see empty pages."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while waiting := [runner for runner in daemon.exporter.runners if not runner.first_poll_done.is_set()]:
@@ -116,7 +116,7 @@ async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
 
 
 def _reachable(address: str) -> str:
-    """Where a browser on this machine finds what listens at `address`."""
+    """The address for a browser on this machine, of a server that listens at `address`."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not listened on
 

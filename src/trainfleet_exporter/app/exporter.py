@@ -1,4 +1,4 @@
-"""What is polled and shown: the providers of one config, which those of another config can take the place of."""
+"""What is polled and shown: the providers of one config. Those of another config can replace them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainfleet_exporter.transport import Attempt
 
 
 class Exporter:
-    """The providers of a config, what they are polled by, and what they publish to.
+    """The providers of a config, their runners, and the page store that they publish to.
 
     `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
     collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
@@ -62,17 +62,17 @@ class Exporter:
 
     @property
     def runners(self) -> list[Runner]:
-        """What polls them."""
+        """Their runners."""
         return [runner for member in self._members.values() for runner in member.runners]
 
     def is_primary(self, config: ProviderConfig) -> bool:
-        """Whether this is the primary shard of a provider, which asks for what is the whole account's."""
+        """Whether this is the primary shard of a provider, which polls what belongs to the whole account."""
         return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
 
-        Once there is none, there will be none: that a provider comes later does not make an exporter unfit to be asked.
+        Once there is none, there will be none: an exporter stays ready when a reload adds a provider.
         """
         if self._was_ready:
             return []
@@ -85,7 +85,7 @@ class Exporter:
         return waiting
 
     async def poll_once(self) -> bool:
-        """Poll every collector once; whether all of them succeeded. Cut short, polls end without having failed."""
+        """Poll every collector once. Returns whether all succeeded. Cancelled polls do not count as failed."""
         runners = self.runners
         if not runners:
             return True
@@ -105,7 +105,7 @@ class Exporter:
         return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
 
     async def aclose(self) -> None:
-        """Close every provider's connections, and write down what was spent."""
+        """Close every provider's connections, and save spent calls."""
         try:
             for provider in self.providers:
                 await provider.aclose()
@@ -113,11 +113,11 @@ class Exporter:
             self.leave_state()
 
     def write_soon(self) -> None:
-        """Have the state file say by whom calls were spent, without waiting for it."""
+        """Save who spent which calls to the state file, without waiting for it."""
         self._ledger.write_soon()
 
     def leave_state(self) -> None:
-        """Write down what was spent, exactly, and leave the state file to others. More than once does no harm."""
+        """Save spent calls exactly, and release the state file. May be called more than once."""
         if not self.state.released.is_set():
             try:
                 self._ledger.close()
@@ -125,9 +125,8 @@ class Exporter:
                 self.state.release()
 
     async def prepare(self, config: Config, given: Sequence[Basis]) -> Plan:
-        """Build what another config (of which `given` are the bases) needs besides what there is.
-
-        Nothing that runs is touched. ExceptionGroup of StartErrors with all that cannot be built.
+        """Build what another config (of which `given` are the bases) needs in addition. Nothing that runs is changed.
+        ExceptionGroup of StartErrors with all that cannot be built.
         """
         plan = self._begin(config)
         errors: list[StartError] = []
@@ -146,18 +145,17 @@ class Exporter:
         return plan
 
     async def discard(self, plan: Plan) -> None:
-        """Close what was built for a plan that is not put to use."""
+        """Close what was built for a plan that is not used."""
         for member in plan.fresh:
             await member.provider.aclose()
 
     def apply(self, plan: Plan) -> None:
-        """Put a plan to use, in one go: a scrape sees all of it or nothing.
-
-        The runners of `plan.gone` are stopped before as far as they can be; what they still have to say is not heard.
+        """Apply a plan in one step: a scrape sees all of it or nothing. The runners of `plan.gone` were stopped before,
+        if possible; what they still publish is ignored.
         """
         before = {member.name: member for member in plan.gone}
         if self._members:
-            self.waiting_for()  # what was ready till now stays so
+            self.waiting_for()  # an exporter that was ready stays ready
         for member in plan.gone:
             for runner in member.runners:
                 runner.vanish()
@@ -205,7 +203,7 @@ class Exporter:
         return plan
 
     def _build(self, plan: Plan, basis: Basis) -> None:
-        """Add a provider to a plan: the one that there is, if nothing of what it was built from has changed."""
+        """Add a provider to a plan: the present one, if its basis has not changed."""
         config = basis.config
         account, there = plan.accounts[config.account_key], self._members.get(config.name)
         if there is not None and there.basis == basis and there.account is account:
@@ -253,8 +251,8 @@ class Exporter:
         ]
 
     def _show_facts(self, member: Member) -> None:
-        """Show what is known of a provider, where that is not shown yet: known without asking anybody and while the
-        cloud cannot be reached; but some learn of their project from the cloud.
+        """Show the facts of a provider, if they are not shown yet. They are known without a call, but some providers
+        learn their project from the cloud.
         """
         facts = member.provider.facts
         if member.shown != facts and self.is_primary(member.basis.config):

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.registry import Provider
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """All that a provider is built from: of two equal ones the second need not be built."""
+    """Everything that a provider is built from. Two equal ones build the same provider."""
 
     config: ProviderConfig
     settings: Global
@@ -25,7 +25,7 @@ class Basis:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A provider that was built, with what polls it once it is put to use."""
+    """A built provider with its runners, which start when the plan is applied."""
 
     basis: Basis
     provider: Provider
@@ -40,7 +40,7 @@ class Member:
 
 @dataclass(slots=True)
 class Plan:
-    """A config, ready to take the place of the running one. Nothing of it is seen before that."""
+    """A config that is ready to replace the running one. Nothing of it is visible before."""
 
     config: Config
     accounts: dict[AccountKey, BudgetedAccount]
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def kept(self) -> list[str]:
-        """The providers that run on unchanged, by name."""
+        """The providers that stay unchanged, by name."""
         return [member.name for member in self.members if member not in self.fresh]
 
 

@@ -1,11 +1,11 @@
-"""Reading the config again while everything runs.
+"""Reloads the config while the exporter runs.
 
     read and check ─► build what is new ─► end the polls of what goes ─► swap, in one go ─► close what went
           │                  │                                                 │
           │                  │                                                 └──fault──► the process ends
           └──── faults ──────┴──► said, counted, and nothing else happens
 
-One at a time. A request that comes while a reload waits for its turn shares that reload: it has not read the file yet.
+One at a time. A request joins a reload that waits for its turn and has not read the file yet.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from trainfleet_exporter.process.threads import DaemonThreadExecutor
 log = logging.getLogger(__name__)
 
 _READ_SECONDS = 30.0
-"""How long a file, or the file system that it is on, may take to be read."""
+"""Seconds in which the config files must be read."""
 _LAST_PAGE_SECONDS = 10.0
-"""How long a state file, to which a config goes back, is waited for while its last page is on its way to the disk."""
+"""Seconds to wait for the last write of a state file, if a config returns to that file."""
 _END_SECONDS = 5.0
-"""How long the polls of what goes are waited for; what they still say after that is not heard."""
+"""Seconds to wait for the polls of removed providers; what they publish later is ignored."""
 _CLOSE_SECONDS = 2.0
-"""How long the closing of what went is waited for; after that it goes on by itself."""
+"""Seconds to wait until removed providers are closed; after that it continues in the background."""
 _ANSWER_SECONDS = 1.0
-"""How long a client has to receive the answer that its reload ends the process."""
+"""Seconds for a client to receive the answer that its reload ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
-    """How a reload went, in lines for the one who asked for it."""
+    """The outcome of a reload, in lines for the client."""
 
     success: bool
     text: str
@@ -53,7 +53,7 @@ _HALF_WAY = "reload failed half way: internal error; the exporter exits"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What was read, and checked as far as that can be done without building anything."""
+    """The config that was read, and checked as far as possible without building anything."""
 
     config: Config
     bases: list[Basis]
@@ -63,7 +63,7 @@ class _Draft:
 
 
 class Reloader:
-    """Puts the config that `load` gives in the place of the exporter's.
+    """Replaces the exporter's config by the one that `load` returns.
 
     `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` receives
     the task of each reload as soon as it is requested.
@@ -87,14 +87,14 @@ class Reloader:
         self._next: asyncio.Task[ReloadOutcome] | None = None
         self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
-        """What is not waited for, or not any longer."""
+        """Tasks that nothing waits for any longer."""
         self._reading: asyncio.Future[_Draft] | None = None
         self._left: list[StateFile] = []
-        """State files whose last page may still be on its way to the disk."""
+        """State files whose last write may not have ended."""
         self._stopped = False
 
     def request(self) -> asyncio.Task[ReloadOutcome] | None:
-        """Have the config read again, not before now; None if the exporter is stopping."""
+        """Request a reload, which reads the files after this call; None if the exporter is stopping."""
         if self._stopped:
             log.info("reload ignored: the exporter is stopping")
             return None
@@ -113,7 +113,7 @@ class Reloader:
         return _STOPPING if task is None or task.cancelled() else task.result()
 
     async def stop(self) -> None:
-        """Begin no other reload, and end the one that is under way with whichever config is in use by now."""
+        """Begin no other reload, and end the running one with the config that is in use now."""
         self._stopped = True
         for task in self._reloads:
             task.cancel()
@@ -122,7 +122,7 @@ class Reloader:
 
     async def _run(self) -> ReloadOutcome:
         async with self._turn:
-            self._next = None  # who asks from now on wants what the file says by then
+            self._next = None  # later requests want the file as it is then
             if self._stopped:
                 return _STOPPING
             try:
@@ -160,7 +160,7 @@ class Reloader:
         return outcome
 
     async def _draft(self) -> _Draft:
-        if self._reading is not None and not self._reading.done():  # a thread waits for it, which none can end
+        if self._reading is not None and not self._reading.done():  # its thread cannot be ended
             raise StartError("an earlier reload is still reading the config; try again later")
         reading = self._reading = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._read)
         try:
@@ -177,7 +177,7 @@ class Reloader:
         path = config.global_.state_file
         if self._exporter.state.is_at(path):
             return _Draft(config, bases(config), None, {})
-        for state in self._left:  # until its last page is written, it looks as if another process held it
+        for state in self._left:  # until its last write has ended, it looks locked by another process
             if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
                 raise StartError(f"the state file {path} is still being written for the old config; try again later")
         part = self._exporter.shard.part
@@ -191,9 +191,8 @@ class Reloader:
             log.warning("poll did not end in time; the reload continues", extra=facts)
 
     def _swap(self, plan: Plan) -> None:
-        """All that a scrape can see, without giving it a chance to look in between.
-
-        What is done here waits for nothing and needs nothing of the machine: there is no way back from the middle.
+        """Change everything that a scrape can see, without an await: no scrape sees half of it. Nothing here waits or
+        needs resources, because a swap cannot be undone half way.
         """
         self._exporter.apply(plan)
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
@@ -202,9 +201,9 @@ class Reloader:
     def _half_way(self) -> ReloadOutcome:
         """End the process in good order with exit code 1, because a swap failed.
 
-        The state is neither config: some providers are not polled, and nothing shows it. The next reload would rebuild
-        everything, but it may be long in coming, and would start from a state that no code expects. An exit is
-        noticed, and the service manager starts the process again.
+        The state belongs to neither config: some providers are not polled, and nothing shows it. The next reload would
+        rebuild everything, but it may come late, and no code expects such a state. An exit is noticed, and the service
+        manager restarts the process.
         """
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
@@ -219,7 +218,7 @@ class Reloader:
             asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
     def _keep_state(self, state: StateFile, known: Spent) -> Callable[[], None] | None:
-        """Keep another state file; what leaves the one before."""
+        """Change to another state file. The result releases the old one."""
         before = self._exporter.state
         try:
             leave = self._exporter.keep_state(state, known)
@@ -237,7 +236,7 @@ class Reloader:
             log.warning("cannot write the state file after a reload; the next save retries", exc_info=True)
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
-        """Wait until all are done, but no longer than this; which of them, by their place, go on by themselves."""
+        """Wait until all are done, at most `seconds`. Returns the indexes of those that still run."""
         tasks = [asyncio.ensure_future(_quietly(job)) for job in jobs]
         if not tasks:
             return []
@@ -271,7 +270,7 @@ def _faults(error: OperatorError | ExceptionGroup[Exception]) -> list[str]:
 
 
 def _let_go(reading: asyncio.Future[_Draft]) -> None:
-    """What was read too late, if ever, is not put to use."""
+    """Release the state file of a draft that was read too late."""
     if not reading.cancelled() and reading.exception() is None and (state := reading.result().state) is not None:
         state.release()
 
@@ -286,7 +285,7 @@ async def _in_thread(work: Callable[[], None]) -> None:
 
 
 async def _quietly(job: Awaitable[None]) -> None:
-    """Log an end that fails, and let the others go on."""
+    """Log a failure, so that the others continue."""
     try:
         await job
     except Exception:

@@ -42,7 +42,7 @@ class Trial:
         )
 
     async def run(self) -> None:
-        """Poll everything once; or until it is interrupted, which is no error here."""
+        """Poll everything once, or until it is interrupted, which is not an error here."""
         reporting = asyncio.create_task(self._report_on())
         try:
             await self.exporter.poll_once()
@@ -55,7 +55,7 @@ class Trial:
             reporting.cancel()
 
     def scale(self, provider: str, collector: str) -> float:
-        """By how much what was tried of a collector is to be multiplied."""
+        """The factor from the tried part of a collector to all of it."""
         units = self.units.get((provider, collector), 0)
         return max(1.0, units / _TRIED)
 

@@ -22,11 +22,11 @@ GROUP = "trainfleet_exporter.providers"
 
 
 class Identity(Protocol):
-    """Who asks: where the credentials came from, and until when they are valid."""
+    """The credentials of a provider: where they come from, and when they expire."""
 
     @property
     def origin(self) -> str:
-        """In words, for people; never what the credentials are."""
+        """Where they come from, for people; never the credentials themselves."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class BuildContext:
     observe: Callable[[Attempt], None]
     """Receives each attempt to call an API."""
     shard: ShardAssignment = ALL
-    """What of the provider this exporter polls: all of it, unless several exporters share the work."""
+    """The part of the provider that this exporter polls: all of it without shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class Platform:
     """By metric family, where its values come from, as HELP says it: `Cloud ListJobs, jobs[].state`, one text for each
     API."""
     experimental: Mapping[str, str] = field(default_factory=dict)
-    """By metric family, what is unproven about its values, in a few words for HELP."""
+    """By metric family, what is unproven about its values, for HELP."""
     permissions: Mapping[str, str] = field(default_factory=dict)
-    """By operation, the right that it needs, as the cloud's access management names it."""
+    """By operation, the right that it needs, by its name in the cloud's access management."""
     kept: Mapping[str, float] = field(default_factory=dict)
     """By operation, how many seconds its answer is kept, where that is longer than an interval (catalogues, tokens)."""
     free_calls: Mapping[str, int] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Large workspaces, divided job by job among the shards of their provider.
 
 A workspace above a configured size is listed by all of these shards, each of which shows its own jobs. Shards do not
-talk to each other. So that all of them find the same size, it is that of something that does not change any more: how
-many jobs were created in 30 days that ended a day before the last midnight (UTC).
+communicate. All of them find the same size, because it no longer changes: how many jobs were created in 30 days that
+ended a day before the last midnight (UTC).
 """
 
 from __future__ import annotations

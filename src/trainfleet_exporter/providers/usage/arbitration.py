@@ -1,4 +1,4 @@
-"""Which source serves which job, so that the usage of none stands on the page twice, not even between two parts.
+"""Which source serves which job, so that the page never shows the usage of a job twice, not even between two parts.
 
 Either the job itself decides, once (`Decided`), or a bulk source serves all that it has, and a source that costs calls
 for each job serves the rest (`SourceArbitration`):
@@ -21,16 +21,15 @@ from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Topic
 
 _POLLS_WAITED = 2
-"""How many polls a job is waited for: bulk readings are late, and a new job is not worth a call of its own each."""
+"""How many polls to wait for a job in bulk readings, which are late: a new job does not need a call of its own."""
 _REMEMBERED = 6 * 3600.0
 """How long the source of a job that is gone is remembered, in seconds."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 
 
 class Decided:
-    """The source of each live job, by what `decide` says of it the first time.
-
-    That stays: if the job's row said something else later on, two collectors would show it for a while. `listed` are
+    """The source of each live job, which `decide` chooses once. If the source changed with the job's row, two
+    collectors would show the job for a while. `listed` are
     the live jobs by id; `watch` is given a function to call when these change.
     """
 
@@ -75,7 +74,7 @@ class SourceArbitration:
     def __init__(self, *, interval: float) -> None:
         self.polled: Topic[None] = Topic("usage", None)
         self.left_out = 0
-        """How many jobs the other source is not asked for, because there are more than it may ask for."""
+        """How many jobs the other source leaves out because of its limit."""
         self._interval = interval
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs that it shows."""
@@ -104,7 +103,7 @@ class SourceArbitration:
         return job_id in self._owned
 
     def missed(self, job: Job) -> bool:
-        """Whether the bulk source was waited for long enough, for this job."""
+        """Whether the job has waited long enough for the bulk source."""
         polls = self._missed.get(job.job_id, 0)
         ran = 0.0 if job.started is None else time.time() - job.started
         return self._closed or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
@@ -152,7 +151,7 @@ class SourceArbitration:
         self._count()
 
     def claim(self, job_ids: Collection[str]) -> None:
-        """The parts are about to show these jobs: from here on no other source does."""
+        """Claim these jobs, which the parts are about to show: from here on no other source shows them."""
         self._claimed = frozenset(job_ids)
         self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self._claimed}
         self._count()
@@ -181,5 +180,5 @@ class SourceArbitration:
 
 
 def all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    """All that is in any of them. Most parts show the same jobs, as one object: it is looked at once."""
+    """The union. Most parts show the same jobs as one object, which is read once."""
     return frozenset().union(*{id(one): one for one in sets}.values())

@@ -20,7 +20,7 @@ from trainfleet_exporter.providers.usage.quantities import convert_each, mean, t
 from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
 
 SILENCE = 180.0
-"""A pod that lacks three minutes of readings while others go on no longer reports, and counts no more for its job."""
+"""A pod without readings for three minutes, while others have some, no longer counts for its job."""
 UNDATED = array("d")
 """The times of readings that have none."""
 _SLICE = 5_000
@@ -68,8 +68,8 @@ async def columns(
 ) -> Shown:
     """What the readings of one metric show, each family at its own level; `newest` counts what cannot be true.
 
-    A whole made of pods or cards has the mean of their ratios and the sum of everything else, the latter only where
-    none of them lacks its value, and none that might be theirs was unreadable. Parts that fell silent do not count:
+    A whole made of pods or cards has the mean of their ratios and the sum of everything else. A sum needs the values of
+    all parts, and no unreadable value that might be theirs. Parts that fell silent do not count:
     those that lack readings for three minutes, or three times the `period` of the metric (seconds).
 
     Platforms mostly have a new reading once a minute or less often. Where the readings are those of `before`, the same
@@ -95,8 +95,8 @@ async def columns(
 async def kept_of(
     given: Iterable[Column], *, since: float = -math.inf, owners: Container[str] | None = None
 ) -> list[Column]:
-    """What of columns is from `since` on (Unix time), and of jobs that are among `owners`; without those columns that
-    have nothing any more. A column of which all is kept is the same object."""
+    """The readings from `since` on (Unix time) whose jobs are among `owners`, without empty columns. A column of which
+    all is kept is the same object."""
     found: list[Column] = []
     for column in given:
         entity_list = column.entity_list
@@ -188,7 +188,7 @@ class Read:
         return sum(all(value is None for value in values) for values in zip(first, *others, strict=True))
 
     def finish(self) -> None:
-        """Let go of what only columns are made of."""
+        """Release what only columns are made of."""
         self._values.clear()
 
     def column(self, target: Target) -> Column:
@@ -240,7 +240,7 @@ class Read:
         return column_of(family, shown, found, oldest, newest)
 
     async def _complete_wholes(self, family: Family, shown: EntityList, parts: Sequence[Sequence[float]]) -> Column:
-        """The same where no part lacks anything, and all are of one time, as mostly."""
+        """The same for the usual case: no part lacks a value, and all have one time."""
         found = array("d")
         for start in range(0, len(parts), _WHOLES):
             some = parts[start : start + _WHOLES]

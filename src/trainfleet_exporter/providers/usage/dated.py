@@ -129,12 +129,12 @@ class Past:
         return bool(self._found[0])
 
     def spoil(self, owner: str) -> None:
-        """Some reading of a job (or pool) could not be used, and it is not known of which time or part it was."""
+        """Note an unusable reading of a job (or pool) whose time or part is unknown."""
         self._spoiled.add(owner)
 
     def tracks(self, asked: Range, *, names_source: bool = False) -> Iterator[Track]:
-        """What there is to be shown, given what range was asked for; with `names_source`, also which source served
-        each job, and when."""
+        """The tracks to show for the requested range; with `names_source`, also which source served each job, and
+        when."""
         for number, found in enumerate(self._found):
             twice = sum([dated.sort() for dated in found.values()])
             if number == 0:
