@@ -4,7 +4,7 @@
         platform = PLATFORM
         ...
 
-Installed with the extra `testing`; the daemon does without it, and imports nothing from here.
+Installed with the extra `testing`. The daemon does not import it.
 """
 
 from trainfleet_conformance.budgets import BudgetChecks
@@ -23,7 +23,7 @@ __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 class ProviderConformance(
     ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks, SharingChecks
 ):
-    """What the exporter promises of every cloud, held against one provider.
+    """Checks what the exporter promises of every cloud, for one provider.
 
     Derive a class whose name begins with `Test`, and say of your cloud what ProviderCase asks for. A whole exporter
     polls your pretend cloud over loopback HTTP, in stepped time: hours take seconds.

@@ -1,4 +1,4 @@
-"""What is asked is counted, limited and paid for; it does not grow with the jobs where the cloud allows that."""
+"""Calls are counted, limited and within the budget. They do not grow with the jobs where the cloud allows that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BudgetChecks(ProviderCase):
         self.on_stage(check)
 
     def test_budget_a_month_s_calls_are_not_exceeded(self) -> None:
-        """With a budget that would last for a few polls, polls stretch, and not one call is made beyond it."""
+        """With a budget for a few polls only, intervals become longer, and no call is made beyond it."""
         apis = sorted({api for api, _ in self.good.operations})
 
         async def main(folder: Path) -> None:

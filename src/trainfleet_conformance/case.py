@@ -1,4 +1,4 @@
-"""What a provider's tests say of their cloud, and the one good run that most checks look at."""
+"""What a provider's tests declare about their cloud, and the one good run that most checks use."""
 
 from __future__ import annotations
 
@@ -67,22 +67,22 @@ class ProviderCase:
     not_counted: ClassVar[frozenset[str]] = frozenset()
     """Documented states in which no job is ever listed (old words): they need no count of 0."""
     samples: ClassVar[Mapping[str, float]] = {}
-    """Some series as they stand on the page, without the label `provider`, and what the pretend cloud says they are.
-    At least one for each unit that the cloud has otherwise than the model."""
+    """Some series of the page, without the label `provider`, with their values in the pretend cloud. At least one for
+    each unit that differs from the model's."""
     jobs: ClassVar[int] = 12
     """How many live jobs the pretend cloud is made with; enough for two pages of a list."""
     copes: ClassVar[frozenset[str]] = frozenset()
-    """Operations that the provider does without, where they fail: names of machine types, and the like."""
+    """Operations that the provider does not need if they fail, such as names of machine types."""
     may_be_empty: ClassVar[frozenset[str]] = frozenset()
-    """Operations of which an answer without anything in it is a good one."""
+    """Operations whose answer may be empty."""
     without_right: ClassVar[frozenset[str]] = frozenset()
-    """Operations of which the cloud does not document which right they need."""
+    """Operations whose right the cloud does not document."""
     faulted: ClassVar[frozenset[str] | None] = None
     """Operations under which faults are made; None for all that every poll calls."""
     recovery_polls: ClassVar[int] = 1
-    """Polls after the end of a fault by which everything is as before."""
+    """Polls after the end of a fault until everything is as before."""
     refusal_polls: ClassVar[int] = 1
-    """The same after a refusal: a provider may leave credentials alone for a while, so that none is locked."""
+    """The same after a refusal: a provider may pause its credentials, so that none is locked."""
 
     _planted: ClassVar[dict[type, Planted]] = {}
     _good_runs: ClassVar[dict[type, GoodRun]] = {}
@@ -98,8 +98,8 @@ class ProviderCase:
     def config(self, url: str) -> dict[str, Any]:
         """What the config file says of the provider, except its name and platform, to reach the pretend cloud at `url`.
 
-        Every collector is on, with an interval of a minute. Caps on how many jobs are asked about are out of reach:
-        which jobs come first differs where several exporters share them, and where times make no sense.
+        Every collector is on, with an interval of a minute. Limits like `max_jobs` must be out of reach: which jobs
+        come first differs between shards, and with wrong times.
         """
         raise NotImplementedError
 

@@ -31,7 +31,7 @@ _UNBOUNDED = ("_cpu_utilization_ratio",)
 
 
 def strangers(page: Page) -> Iterator[str]:
-    """What is on a page and not in the exporter's table."""
+    """What is on a page but not in the exporter's table."""
     for family, pairs in page.shown:
         names = frozenset(name for name, _ in pairs)
         if family not in _TABLE:
@@ -57,7 +57,7 @@ class ContractChecks(ProviderCase):
     """What is on a good page."""
 
     def test_contract_families_and_labels_are_of_the_table(self) -> None:
-        """A provider publishes objects of model.py; what they look like is not its business."""
+        """A provider publishes objects of model.py and does not render them."""
         complain(
             sorted(set(strangers(self.good.page))),
             "publish objects of trainfleet_exporter.model, and leave families and labels to the exporter. A family "

@@ -29,14 +29,14 @@ _HOSTILE = (
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """A fault. One that is a `refusal` says no to who asks; a provider may then leave its credentials alone."""
+    """A fault. A `refusal` rejects the credentials; a provider may then pause them."""
 
     name: str
     meaning: str
     make: Callable[[Arrival, Answer], Response | None]
     refusal: bool = False
     pauses: bool = False
-    """Whether the whole host is left alone for a while, because it asked for that."""
+    """Whether the whole host is paused, because it asked for that."""
     renames: bool = False
     """Whether ids are others, so that other things are shown."""
 
@@ -120,7 +120,7 @@ WHOLE = (
     FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
     FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
 )
-"""They spoil an answer as a whole: nothing of it may be taken."""
+"""They spoil an answer as a whole: nothing of it may be shown."""
 
 ODD = (
     FaultKind("wrong types", "every value is of another type", _leaves(lambda name, value: other_types(value))),
@@ -142,4 +142,4 @@ ODD = (
         renames=True,
     ),
 )
-"""They keep the form of an answer: what of it makes no sense may not be shown, and nothing may break."""
+"""They keep the form of an answer. Invalid values must not be shown, and nothing must break."""

@@ -1,4 +1,4 @@
-"""Each operation under each fault: nothing breaks, nothing untrue is shown, it is reported, and it heals."""
+"""Each operation under each fault: nothing breaks, nothing untrue is shown, the fault is reported, and all recovers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def of(operation: str, kind: FaultKind) -> Spoil:
 
 
 class FaultChecks(ProviderCase):
-    """Faults, one operation at a time, in a world that stands still."""
+    """Faults, one operation at a time, in a cloud that does not change."""
 
     @pytest.mark.parametrize("kind", WHOLE, ids=str)
     def test_fault_in_place_of_an_answer(self, kind: FaultKind) -> None:
-        """The last good answer stays for its time. The fault is reported, others go on, and all is well afterwards."""
+        """The last good answer stays for its time. The fault is reported, other parts continue, and all recovers."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -50,7 +50,7 @@ class FaultChecks(ProviderCase):
 
     @pytest.mark.parametrize("kind", ODD, ids=str)
     def test_fault_of_values(self, kind: FaultKind) -> None:
-        """What makes no sense is not shown, and breaks nothing."""
+        """Invalid values are not shown and break nothing."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -134,7 +134,7 @@ class FaultChecks(ProviderCase):
             yield "its calls are counted as ok: Dialect.judge, or the transport, takes the answer for a good one"
 
     def _beside(self, start: Page, late: Page, operation: str, stage: Stage) -> Iterable[str]:
-        """Collectors that fail, and have no reason to."""
+        """Collectors that fail without a reason."""
         callers = self.good.callers(operation)
         for labels, value in late.of(ERRORS):
             before = sum(count for _, count in start.of(ERRORS, **labels))
@@ -160,7 +160,7 @@ class FaultChecks(ProviderCase):
         return after
 
     async def _end(self, stage: Stage, kind: FaultKind) -> None:
-        """What may not have happened all the while."""
+        """What must not have happened meanwhile."""
         page = await stage.scrape()
         await stage.read_everything()
         complaints = [

@@ -1,7 +1,8 @@
-"""What stands between the exporter and a pretend cloud: it knows each request's operation, counts, spoils answers.
+"""A gateway between the exporter and a pretend cloud: it knows each request's operation, counts requests and spoils
+answers.
 
 Operations are not guessed from paths: whatever the provider's own dialect signs is noted with its call's operation.
-A request that arrives and was never signed came by a way of its own.
+A request that arrives without having been signed did not use the transport.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ UNSIGNED = "(not by the transport)"
 class PretendCloud(Protocol):
     """A cloud as its documentation describes it. It is served over loopback; the provider calls it like the real one.
 
-    Nothing moves in it by itself, so that two pages can be compared. Its lists have more than one page where the cloud
-    has pages, and it refuses who does not prove who asks.
+    It does not change by itself, so that two pages can be compared. Its lists have more than one page if the cloud has
+    pages. It refuses requests without valid credentials.
     """
 
     @property
@@ -42,7 +43,7 @@ class PretendCloud(Protocol):
         ...
 
     def forget(self, job_id: str) -> None:
-        """Delete a live job: no list has it any more, and asking for it by its id finds nothing."""
+        """Delete a live job: no list has it, and its id is not found."""
         ...
 
     def end(self, job_id: str, word: str) -> None:

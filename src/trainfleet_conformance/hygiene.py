@@ -1,4 +1,5 @@
-"""What a platform owes its operators: rights by name, diagnosis, a clean end, reloads, public imports; secrets."""
+"""What operators need from a platform: rights by name, diagnosis, a clean end, reloads, public imports, redacted
+secrets."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class PlatformChecks(ProviderCase):
         )
 
     def test_platform_diagnose_is_content(self) -> None:
-        """diagnose finds nothing to complain of, and can say who asks, and where."""
+        """diagnose has no complaint, and names the credentials and the endpoints."""
 
         async def main(folder: Path) -> None:
             async with serve_cloud(self.cloud(self.jobs), Signatures()) as (_, listener):
@@ -79,7 +80,7 @@ class PlatformChecks(ProviderCase):
             self.play(main)
 
     def test_platform_closing_leaves_nothing_behind(self) -> None:
-        """After the end no connection stands, and no task runs."""
+        """After the end no connection is open, and no task runs."""
 
         async def main(folder: Path) -> None:
             before = len(asyncio.all_tasks())

@@ -1,4 +1,4 @@
-"""A part of an answer is replaced whole or not at all; one bad object loses itself only; absent is not zero."""
+"""A part is replaced completely or not at all; one bad object loses only itself; absent is not zero."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
 _TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
 _TEN_YEARS = 315_360_000.0
 _NOT_SET = (("0001-01-01T00:00:00Z", 0), ("1970-01-01T08:00:00.000+08:00", -62_135_596_800))
-"""Clouds write so, as text or as a number, what has not happened."""
+"""How clouds write a time that has not come, as text or as a number."""
 _MOMENT = "_timestamp_seconds"
 _COUNTS = (
     "trainfleet_jobs",
@@ -169,7 +169,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
-        """Jobs that left the lists of the live ones, for they ended: each is counted once, and shown as it ended."""
+        """Jobs that ended and left the lists of live ones: each is counted once, and shown with its final status."""
         told_as = {status: word for word, status in reversed(list(self.statuses.items())) if status in FINISHED}
         live = sorted(self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item))
         ends = {job_id: status for (job_id, _), status in zip(live, told_as, strict=False)}

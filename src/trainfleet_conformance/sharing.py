@@ -1,4 +1,4 @@
-"""What several exporters that share the work show together."""
+"""What several shards show together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportio
 
 _SHARDS = (3, 4, 5, 6, 7, 8)
 _SPREADS = (16, 64)
-"""Tried one by one, until what the pretend cloud has is with more than one shard: few names may all be with one."""
+"""Tried one by one, until more than one shard has something of the pretend cloud."""
 _POLLS = 3
 _WORKSPACE = "trainfleet_workspace_info"
 

@@ -1,4 +1,4 @@
-"""Where the kit plays: a pretend cloud on loopback, a whole exporter that polls it, and a scraper, in stepped time."""
+"""The stage of the kit: a pretend cloud on loopback, a whole exporter that polls it, and a scraper, in stepped time."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Stage:
         return time.time()
 
     def leaks(self, planted: Planted, **more: str) -> list[str]:
-        """Where a secret, or what was made of it to prove who asks, stands in anything that was put out."""
+        """Where a secret, or a signature or token made with it, appears in any output."""
         proofs = authorizations(arrival.headers for arrival in self.gateway.arrivals[-_PROOFS:])
         outputs = {"a page": "\n".join(dict.fromkeys(self.outputs)), "the log": self.logs.written, **more}
         outputs["what the provider logs"] = self.logs.said
@@ -175,7 +175,7 @@ class Logs:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Take the logs of this process, and give them back as they were."""
+        """Capture the logs of this process, and restore them at the end."""
         root = logging.getLogger()
         handlers, level, hook, warn = list(root.handlers), root.level, sys.excepthook, warnings.showwarning
         levels = {name: logging.getLogger(name).level for name in LIBRARIES}

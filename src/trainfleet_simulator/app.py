@@ -23,7 +23,7 @@ from trainfleet_simulator.wire import connection_of
 
 
 class CloudApp:
-    """Hands requests to the clouds, and writes down what they said. A request that no cloud takes goes to the last."""
+    """Passes requests to the clouds, and records their answers. A request that no cloud takes goes to the last."""
 
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()

@@ -1,4 +1,4 @@
-"""What the simulator said: a log of its answers, for tests that compare metrics with the truth."""
+"""A log of the simulator's answers, for tests that compare metrics with the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks who asks ModelArts or IAM, as strictly as the API gateway does: a signature, or a token."""
+"""Checks the signature or token of requests to ModelArts or IAM, as strictly as the API gateway does."""
 
 from __future__ import annotations
 

@@ -97,4 +97,4 @@ OTHER_WORKLOADS = {
     ASCEND: (("notebook", "notebook-li-na", "Running"), ("infer", "pangu-chat", "Running")),
     GPU: (("notebook", "notebook-chen-jie", "Running"), ("infer", "ocr-service", "Abnormal")),
 }
-"""What runs in pools next to training: type, name, status. It is there for ever and asks for next to nothing."""
+"""What runs in pools next to training: type, name, status. It never ends and uses almost nothing."""
