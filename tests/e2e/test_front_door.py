@@ -77,5 +77,5 @@ def test_scrapes_are_answered_despite_slow_clients(config: Path, tmp_path: Path,
         refused = sum(map(bool, answers))
         # At the limit, the oldest connections are closed for newer ones, without an answer.
         assert refused == SLOW if limit == 2000 else 0 < refused < SLOW
-        assert exporter.log.count("more connections than are allowed") == (limit < SLOW + IDLE)
+        assert exporter.log.count("connection limit reached") == (limit < SLOW + IDLE)
         assert exporter.end(signal=signal.SIGTERM) == 0

@@ -165,7 +165,7 @@ def test_a_signal_amid_all_kinds_of_clients(tmp_path: Path, large_cloud: str) ->
         ):
             stack.enter_context(_connect(exporter)).sendall(said)
         _ends_well(exporter)
-        assert "1 connection(s) cut off" in exporter.log
+        assert "closed connections at shutdown" in exporter.log
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
@@ -232,7 +232,7 @@ def test_an_end_while_the_state_file_cannot_be_written(tmp_path: Path, cloud: tu
             path.unlink()
         folder.rmdir()
         _ends_well(exporter)
-        assert exporter.log.count("the state file cannot be written") == 1
+        assert exporter.log.count("cannot write the state file") == 1
 
 
 def test_log_without_a_reader_blocks_nothing(tmp_path: Path, hole: str) -> None:
@@ -303,7 +303,7 @@ def test_once_ends_if_its_output_has_no_reader(tmp_path: Path, cloud: tuple[Simu
     assert process.stdout is not None
     process.stdout.close()
     _, log = process.communicate(timeout=60)
-    assert (process.returncode, log) == (1, b"trainfleet-exporter: nobody reads the output any more\n")
+    assert (process.returncode, log) == (1, b"trainfleet-exporter: cannot write the output: its reader has closed it\n")
 
 
 def test_once_for_its_exit_code_alone(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
@@ -371,15 +371,15 @@ def test_file_descriptors_run_out_while_it_runs(tmp_path: Path, cloud: tuple[Sim
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + 54, hard))
         for _ in range(200):
             idle.enter_context(_connect(exporter))
-        eventually(lambda: "connections wait" in exporter.log, what="descriptors to run out")
+        eventually(lambda: "cannot accept connections" in exporter.log, what="descriptors to run out")
         assert _cpu_seconds(pid, during=2.5) < 1.0  # polls among it
         assert exporter.metrics().status_code == 200  # by a connection that it has already
-        assert exporter.log.count("connections wait") == 1
+        assert exporter.log.count("cannot accept connections") == 1
         idle.close()
         with httpx.Client(base_url=exporter.url, trust_env=False) as client:
             assert client.get("/metrics").status_code == 200
         eventually(lambda: "connections are accepted again" in exporter.log, what="the end of it to be told")
-        assert exporter.log.count("connections wait") == 1
+        assert exporter.log.count("cannot accept connections") == 1
         assert "Traceback" not in exporter.log
         _ends_well(exporter)
 

@@ -247,7 +247,7 @@ def _writer(path: Path) -> int | None:
 def test_the_demo_has_nothing_to_reload(tmp_path: Path) -> None:
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
         exporter.process.send_signal(signal.SIGHUP)
-        eventually(lambda: "there is no config file here" in exporter.log, what="the answer to SIGHUP")
+        eventually(lambda: "SIGHUP ignored" in exporter.log, what="the answer to SIGHUP")
         assert exporter.client.post("/-/reload").status_code == 403
         assert "trainfleet_exporter_config_last_reload_successful 1.0\n" in exporter.metrics().text
         assert exporter.end(signal=signal.SIGTERM) == 0

@@ -188,7 +188,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(site: Site) -> None:
         after = site.server[0].read_text(encoding="utf-8")
         eventually(lambda: shown(address) == after, what="the renewed certificate")
         assert "$2b$" not in exporter.log
-        eventually(lambda: "web config read again" in exporter.log, what="that to be told")
+        eventually(lambda: "web config reloaded" in exporter.log, what="that to be told")
 
 
 def test_every_page_and_action_is_behind_the_gate(site: Site) -> None:

@@ -140,7 +140,7 @@ class Trial:
         names = (self._row.operation, *self._row.told_by)
         if end == KEPT and self.column.name != SHUT and not any(name in line for line in lines for name in names):
             self._complain("log", ["no line names the operation", *lines])
-        self._complain("log", [line for line in lines if "fault of the exporter's own" in line or "Traceback" in line])
+        self._complain("log", [line for line in lines if "internal error" in line or "Traceback" in line])
 
     def _judge_page(self, page: Page, end: str) -> None:
         before = self._before
