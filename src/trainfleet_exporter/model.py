@@ -317,8 +317,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Readings at one level. Ratios are 0 to 1, rates bytes per second; `accelerator` is the kind that its ratios are
-    of."""
+    """Readings at one level. Ratios are 0 to 1, rates bytes (or floating-point operations) per second; `accelerator` is
+    the kind that its ratios are of."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -334,6 +334,14 @@ class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accelerator_memory_bytes: float | None = None
     accelerator_memory_capacity_bytes: float | None = None
     accelerator_power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class PodUsage(msgspec.Struct, frozen=True, gc=False):
@@ -383,6 +391,14 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     utilization: float | None = None
     memory_utilization: float | None = None
     power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class Subject(msgspec.Struct, gc=False, eq=False):
