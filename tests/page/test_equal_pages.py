@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
+from trainfleet_exporter.families.family import WholeHistogram
 from trainfleet_exporter.model import (
     Accelerator,
+    ClassicHistogram,
     DeviceUsage,
     JobUsage,
     PodUsage,
@@ -49,7 +51,7 @@ USAGE: dict[type, tuple[str, ...]] = {
     PoolUsage: ("pool",),
 }
 ACTIONS = (*["update"] * 6, "put", "drop", "look")
-DEVICE_FIELDS = ("utilization", "memory_utilization", "power_watts")
+DEVICE_FIELDS = DeviceUsage.__struct_fields__[len(USAGE[DeviceUsage]) :]
 FIELDS = {
     **dict.fromkeys(USAGE, tuple(f"values.{name}" for name in UsageValues.__struct_fields__ if name != "accelerator")),
     DeviceUsage: DEVICE_FIELDS,
@@ -147,7 +149,22 @@ def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
         else:
             pairs = list(zip(family.labels, values, strict=True))
         labels = [("provider", PROVIDER), *zip(names, keys(found), strict=True), *pairs]
-        yield f"{family.name}{{{','.join(f'{name}={quoted(text)}' for name, text in labels)}}} {number(value)}\n"
+        if isinstance(family.read, WholeHistogram):
+            yield from histogram_lines(family.name, labels, family.read.value(found))
+        else:
+            yield sample(family.name, labels, value)
+
+
+def histogram_lines(name: str, labels: list[tuple[str, str]], found: ClassicHistogram | None) -> Iterator[str]:
+    assert found is not None  # else there is no sample
+    for bound, count in zip((*found.bounds, math.inf), (*found.counts, found.count), strict=True):
+        yield sample(f"{name}_bucket", [*labels, ("le", "+Inf" if math.isinf(bound) else repr(bound))], count)
+    yield sample(f"{name}_sum", labels, found.sum)
+    yield sample(f"{name}_count", labels, found.count)
+
+
+def sample(name: str, labels: list[tuple[str, str]], value: float) -> str:
+    return f"{name}{{{','.join(f'{label}={quoted(text)}' for label, text in labels)}}} {number(value)}\n"
 
 
 def quoted(text: str) -> str:

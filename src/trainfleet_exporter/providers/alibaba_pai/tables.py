@@ -40,7 +40,8 @@ def _usage_sources(family: Family) -> list[str]:
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else "no metric unless usage.metrics of the config names one"
-    name += f" if usage.profiling names {family.profile}" if family.profile and family.names else ""
+    if family.profile:
+        name += f"{'' if family.names else ','} if usage.profiling names {family.profile}"
     return [*found, f"{catalogue}, {name}"]
 
 

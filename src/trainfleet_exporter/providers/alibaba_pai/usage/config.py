@@ -67,8 +67,8 @@ class Usage(Collector):
     """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
     `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
     profiling: tuple[Annotated[str, choice(PROFILES)], ...] = ()
-    """What profilers measure on accelerators. Each name is one more metric, `nvlink` and `pcie` are two: a call for each
-    metric and poll, with `dlc_metrics` for each job as well."""
+    """What profilers measure on accelerators. Each name is one more metric, `nvlink` and `pcie` are two. A metric costs
+    one call a poll, with `dlc_metrics` one a job and poll."""
     metrics: UsageMetrics = UsageMetrics()
     """What feeds which family, in place of or beyond the table of this platform."""
     max_jobs: CountFrom0 = 500
