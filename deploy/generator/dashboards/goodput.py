@@ -274,7 +274,11 @@ def _queue() -> list[Panel]:
 
 def _jobs() -> list[Panel]:
     by = "provider, job_id"
-    lowest = f"bottomk({_MOST}, {once(by, f'job:trainfleet_ettr_without_queue:ratio{{{P}}}')})"
+    live = f"job:trainfleet_held_accelerators:sum{{{P}}}"
+    lowest = (
+        f"bottomk(\n  {_MOST},\n  {once(by, f'job:trainfleet_ettr_without_queue:ratio{{{P}}}')}\n"
+        f"  and {ON_JOB}\n  {live}\n)"
+    )
     whose = "job_name, user_name"
 
     def of_those(record: str) -> str:
@@ -284,8 +288,8 @@ def _jobs() -> list[Panel]:
         row("Jobs"),
         table(
             "Jobs with the lowest training time",
-            f"The {_MOST} jobs with the lowest ETTR without queue, over their whole life. Faults are those since the "
-            "exporter knows the job.",
+            f"Of the jobs that hold accelerators, the {_MOST} with the lowest ETTR without queue, over their whole life. "
+            "Faults are those since the exporter knows the job.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import model_serializer
 
@@ -19,6 +19,9 @@ from trainfleet_exporter.providers.usage.quantities import RATIOS, Quantity
 
 Level: TypeAlias = Literal["job", "pod", "device", "pool"]
 """What there is a value for each of."""
+Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie"]
+"""What a profiler of accelerators measures, as the config names it."""
+PROFILES: tuple[Profile, ...] = get_args(Profile)
 LEVELS: tuple[Level, ...] = ("job", "pod", "device")
 """The levels of jobs, from the coarsest: each may be made from those after it."""
 SHOWN_AS: Mapping[Level, type] = MappingProxyType(
@@ -38,7 +41,7 @@ class Family:
     quantity: Quantity
     names: tuple[str, ...] = ()
     """The metrics of a cloud that can feed it, best first."""
-    profile: str = ""
+    profile: Profile | None = None
     """As of Measure."""
 
     @property
@@ -49,7 +52,7 @@ class Family:
     @property
     def of_accelerators(self) -> bool:
         """Whether jobs without accelerators have nothing to show in it."""
-        return self.level == "device" or "accelerator" in self.path or self.profile != ""
+        return self.level == "device" or "accelerator" in self.path or self.profile is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,8 @@ class Measure:
     quantity: Quantity
     device: tuple[str, str] | None = None
     """What devices have: the suffix of the family after `device_`, and the field of DeviceUsage."""
-    profile: str = ""
-    """What the config calls it in `usage.profiling`, without which it is not read; empty for what is always read."""
+    profile: Profile | None = None
+    """What the config calls it in `usage.profiling`, without which it is not read; None for what is always read."""
 
     @property
     def is_ratio(self) -> bool:
@@ -115,7 +118,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 """By suffix."""
 
 
-def _profiled(profile: str, suffix: str, field: str, quantity: Quantity) -> Measure:
+def _profiled(profile: Profile, suffix: str, field: str, quantity: Quantity) -> Measure:
     return Measure(suffix, field, quantity, device=(suffix, field), profile=profile)
 
 
@@ -135,8 +138,6 @@ PROFILING: Mapping[str, Measure] = MappingProxyType(
     }
 )
 """What profilers of accelerators measure, by suffix: read only if the config names the profile."""
-PROFILES = tuple(dict.fromkeys(measure.profile for measure in PROFILING.values()))
-"""The names that `usage.profiling` takes."""
 
 
 def families(
@@ -159,7 +160,9 @@ def is_exposed(family: Family, deny: Sequence[str]) -> bool:
 def exposed(given: Iterable[Family], deny: Sequence[str], profiles: Container[str] = ()) -> list[Family]:
     """The families that no glob of `deny` matches, and of those of profilers the ones of `profiles`."""
     return [
-        family for family in given if is_exposed(family, deny) and (family.profile == "" or family.profile in profiles)
+        family
+        for family in given
+        if is_exposed(family, deny) and (family.profile is None or family.profile in profiles)
     ]
 
 

@@ -12,7 +12,7 @@ from trainfleet_exporter.config.scalars import refuse
 from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
-from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family
+from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family, Profile
 
 
 class UsageRule(Wording):
@@ -66,7 +66,7 @@ class Usage(Collector):
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
     """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
     `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
-    profiling: tuple[Annotated[str, choice(PROFILES)], ...] = ()
+    profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
     """What profilers measure on accelerators. Each name is one more metric, `nvlink` and `pcie` are two. A metric costs
     one call a poll, with `dlc_metrics` one a job and poll."""
     metrics: UsageMetrics = UsageMetrics()
@@ -76,7 +76,7 @@ class Usage(Collector):
 
     @field_validator("profiling")
     @classmethod
-    def _has_source(cls, profiling: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    def _has_source(cls, profiling: tuple[Profile, ...], info: ValidationInfo) -> tuple[Profile, ...]:
         if profiling and info.data.get("source") == "job_metrics":
             refuse(UsageRule.PROFILING_SOURCE)
         return profiling
