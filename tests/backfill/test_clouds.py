@@ -26,6 +26,7 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_simulator.pai import monitor_metrics
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
@@ -323,6 +324,31 @@ def test_pools_use_what_their_pods_use(tmp_path: Path) -> None:
         assert found >= 2
 
     simulated("pai", work, tmp_path)
+
+
+def test_what_profilers_measured_is_read_if_it_is_named(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", EVENING)
+        out, at = tmp_path / "out", EVENING.end - 1800
+        flops, tensor = _values(out, "job_tensor_flops_per_second"), _values(out, "job_tensor_active_ratio")
+        cards = _values(out, "device_tensor_flops_per_second")
+        assert flops.keys() == {key[:1] for key in cards}
+        assert not _values(out, "job_sm_utilization_ratio")
+        compared = 0
+        for job in rig.jobs():
+            pods = truth("pai", job, "GpuCoreUsage", at)
+            if at not in flops.get((job.job_id,), {}) or len(pods) < len(job.pods):
+                continue
+            share = monitor_metrics.TENSOR_SHARE / 100
+            of_cards = [share * pods[pod.pod_id] for pod in pods_at(job, at) for _ in range(pod.role.cards)]
+            peak = monitor_metrics.PEAK_TFLOPS[monitor_metrics.card_type(job.pods[0])] * 1e12
+            assert flops[job.job_id,][at] == pytest.approx(sum(of_cards) * peak, rel=0.01)
+            assert tensor[job.job_id,][at] == pytest.approx(fmean(of_cards), abs=0.002)
+            compared += 1
+        assert compared >= 2
+
+    profiling = "usage: {interval: 15s, profiling: [flops, tensor]}"
+    simulated("pai", work, tmp_path, change=lambda text: text.replace("usage: {interval: 15s}", profiling))
 
 
 @pytest.mark.long

@@ -288,7 +288,7 @@ def _jobs() -> list[Panel]:
         row("Jobs"),
         table(
             "Jobs with the lowest training time",
-            f"Of the jobs that hold accelerators, the {_MOST} with the lowest ETTR without queue, over their whole life. "
+            f"Of jobs that hold accelerators, the {_MOST} with the lowest ETTR without queue, over their whole life. "
             "Faults are those since the exporter knows the job.",
             {
                 "provider": Column("Provider"),
