@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from benchmarks.cost import CLOUDS, DOCUMENT, SIZES, Cloud, Measured, measure, table
+
+from trainfleet_exporter.providers.usage.table import PROFILES
 
 _, _, _MEASURED = DOCUMENT.read_text(encoding="utf-8").partition("<!-- measured: begin -->")
 DOCUMENTED = _MEASURED.partition("<!-- measured: end -->")[0]
@@ -67,6 +70,17 @@ def test_calls_do_not_grow_with_jobs_but_by_pages(cloud: Cloud) -> None:
         assert more(collector) == 0, collector
     assert more("usage") == 0  # a page of points is far from full
     assert _of_pods(large) <= 500
+
+
+@pytest.mark.long
+def test_profiling_costs_one_call_a_metric_and_poll() -> None:
+    off = CLOUDS[0]
+    profiling = f"profiling: [{', '.join(PROFILES)}]"
+    on = replace(off, config=off.config.replace("usage: {{", f"usage: {{{{{profiling}, "))
+    assert on.config != off.config
+    without, with_it = measure(off, SIZES[0]), measure(on, SIZES[0])
+    more = {name: with_it.each(name) - without.each(name) for name in without.intervals}
+    assert more == {**dict.fromkeys(without.intervals, 0), "usage": 8}
 
 
 def _of_pods(measured: Measured) -> float:
