@@ -154,22 +154,7 @@ def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
         else:
             pairs = list(zip(family.labels, values, strict=True))
         labels = [("provider", PROVIDER), *zip(names, keys(found), strict=True), *pairs]
-        if isinstance(family.read, WholeHistogram):
-            yield from histogram_lines(family.name, labels, family.read.value(found))
-        else:
-            yield sample(family.name, labels, value)
-
-
-def histogram_lines(name: str, labels: list[tuple[str, str]], found: ClassicHistogram | None) -> Iterator[str]:
-    assert found is not None  # else there is no sample
-    for bound, count in zip((*found.bounds, math.inf), (*found.counts, found.count), strict=True):
-        yield sample(f"{name}_bucket", [*labels, ("le", "+Inf" if math.isinf(bound) else repr(bound))], count)
-    yield sample(f"{name}_sum", labels, found.sum)
-    yield sample(f"{name}_count", labels, found.count)
-
-
-def sample(name: str, labels: list[tuple[str, str]], value: float) -> str:
-    return f"{name}{{{','.join(f'{label}={quoted(text)}' for label, text in labels)}}} {number(value)}\n"
+        yield f"{family.name}{{{','.join(f'{name}={quoted(text)}' for name, text in labels)}}} {number(value)}\n"
 
 
 def histogram_lines(name: str, labels: str, shown: ClassicHistogram | None) -> Iterator[str]:
