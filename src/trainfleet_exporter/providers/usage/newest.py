@@ -11,7 +11,6 @@ from itertools import compress
 from typing import NamedTuple
 
 from trainfleet_exporter.model import Subject
-from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, EntityList, Key
 
 FUTURE = 900.0
@@ -144,7 +143,6 @@ class Newest:
         async for batch in batches:
             self.take(batch)
             del batch  # before the next call
-            await yield_to_loop()
 
     def take(self, batch: Batch) -> None:
         """Take over some readings."""
