@@ -179,7 +179,7 @@ def _faults() -> list[Panel]:
             "short",
             Query(
                 f"sum by (provider, cause) ({_of_range('provider:trainfleet_faults:increase1m')})",
-                "{{provider}} · {{cause}}",
+                "{{cause}} · {{provider}}",
             ),
             width=8,
         ),
@@ -190,7 +190,7 @@ def _faults() -> list[Panel]:
             "s",
             Query(
                 f"60 * {sum_by_model(held, 'provider')}\n/ ({sum_by_model(faults, 'provider')} > 0)",
-                "{{provider}} · {{accelerator_name}}",
+                "{{accelerator_name}} · {{provider}}",
             ),
             width=8,
         ),
@@ -241,7 +241,7 @@ def _queue() -> list[Panel]:
         bucket = f"increase(trainfleet_job_{family}_seconds_bucket{{{P}}}[$__range])"
         return Query(
             with_pool(f"histogram_quantile(0.9, sum by (provider, pool_id, le) ({bucket}))"),
-            "{{provider}} · {{pool_name}}",
+            "{{pool_name}} · {{provider}}",
         )
 
     reasons = info("provider, job_id", "reason", f"trainfleet_job_pending_reason{{{P}}} == 1")
