@@ -157,7 +157,7 @@ def test_what_an_account_lacks_is_left_out(run: Run) -> None:
     run(cloud, steps, usage(profiling="[nvlink]"))
 
 
-def test_an_unknown_unit_shows_nothing_until_the_config_names_one(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_unit_shows_nothing_unless_the_config_has_it(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     cloud = profiled_world()
     for row in cloud.catalogue:
         row["Unit"] = ""

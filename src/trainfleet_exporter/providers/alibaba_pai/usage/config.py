@@ -68,7 +68,7 @@ class Usage(Collector):
     `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
     """What profilers measure on accelerators. Each name is one more metric, `nvlink` and `pcie` are two. A metric costs
-    one call a poll, with `dlc_metrics` one a job and poll."""
+    one call for each poll; with `dlc_metrics`, for each poll and job."""
     metrics: UsageMetrics = UsageMetrics()
     """What feeds which family, in place of or beyond the table of this platform."""
     max_jobs: CountFrom0 = 500
