@@ -23,10 +23,13 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator, server
 from trainfleet_simulator.modelarts import drafts as modelarts
+from trainfleet_simulator.modelarts.past import SETTING as MODELARTS
 from trainfleet_simulator.pai import drafts as pai
+from trainfleet_simulator.pai.past import SETTING as PAI
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart
 from trainfleet_simulator.world.nouns import SUCCEEDED
+from trainfleet_simulator.world.setting import Setting
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "trainfleet-recording.yaml"
@@ -77,9 +80,9 @@ def _drafts() -> dict[str, Draft]:
 def _submit_one_job_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make simulators whose clouds have one job each."""
     drafts = _drafts()
-    submissions = {server.PAI: [(SUBMITTED, drafts["pai"])], server.V2: [(SUBMITTED, drafts["modelarts"])]}
+    submissions = {PAI: [(SUBMITTED, drafts["pai"])], MODELARTS: [(SUBMITTED, drafts["modelarts"])]}
 
-    def world(setting: Any, seed: int, now: float, **_: Any) -> World:
+    def world(setting: Setting, seed: int, now: float, **_: Any) -> World:
         jobs = submissions.get(setting, [])
         return World(replace(setting, earlier=lambda *_: jobs), seed, now, closed=True)
 

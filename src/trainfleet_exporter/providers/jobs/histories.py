@@ -28,6 +28,7 @@ from trainfleet_exporter.model import (
     RecoveryCount,
     Status,
 )
+from trainfleet_exporter.providers.jobs.held_time import HeldTimes
 from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Records, Recovery, Start, elapsed, first_start
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
@@ -93,6 +94,7 @@ class JobHistories:
     def __init__(self, began: float) -> None:
         self._began = began
         self._known: dict[str, _Known] = {}
+        self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
         self._waited: dict[str, float] = {}
         """By job whose time in the queue was observed, when it started."""
@@ -142,11 +144,12 @@ class JobHistories:
             known.seen_until = now
         phases = known.elapsed.until(known.seen_until)
         if phases:
+            self._held.add(job, phases, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
-    def fleet(self) -> list[object]:
-        """What is shown over all jobs: NodeFaults, PoolWaits."""
+    def fleet(self, now: float) -> list[object]:
+        """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
@@ -155,10 +158,12 @@ class JobHistories:
             PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
             for pool_id, pool in self._pools.items()
         ]
-        return [*nodes, *waits]
+        held = self._held.total(now)
+        return [*nodes, *waits, *([] if held is None else [held])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
+        self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
