@@ -244,6 +244,39 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
     assert lost == {"out_of_range": 2, "malformed": 1}
 
 
+def test_queue_of_a_job_whose_first_run_cannot_be_read_is_not_known() -> None:
+    for unreadable in (7, _run(None, 300, end_recover="pod_reschedule")):
+        found = _poll(_row("Running", unreadable, _run(400)), 500)
+        assert (found.phases, found.queued) == ({"running": 100}, None)
+
+
+def test_run_that_is_yet_to_start_changes_nothing() -> None:
+    """A record without any time stands for the next run."""
+    found = _poll(_row("Pending", _run(50, 200), _run(None)), 300)
+    assert found.phases == {"queued": 50, "running": 150, "recovering": 100}
+
+
+def test_hang_under_way_in_place() -> None:
+    hang = _attempt(400, None, "proc_restart", "job_hanged", "recovering", "worker-1")
+    found = _poll(_row("Running", _run(60, None, xpu=80, recover_records=[hang])), 430)
+    assert found.phases == {"queued": 60, "preparing": 20, "running": 320, "recovering": 30}
+    assert found.faults == {("hang", "job_hanged"): 1}
+
+
+def test_end_of_a_recovery_may_come_late() -> None:
+    histories = JobHistories(T)
+    for end, seconds in ((None, 0), (440, 40), (None, 40)):
+        attempt = _attempt(400, end, "proc_restart", "job_failed", "success", "worker-1")
+        found = _poll(_row("Running", _run(60, None, recover_records=[attempt])), 500, histories=histories)
+        assert (found.recoveries, found.recovery_seconds) == ({("proc_restart", "success"): 1}, seconds)
+
+
+def test_exit_code_0_of_a_job_that_goes_on_is_not_set() -> None:
+    statuses = [{"task": "worker-0", "exit_code": 0}, {"task": "worker-1", "exit_code": 1}]
+    assert _poll(_row("Running", _run(0), task_statuses=statuses), 20).exits == {"worker-1": 1}
+    assert _poll(_row("Completed", _run(0, 9), task_statuses=statuses), 20).exits == {"worker-0": 0, "worker-1": 1}
+
+
 def test_unknown_words_are_shown_as_codes_only() -> None:
     attempts = [
         _attempt(10, 20, "warm_swap", "cosmic_ray", "partial", "worker-0"),
