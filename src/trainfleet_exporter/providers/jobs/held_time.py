@@ -26,8 +26,7 @@ class HeldTimes:
 
     def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
         """Count what a job's phases have grown."""
-        count = sum([found.count or 0.0 for found in job.accelerators])
-        if not count:
+        if not job.accelerators:
             return
         held = running = 0.0
         for found in phases:
@@ -38,6 +37,7 @@ class HeldTimes:
         seen = self._seen.get(job.job_id)
         self._seen[job.job_id] = held, running
         if seen is not None and seen != (held, running):
+            count = sum([found.count for found in job.accelerators])
             hour = int(now // _HOUR)
             before = self._hours.get(hour, (0.0, 0.0))
             self._hours[hour] = before[0] + count * (held - seen[0]), before[1] + count * (running - seen[1])
