@@ -56,7 +56,7 @@ class JobsCollector(BulkCollector):
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
         wall_clock = time.time()
         shared.histories.keep_only(registry.known_ids(), wall_clock)
-        if fleet := shared.histories.fleet(wall_clock):
+        if read and (fleet := shared.histories.fleet(wall_clock)):
             async with poll.part(_HISTORIES) as part:
                 await part.publish(fleet)
 

@@ -19,7 +19,7 @@ class HeldTimes:
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._hours: dict[int, tuple[float, float]] = {}
+        self._hours: dict[int, list[float]] = {}
         """By number of the hour, what was held, and what of it ran."""
         self._seen: dict[str, tuple[float, float]] = {}
         """By job, the seconds for which it has held its accelerators and run, as of the latest reading."""
@@ -30,17 +30,21 @@ class HeldTimes:
             return
         held = running = 0.0
         for found in phases:
-            if found.phase != "queued":
+            if found.phase == "running":
+                running = found.seconds
+            elif found.phase != "queued":
                 held += found.seconds
-                if found.phase == "running":
-                    running = found.seconds
+        held += running
         seen = self._seen.get(job.job_id)
         self._seen[job.job_id] = held, running
-        if seen is not None and seen != (held, running):
-            count = sum([found.count for found in job.accelerators])
-            hour = int(now // _HOUR)
-            before = self._hours.get(hour, (0.0, 0.0))
-            self._hours[hour] = before[0] + count * (held - seen[0]), before[1] + count * (running - seen[1])
+        if seen is None or seen == (held, running):
+            return
+        count = 0.0
+        for accelerators in job.accelerators:
+            count += accelerators.count
+        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
+        hour[0] += count * (held - seen[0])
+        hour[1] += count * (running - seen[1])
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget other jobs, and hours that are over for a day."""
