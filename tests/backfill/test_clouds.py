@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -128,6 +129,22 @@ def test_a_history_of_statuses_is_made_of_spells() -> None:
     assert pai.with_spells(life, None) is life
 
 
+def _seconds(life: Life) -> Counter[str]:
+    seconds: Counter[str] = Counter()
+    for spell in life.spells:
+        seconds[spell.status] += 0 if spell.end is None else int(spell.end - spell.start)
+    return +seconds
+
+
+def test_past_statuses_of_a_job_with_a_node_fault_last_as_its_phases() -> None:
+    """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
+    times = ["00:00", "02:00", "02:10", "10:00", "10:30", "10:40", "20:00"]
+    words = ["Queuing", "EnvPreparing", "Running", "Restarting", "EnvPreparing", "Running", "Succeeded"]
+    history = [{"Status": word, "StartTime": f"2026-01-02T{time}:00Z"} for word, time in zip(words, times, strict=True)]
+    life = pai.with_spells(_pai(Status="Succeeded"), _history(history))
+    assert _seconds(life) == {"queued": 7200, "starting": 1200, "running": 61_800, "restarting": 1800}
+
+
 def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
     row = {
         "Status": "Succeeded",
@@ -197,6 +214,16 @@ def _modelarts(phase: str, **status: Any) -> Life:
     life = modelarts.job_life(payload(row, payloads.Job), shown_tags=())
     assert life is not None
     return life
+
+
+def test_past_runs_of_a_job_with_a_node_fault_contain_its_preparation() -> None:
+    """The same job. Between the runs, ModelArts proves no status."""
+    hour = 3600
+    records = [
+        {"start_at": MIDNIGHT + 2 * hour, "end_at": MIDNIGHT + 10 * hour, "xpu_start_at": MIDNIGHT + 2 * hour + 600},
+        {"start_at": MIDNIGHT + 37_800, "end_at": MIDNIGHT + 20 * hour, "xpu_start_at": MIDNIGHT + 38_400},
+    ]
+    assert _seconds(_modelarts("Completed", running_records=records)) == {"running": 61_800 + 1200}
 
 
 def test_running_records_prove_when_a_job_ran() -> None:

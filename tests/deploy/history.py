@@ -79,12 +79,12 @@ async def _scrape(url: str, path: Path) -> History:
                 await asyncio.sleep(when - time.time())
                 answer = await client.get(url)
                 answer.raise_for_status()
-                stream.writelines(_stamped(answer.text, when))
+                stream.writelines(stamped(answer.text, when))
         stream.write("# EOF\n")
     return History(path, first, when)
 
 
-def _stamped(page: str, when: int) -> Iterator[str]:
+def stamped(page: str, when: int) -> Iterator[str]:
     """Sample lines as Prometheus keeps them, with the target's labels, and what it adds about the scrape itself."""
     count = 0
     for line in page.removesuffix("\n").split("\n"):

@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from trainfleet_exporter.model import (
     Cause,
     ClassicHistogram,
@@ -28,7 +30,17 @@ from trainfleet_exporter.model import (
     RecoveryCount,
     Status,
 )
-from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Records, Recovery, Start, elapsed, first_start
+from trainfleet_exporter.providers.jobs.held_time import HeldTimes
+from trainfleet_exporter.providers.jobs.history import (
+    Elapsed,
+    Interval,
+    JobFault,
+    Records,
+    Recovery,
+    Start,
+    elapsed,
+    first_start,
+)
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
@@ -73,6 +85,8 @@ class _Known:
 
     row: Records | None = None
     detail: Records | None = None
+    intervals: tuple[Interval, ...] = ()
+    """Of the latest answer that has any."""
     is_new: bool = True
     """Whether the latest records have not been counted yet."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
@@ -86,6 +100,12 @@ class _Known:
     constant: tuple[object, ...] = ()
     """What is shown of it that does not change with time."""
 
+    def take(self, records: Records) -> None:
+        """Take over what a new answer says."""
+        self.is_new = True
+        if records.intervals is not None:
+            self.intervals = records.intervals
+
 
 class JobHistories:
     """What is known of the histories of a provider's jobs. `began` is when the exporter started."""
@@ -93,6 +113,7 @@ class JobHistories:
     def __init__(self, began: float) -> None:
         self._began = began
         self._known: dict[str, _Known] = {}
+        self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
         self._waited: dict[str, float] = {}
         """By job whose time in the queue was observed, when it started."""
@@ -106,12 +127,14 @@ class JobHistories:
         """Take over what a row of a list says."""
         known = self._known.setdefault(job_id, _Known())
         if known.row is not records:
-            known.row, known.is_new = records, True
+            known.row = records
+            known.take(records)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""
         known = self._known.setdefault(job_id, _Known())
-        known.detail, known.is_new = records, True
+        known.detail = records
+        known.take(records)
 
     def has_detail(self, job_id: str) -> bool:
         """Whether the detail of a job has been read."""
@@ -125,9 +148,8 @@ class JobHistories:
             return
         known.is_new = False
         answers = [records for records in (known.row, known.detail) if records is not None]
-        intervals = next((records.intervals for records in answers if records.intervals is not None), ())
         recovering = [found for records in answers for found in records.recovery_intervals]
-        known.elapsed, known.start = elapsed([*intervals, *recovering]), first_start(intervals)
+        known.elapsed, known.start = elapsed([*known.intervals, *recovering]), first_start(known.intervals)
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
             self._observe(job, known.start)
@@ -142,11 +164,12 @@ class JobHistories:
             known.seen_until = now
         phases = known.elapsed.until(known.seen_until)
         if phases:
+            self._held.add(job, phases, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
-    def fleet(self) -> list[object]:
-        """What is shown over all jobs: NodeFaults, PoolWaits."""
+    def fleet(self, now: float) -> list[object]:
+        """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
@@ -155,10 +178,12 @@ class JobHistories:
             PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
             for pool_id, pool in self._pools.items()
         ]
-        return [*nodes, *waits]
+        held = self._held.total(now)
+        return [*nodes, *waits, *([] if held is None else [held])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
+        self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
@@ -175,7 +200,10 @@ class JobHistories:
             self._blame(job, fault)
         for recovery in [recovery for records in answers for recovery in records.recoveries]:
             if recovery.start >= self._began:
-                known.recoveries.setdefault((recovery.start, recovery.strategy, recovery.part), recovery)
+                key = recovery.start, recovery.strategy, recovery.part
+                before = known.recoveries.setdefault(key, recovery)
+                if before.seconds is None and recovery.seconds is not None:  # the result may come before the end
+                    known.recoveries[key] = replace(before, seconds=recovery.seconds)
         shown: list[object] = [
             PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
         ]
