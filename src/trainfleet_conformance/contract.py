@@ -95,7 +95,8 @@ class ContractChecks(ProviderCase):
             key = _key(series)
             shown = page.shown.get(key)
             if shown is None:
-                complaints.append(f"{series} is not on the page, which has {like(page, key[0]) or 'none of its family'}")
+                found = like(page, key[0]) or "none of its family"
+                complaints.append(f"{series} is not on the page, which has {found}")
             elif not math.isclose(shown, value, rel_tol=1e-9):
                 complaints.append(f"{series} is {shown}, where the cloud says {value}")
         complain(complaints, "look for a unit that was not translated, or a field that is read under another name")
