@@ -16,13 +16,12 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.environment import Expansion
 from trainfleet_exporter.config.kinds import CountFrom1, Flag
 from trainfleet_exporter.config.parse import read_document
 from trainfleet_exporter.config.scalars import Surroundings, show, text_of
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.translate import Problem, validate
-from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape
+from trainfleet_exporter.config.tree import Document, Loc, Scalar, Table, shape
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
@@ -149,9 +148,8 @@ def read_web_config(path: Path) -> WebFileRead:
 
     Raises ConfigError if it is not a YAML mapping at all.
     """
-    document = read_document(path, {}, keys=", ".join(WebFile.allowed_keys()))
-    root = _literal(document.root)
-    assert isinstance(root, Table)
+    document = read_document(path, None, keys=", ".join(WebFile.allowed_keys()))
+    root = document.root
     checked = validate(WebFile, root, (), Surroundings(path.parent, {}))
     given, problems, tls = checked.section, list(checked.problems), None
     if given is not None:
@@ -210,20 +208,3 @@ def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         first.setdefault(problem.loc, problem)
     return list(first.values())
-
-
-def _literal(node: Node) -> Node:
-    """Return the tree with its texts as they are written: `${NAME}` means nothing in this file."""
-    if isinstance(node, Scalar):
-        return Scalar(node.line, Expansion(node.expansion.written))
-    if isinstance(node, Row):
-        row = Row()
-        row.extend(map(_literal, node))
-        row.item_lines = node.item_lines
-        return row
-    if isinstance(node, Table):
-        table = Table(node.line)
-        table.update({key: _literal(value) for key, value in node.items()})
-        table.key_lines = node.key_lines
-        return table
-    return None
