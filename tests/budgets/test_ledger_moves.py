@@ -121,6 +121,19 @@ def test_what_another_file_knows_of_at_least_is_no_sum(kept: Kept) -> None:
     assert budget.remaining == 988
 
 
+@pytest.mark.parametrize(("known", "certain"), [(300, 300), (800, 800), (4, 10)])
+def test_assumed_share_is_taken_back_from_no_known_calls(kept: Kept, known: int, certain: int) -> None:
+    kept.clock.pass_(15 * DAY)
+    budget = kept.ledger.budget(MAIN, "dlc", 1000)
+    assumed = budget.spent[JANUARY.name]
+    assert assumed > 400
+    kept.spend(10)
+    kept.ledger.move(file(None), {(MAIN, "dlc"): {JANUARY.name: known}})
+    assert budget.spent == {JANUARY.name: max(known, assumed + 10)}
+    budget.assume_nothing()
+    assert budget.spent == {JANUARY.name: certain}
+
+
 def test_forgotten_provider_is_removed_from_every_record(kept: Kept) -> None:
     for holder in (MAIN, OTHER):
         kept.spend(3, holder=holder)
