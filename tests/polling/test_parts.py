@@ -203,6 +203,25 @@ def test_part_that_cannot_be_rebuilt_stays_due() -> None:
     run(main)
 
 
+def test_part_that_cannot_be_rebuilt_loses_only_itself() -> None:
+    async def fail(_: float) -> tuple[Sequence[object], float | None]:
+        raise ZeroDivisionError
+
+    async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
+        return two("c"), None
+
+    async def main(store: Store) -> None:
+        await store.parts.publish("a", count("a"), stale_at=START, rebuild=fail)
+        await store.parts.publish("b", count("b"), stale_at=START, rebuild=fail)
+        await store.parts.publish("c", count("c"), stale_at=START, rebuild=rebuild)
+        with pytest.raises(ZeroDivisionError):
+            await store.parts.expire()
+        assert [store.series(key) for key in "abc"] == [1, 1, 2]
+        assert (store.state.series, store.state.oldest_part) == (4, START)
+
+    run(main)
+
+
 def test_answer_replaces_a_rebuilt_part() -> None:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
         return count("a", 2), None
