@@ -98,7 +98,7 @@ def test_rebuilt_or_expired_part_is_counted_as_it_is_then() -> None:
     run(main)
 
 
-def test_a_part_lives_three_intervals_after_its_failure_to_the_second() -> None:
+def test_part_expires_exactly_three_intervals_after_failure() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
         await asyncio.sleep(100)
@@ -268,7 +268,7 @@ class _Interrupted(Renderer):
         return rendered
 
 
-def test_an_answer_is_shown_whole_though_its_part_was_dropped_meanwhile() -> None:
+def test_answer_is_shown_whole_after_its_part_was_dropped() -> None:
     async def main() -> None:
         renderer = _Interrupted()
         store = Store(renderer=renderer)

@@ -154,7 +154,7 @@ def test_a_token_of_a_file_is_read_at_each_request(tmp_path: Path) -> None:
     assert [request.headers["authorization"] for request in services.requests] == ["first", "second"]
 
 
-def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
+def test_metadata_without_sessions_is_used_if_allowed() -> None:
     services = Services("/token")
     found = ask(MachineRole(), CREDENTIALS, services)
     assert isinstance(found, Issued)
@@ -216,7 +216,7 @@ def test_a_passing_error_does_not_settle_a_chain(status: int) -> None:
     assert services.asked["/keys"] == 2
 
 
-def test_nothing_is_asked_and_no_file_is_read_when_a_source_is_opened(tmp_path: Path) -> None:
+def test_opening_a_source_sends_no_request_and_reads_no_file(tmp_path: Path) -> None:
     services = Services()
     missing = ProfileFile(tmp_path / "missing", "missing", FORMAT)
     others: list[Source] = [PasswordUser("me", Secret("x"), ""), ProfileKeys(missing, "p")]
@@ -271,7 +271,7 @@ def test_keys_of_a_profile_follow_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "again"), [(401, True), (403, False), (None, True)])
-def test_a_refusal_is_worth_another_try_only_if_it_blames_the_credential(status: int | None, again: bool) -> None:
+def test_only_refused_credentials_are_retried(status: int | None, again: bool) -> None:
     async def main() -> None:
         credential, _ = await ready(MachineRole(), Services())
         dialect = Signed("api", credential)

@@ -262,7 +262,7 @@ def test_whose_readings_are_shown() -> None:
     assert found.dropped == Counter(duplicate=5, unlisted=1, malformed=2)
 
 
-def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
+def test_duplicate_value_leaves_its_sums_absent() -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=4, kind="npu")])
     rows = [card("a", pod, number, "1") for pod in ("worker-0", "worker-1") for number in range(2)]
     of = plan("accelerator_power_watts")
@@ -290,7 +290,7 @@ def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
     assert values(collected(plan("cpu_usage_cores"), rows[:2], jobs=jobs), "cpu_cores")["a"] == 30
 
 
-def test_cards_of_a_pod_that_was_replaced_stand_for_none_that_is_missing() -> None:
+def test_cards_of_a_replaced_pod_replace_no_missing_card() -> None:
     asked = (Accelerators("gpu", "", 4),)
     jobs = {"a": JobNames.of(Job(job_id="a", status=Status.RUNNING, nodes=2, accelerators=asked), ())}
     cells = [("old", 0), ("old", 1), ("here", 0), ("new", 0), ("new", 1)]  # of `here` a card is missing
@@ -429,9 +429,7 @@ _ROWS = st.lists(
 
 @pytest.mark.long
 @given(st.sampled_from(plans(EVERYTHING, {})), st.data())
-def test_whatever_an_answer_holds_no_series_comes_twice_and_every_value_is_possible(
-    of: Plan, data: st.DataObject
-) -> None:
+def test_any_answer_gives_unique_series_and_valid_values(of: Plan, data: st.DataObject) -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=2, kind="npu"), running("b")])
     found = collected(of, *(data.draw(_ROWS) for _ in of.queries), jobs=jobs)
     shown = [line.rpartition(" ") for line in lines(readings(found)).splitlines()]
