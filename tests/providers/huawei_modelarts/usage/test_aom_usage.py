@@ -6,9 +6,8 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,7 +38,6 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import (
 )
 from trainfleet_exporter.transport.payload import decode_value
 
-T = TypeVar("T")
 GOLDEN = Path(__file__).parent / "golden"
 EVERYTHING = {name for reading in READINGS for source in reading.sources for name, _ in source.names}
 CPU, NPU_UTIL = "ma_container_cpu_util", "ma_container_npu_util"
@@ -82,24 +80,6 @@ def settled(found: Collected) -> Collected:
 def readings(found: Collected) -> list[Readings]:
     """The columns."""
     return [column.readings for column in found.columns]
-
-
-async def with_turns(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
-    """What comes of it, and how often others had their turn meanwhile."""
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    try:
-        found = await work
-        return found, turns
-    finally:
-        counting.cancel()
 
 
 def card(job_id: str, pod: str, number: int, value: object) -> dict[str, Any]:
