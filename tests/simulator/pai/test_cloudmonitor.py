@@ -43,7 +43,7 @@ def catalogue(caller: Caller, **query: str) -> dict[str, Any]:
     return answered(rpc(caller, "cloudmonitor", META, **query))
 
 
-def test_the_catalogue_tells_units_dimensions_periods_and_statistics(caller: Caller) -> None:
+def test_catalogue_has_units_dimensions_periods_and_statistics(caller: Caller) -> None:
     body = catalogue(caller, Namespace=DLC, PageSize="200")
     assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "31")
     rows = {row["MetricName"]: row for row in body["Resources"]["Resource"]}
@@ -313,7 +313,7 @@ def test_a_restarted_pod_reports_by_its_present_incarnation() -> None:
     assert [point["Average"] for point in points] == [value("CpuCoreUsage", job, pod, at) for pod in job.pods]
 
 
-def test_a_pod_that_is_being_replaced_keeps_the_last_point_of_its_former_incarnation() -> None:
+def test_replaced_pod_keeps_its_last_point_for_now() -> None:
     caller = Caller()
     lost: list[tuple[Job, Pod]] = []
     while not lost:
@@ -359,7 +359,7 @@ def test_pages_are_complete_and_stable_while_time_goes_on() -> None:
     assert last(caller, "CARD_GPU_DUTY_CYCLE") != whole, "a new question gets the points of its own time"
 
 
-def test_later_pages_and_other_metrics_of_the_minute_gather_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_of_a_minute_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller()
     looked_at: list[str] = []
     original = monitor_subjects.last_places
@@ -381,7 +381,7 @@ def test_later_pages_and_other_metrics_of_the_minute_gather_nothing_anew(monkeyp
     assert len(looked_at) > once
 
 
-def test_a_token_serves_again_but_no_other_question_and_not_for_ever() -> None:
+def test_next_token_is_for_one_query_and_expires() -> None:
     caller = Caller()
     query = {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL", "Length": "5"}
     token = answered(rpc(caller, "cloudmonitor", LAST, **query))["NextToken"]
@@ -456,7 +456,7 @@ def test_fifty_may_be_named(caller: Caller) -> None:
 # What tests can change, and what the log remembers.
 
 
-def test_without_dimensions_it_can_be_made_to_refuse_or_to_say_nothing() -> None:
+def test_missing_dimensions_can_be_refused_or_answered_empty() -> None:
     caller = Caller()
     named_one = json.dumps({"jobId": named(caller, "tts-on-spot").job_id})
     caller.simulator.monitor.without_dimensions = "refused"

@@ -259,7 +259,7 @@ def job_life(
     job = lasting(then, shown_tags)
     gone = now.status in FINISHED and not now.holds_resources
     until = end_of_life(now, now.finished) if gone else None
-    counted = [count for spec in row.job_specs or () if (count := whole(spec.pod_count)) is not None]
+    counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, translate.END_TIMES[now.status])) if now.status in FINISHED else None
     known_of = Life(
         job=job,

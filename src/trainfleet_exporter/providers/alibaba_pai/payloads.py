@@ -77,7 +77,7 @@ class Job(Struct, rename="pascal", gc=False):
     request_memory: str | float | None = None
     request_gpu: str | float | None = field(name="RequestGPU", default=None)
     node_count: float | None = None
-    job_specs: list[JobSpec] | None = None
+    job_specs: list[JobSpec | None] | None = None
     settings: JobSettings | None = None
     status_history: list[StatusTransition] | None = None
 
@@ -160,7 +160,7 @@ class JobPods(JobRecords, rename="pascal", gc=False):
     """GetJob, only its pods and history. Null is an empty list of pods; without the field nothing is known of them."""
 
     restart_times: str | None = None
-    job_specs: list[Role] | None = None
+    job_specs: list[Role | None] | None = None
     pods: list[Pod | None] | UnsetType | None = UNSET
 
 

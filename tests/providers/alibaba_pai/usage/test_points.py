@@ -140,7 +140,7 @@ def test_one_spoilt_point_loses_only_itself() -> None:
     assert texts == [("a", "a-0")] * 2 + [("a", 3 * "\N{REPLACEMENT CHARACTER}"), ("7", "a-0"), ("a", "a-0")]
 
 
-def test_fields_of_points_that_do_not_fit_are_not_counted_besides_the_points() -> None:
+def test_malformed_point_is_counted_once() -> None:
     with counting_unusable() as unusable:
         point_reader(_feed("JOB_CPU_UTIL")).decode('[{"timestamp": [], "Average": true}]')
     assert unusable == {}
@@ -292,7 +292,7 @@ PLAIN = st.fixed_dictionaries(
     ],
 )
 @given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3))
-def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
+def test_fast_path_for_points_gives_the_same_result(
     name: str, unit: str, dimensions: str, pages: list[list[Any]]
 ) -> None:
     feed = _feed(name, unit, dimensions)
@@ -323,7 +323,7 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     assert usual.dropped == whole.dropped
 
 
-def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
+def test_newest_point_wins_in_any_order() -> None:
     ages = (60, 30, 45)
     for series in (False, True):
         feed = _feed("JOB_CPU_UTIL")
@@ -357,7 +357,7 @@ def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value:
     assert found == ([] if value is None else [[value]])
 
 
-def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None:
+def test_metric_without_default_statistic_needs_a_named_one() -> None:
     only = {"POD_CPU_USED": Metric("POD_CPU_USED", "Core", ("jobId", "pod"), (60,), ("Sum",))}
     found, unfed = feeds(only, JOB_FAMILIES, {})
     assert found == {}
