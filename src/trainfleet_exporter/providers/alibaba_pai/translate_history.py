@@ -7,6 +7,7 @@ stay codes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.model import Cause, Phase
@@ -53,6 +54,8 @@ _OTHER: Cause = "other"
 
 Status = tuple[payloads.StatusTransition, float]
 """A status that a job had, and when it began."""
+Restart = tuple[payloads.RestartRecord, float]
+"""A record of a restart, and when it began."""
 
 
 def row_records(row: payloads.Job) -> Records | None:
@@ -68,7 +71,7 @@ def detail_records(row: payloads.JobRecords | payloads.JobDetail) -> Records:
     restarts = sorted(dated, key=lambda found: found[1])
     return Records(
         intervals=_intervals(statuses),
-        faults=(*(_fault(record, at) for record, at in restarts), *_unrecorded(statuses, [at for _, at in restarts])),
+        faults=(*(_fault(record, at) for record, at in restarts), *_unrecorded(statuses, restarts)),
         recoveries=tuple(found for record, at in restarts if (found := _recovery(record, at)) is not None),
         recovery_intervals=tuple(
             Interval("recovering", at, at + seconds) for record, at in restarts if (seconds := _seconds(record))
@@ -124,18 +127,24 @@ def _fault(record: payloads.RestartRecord, at: float) -> JobFault:
     )
 
 
-def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterator[JobFault]:
+def _unrecorded(statuses: Sequence[Status], restarts: Sequence[Restart]) -> Iterator[JobFault]:
     """Runs that ended and were followed by another run, without a RestartRecord: a preemption, among others.
 
-    They count when the next run has started: by then its record would be there.
+    They count when the next run has started: by then its record would be there. A restart that was over before the run
+    ended was one within the run.
     """
+    recorded = [(at, math.inf if (seconds := _seconds(record)) is None else at + seconds) for record, at in restarts]
     began: float | None = None
     ended: float | None = None
     words: list[str] = []
     for item, at in statuses:
         phase = PHASES.get(item.status or "")
         if phase == "running":
-            if began is not None and ended is not None and not any(began <= found < at for found in recorded):
+            if (
+                began is not None
+                and ended is not None
+                and not any(began <= start < at and end >= ended for start, end in recorded)
+            ):
                 yield JobFault(ended, cause(*words), next(iter(words), ""))
             began, ended, words = (at if began is None or ended is not None else began), None, []
         elif phase is not None and began is not None:
