@@ -231,7 +231,7 @@ def _load(options: argparse.Namespace) -> Config:
     platforms = installed_platforms()
     configs = {name: platform.config for name, platform in platforms.items()}
     config = load_config(Path(options.config_file), environ=os.environ, platforms=configs)
-    if ledger := getattr(options, "ledger", ""):
+    if ledger := getattr(options, "ledger", None):
         config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
     return apportioned(config, options.shard, {name: platform.splits for name, platform in platforms.items()})
 
@@ -403,7 +403,7 @@ def _daemon_parser() -> Parser:
         "--ledger",
         metavar="FILE",
         type=file_name,
-        default="",
+        default=None,
         help="append each job that ends to this file, as a line of JSON; default: global.ledger_file of the config",
     )
     parser.add_argument("--version", action="version", version=version())
