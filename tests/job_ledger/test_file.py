@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -187,6 +188,22 @@ def test_what_cannot_be_written_at_the_end_is_logged(path: Path, caplog: pytest.
 
     _run(path, steps)
     assert caplog.records[-1].getMessage() == "ended jobs are not in the ledger"
+
+
+def test_a_disk_that_hangs_does_not_hold_up_the_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging = threading.Event()
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.file._LAST_LINES_SECONDS", 0.05)
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.file.os.write", lambda descriptor, data: hanging.wait(10))
+
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended())
+        file.close()
+        hanging.set()
+
+    _run(path, steps)
+    assert "ended jobs are not in the ledger" in [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.parametrize(

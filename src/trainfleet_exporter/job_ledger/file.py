@@ -82,12 +82,12 @@ class LedgerFile:
 
     def close(self) -> None:
         """Write what is left, unless the disk hangs. More than once does no harm."""
-        if self.path is None or not self._waiting:
+        if self.path is None or not (self._waiting or self._busy):
             return
         thread = threading.Thread(target=self._write, args=(self.path,), daemon=True)
         thread.start()
         thread.join(_LAST_LINES_SECONDS)
-        if self._waiting:
+        if self._waiting or thread.is_alive():
             log.error("ended jobs are not in the ledger", extra={"fields": self._fields()})
 
     def _write_soon(self) -> None:
@@ -102,7 +102,10 @@ class LedgerFile:
 
     def _end(self, done: asyncio.Future[str]) -> None:
         self._busy = False
-        if done.cancelled() or done.exception() is not None:
+        if done.cancelled():
+            return
+        if (error := done.exception()) is not None:
+            log.error("the ledger was not written because of a bug", exc_info=error)
             return
         failure = done.result()
         if failure and not self._fails:

@@ -27,7 +27,7 @@ _PHASES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
 _LOST = ("preparing", "checking", "recovering")
 """Phases in which a job holds its accelerators and trains nothing."""
-_NAME_WIDTH = 24
+_NAME_WIDTH = 31
 
 
 def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]:

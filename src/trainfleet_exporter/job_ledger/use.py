@@ -1,7 +1,7 @@
 """Mean and peak utilization of the accelerators of live jobs, of what parts show.
 
 A shown value counts from when its part is put until the part is put again or dropped. So the time without readings
-does not count. Memory: about 400 bytes for each job, and the latest readings of each part, which the page has anyway.
+does not count. Memory: about 300 bytes for each job, and the latest readings of each part, which the page has anyway.
 """
 
 from __future__ import annotations
