@@ -174,6 +174,21 @@ class JobFaults(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recovery_seconds: float = 0.0
 
 
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A job that has ended and holds nothing any more. Faults and recoveries are those of its whole life."""
+
+    job: Job
+    """With the accelerators that it held."""
+    seen: float
+    """When a poll found that it had ended (Unix seconds)."""
+    phases: tuple[PhaseTime, ...] | None = None
+    held: float | None = None
+    """Seconds for which it held its accelerators."""
+    faults: tuple[FaultCount, ...] | None = None
+    recoveries: int | None = None
+    recovery_seconds: float | None = None
+
+
 class PodExit(msgspec.Struct, frozen=True, gc=False):
     """The exit code of a pod (or task) that has ended."""
 

@@ -83,7 +83,7 @@ def _help(main: Callable[[list[str]], object], *arguments: str) -> str:
     return printed.getvalue()
 
 
-_COMMANDS = ("demo", "once", "diagnose", "simulate", "backfill")
+_COMMANDS = ("demo", "once", "diagnose", "simulate", "backfill", "report")
 _HELP = [_help(cli.main), *(_help(cli.main, command) for command in _COMMANDS)]
 FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join([*_HELP, _help(healthcheck.main)])))
 

@@ -264,6 +264,19 @@ def test_restart_that_has_a_record_is_one_fault() -> None:
     assert found.phases == {"queued": 65, "preparing": 30, "running": 206 + 160 + 80, "recovering": 59}
 
 
+def test_restart_within_a_run_hides_no_later_preemption() -> None:
+    """The first restart has a record and the status stays Running; the second has a status and no record."""
+    history = [
+        *WAITED,
+        _status("Running", 95, 300),
+        _status("Restarting", 300, 340, "PodPreempted"),
+        _status("Running", 340),
+    ]
+    restarts = [_restart(200, 30, DetailErrorInfoList=[_error("SlowNode", "n1")])]
+    found = _poll("Running", history, 600, restarts=restarts)
+    assert found.faults == {("degraded", "SlowNode"): 1, ("preempted", "PodPreempted"): 1}
+
+
 def test_restart_during_queueing() -> None:
     """A job that is restarted before it ever ran has waited in both queues, and broke down in none."""
     history = [
@@ -344,7 +357,7 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
         UNUSABLE.reset(token)
     assert found.phases == {"queued": 65, "preparing": 30, "running": 35, "recovering": 5}
     assert found.faults == {("hang", "Hang"): 1}
-    assert lost == {"out_of_range": 1, "malformed": 4}
+    assert lost == {"out_of_range": 1, "malformed": 5}  # the 7 counts in the row and in the detail
 
 
 def test_job_without_a_history_has_no_phases() -> None:

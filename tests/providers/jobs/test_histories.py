@@ -7,6 +7,7 @@ from typing import Any
 from trainfleet_exporter.model import (
     FaultCount,
     Job,
+    JobEnd,
     JobFaults,
     JobTime,
     NodeFaults,
@@ -229,3 +230,43 @@ def test_exit_codes_are_shown() -> None:
     records = Records(faults=(), exit_codes=(("worker-0", 137), ("worker-1", 0)))
     shown = _poll(JobHistories(BEGAN), _job(status=Status.FAILED), records, 10)
     assert shown[PodExit] == [PodExit("j", "worker-0", 137), PodExit("j", "worker-1", 0)]
+
+
+def test_end_has_the_faults_of_the_whole_life() -> None:
+    histories = JobHistories(BEGAN)
+    spans = _spans(("queued", -900, -600), ("preparing", -600, -500), ("running", -500, 300))
+    faults = (_fault(-400), _fault(100, cause="hang"))
+    recovered = (Recovery(BEGAN - 400, "restart", "success", 30.0), Recovery(BEGAN + 100, "restart", "failed", None))
+    recovering = _spans(("recovering", -400, -370))
+    job = Job(job_id="j", status=Status.FAILED, finished=BEGAN + 360)
+    shown = _poll(histories, job, Records(spans, faults, recovered, recovering), 400)
+    assert shown[JobFaults].faults == (FaultCount("hang", "node_fault", 1),)  # the metric counts from our start on
+    end = histories.end(job, BEGAN + 400)
+    assert {entry.phase: entry.seconds for entry in end.phases or ()} == {
+        "queued": 300,
+        "preparing": 100,
+        "running": 770,
+        "recovering": 30,
+    }
+    assert end.held == 100 + 800 + 60  # from the queue to the end, in which it stopped
+    assert set(end.faults or ()) == {FaultCount("node", "node_fault", 1), FaultCount("hang", "node_fault", 1)}
+    assert (end.recoveries, end.recovery_seconds) == (2, 30)
+
+
+def test_end_of_a_job_without_a_history_is_mostly_unknown() -> None:
+    histories = JobHistories(BEGAN)
+    job = Job(job_id="j", status=Status.STOPPED, started=BEGAN, finished=BEGAN + 60)
+    assert histories.end(job, BEGAN + 90) == JobEnd(job=job, seen=BEGAN + 90, held=60)
+    never = Job(job_id="k", status=Status.STOPPED)
+    assert histories.end(never, BEGAN + 90) == JobEnd(job=never, seen=BEGAN + 90)
+
+
+def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
+    """A cloud's record of a job that never ran may not say any more that it waited."""
+    histories = JobHistories(BEGAN)
+    _poll(histories, _job(status=Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
+    ended = _job(status=Status.STOPPED)
+    assert _phases(_poll(histories, ended, Records(), 200)) == {"queued": 100}
+    end = histories.end(ended, BEGAN + 200)
+    assert [(entry.phase, entry.seconds) for entry in end.phases or ()] == [("queued", 100)]
+    assert end.held == 0

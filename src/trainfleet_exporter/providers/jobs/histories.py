@@ -10,7 +10,7 @@ without a date is not counted. Times are Unix seconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -21,6 +21,7 @@ from trainfleet_exporter.model import (
     ClassicHistogram,
     FaultCount,
     Job,
+    JobEnd,
     JobFaults,
     JobTime,
     NodeFaults,
@@ -40,6 +41,7 @@ from trainfleet_exporter.providers.jobs.history import (
     Start,
     elapsed,
     first_start,
+    held,
 )
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
@@ -85,10 +87,11 @@ class _Known:
 
     row: Records | None = None
     detail: Records | None = None
-    intervals: tuple[Interval, ...] = ()
-    """Of the latest answer that has any."""
     is_new: bool = True
     """Whether the latest records have not been counted yet."""
+    intervals: tuple[Interval, ...] | None = None
+    """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
+    recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
     start: Start | None = None
     seen_until: float | None = None
@@ -105,6 +108,11 @@ class _Known:
         self.is_new = True
         if records.intervals is not None:
             self.intervals = records.intervals
+
+    @property
+    def answers(self) -> list[Records]:
+        """What the latest answers say."""
+        return [records for records in (self.row, self.detail) if records is not None]
 
 
 class JobHistories:
@@ -147,9 +155,8 @@ class JobHistories:
         if known is None or not known.is_new:
             return
         known.is_new = False
-        answers = [records for records in (known.row, known.detail) if records is not None]
-        recovering = [found for records in answers for found in records.recovery_intervals]
-        known.elapsed, known.start = elapsed([*known.intervals, *recovering]), first_start(known.intervals)
+        answers, intervals = known.answers, known.intervals or ()
+        known.elapsed, known.start = elapsed([*intervals, *_recovering(answers)]), first_start(intervals)
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
             self._observe(job, known.start)
@@ -168,6 +175,33 @@ class JobHistories:
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
+    def end(self, job: Job, seen: float) -> JobEnd:
+        """What is known of the whole life of a job that has ended. A poll found that at the Unix time `seen`."""
+        known = self._known.get(job.job_id, _Known())
+        answers = known.answers
+        phases = held_for = faults = recoveries = None
+        if known.intervals is not None:
+            phases = known.elapsed.until(known.seen_until)
+            held_for = held([*known.intervals, *_recovering(answers)], job.finished or known.seen_until)
+        elif job.started is not None and job.finished is not None:
+            held_for = max(0.0, job.finished - job.started)
+        if known.counts_faults:
+            # Those that were counted, and those of before the exporter's start.
+            faults = dict(known.faults)
+            recoveries = dict(known.recoveries)
+            for records in answers:
+                faults |= {(fault.at, fault.part): fault for fault in records.faults or ()}
+                recoveries |= {_key(recovery): recovery for recovery in records.recoveries}
+        return JobEnd(
+            job=job,
+            seen=seen,
+            phases=phases,
+            held=held_for,
+            faults=None if faults is None else _fault_counts(faults.values()),
+            recoveries=None if recoveries is None else len(recoveries),
+            recovery_seconds=None if recoveries is None else _recovery_seconds(recoveries.values()),
+        )
+
     def fleet(self, now: float) -> list[object]:
         """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
@@ -178,8 +212,8 @@ class JobHistories:
             PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
             for pool_id, pool in self._pools.items()
         ]
-        held = self._held.total(now)
-        return [*nodes, *waits, *([] if held is None else [held])]
+        held_time = self._held.total(now)
+        return [*nodes, *waits, *([] if held_time is None else [held_time])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
@@ -200,7 +234,7 @@ class JobHistories:
             self._blame(job, fault)
         for recovery in [recovery for records in answers for recovery in records.recoveries]:
             if recovery.start >= self._began:
-                key = recovery.start, recovery.strategy, recovery.part
+                key = _key(recovery)
                 before = known.recoveries.setdefault(key, recovery)
                 if before.seconds is None and recovery.seconds is not None:  # the result may come before the end
                     known.recoveries[key] = replace(before, seconds=recovery.seconds)
@@ -228,12 +262,28 @@ class JobHistories:
             pool.prepared.observe(start.prepared)
 
 
+def _recovering(answers: Iterable[Records]) -> list[Interval]:
+    return [found for records in answers for found in records.recovery_intervals]
+
+
+def _key(recovery: Recovery) -> tuple[float, str, str]:
+    return recovery.start, recovery.strategy, recovery.part
+
+
+def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
+    counts = Counter((fault.cause, fault.platform_cause) for fault in faults)
+    return tuple(FaultCount(cause, word, count) for (cause, word), count in counts.items())
+
+
+def _recovery_seconds(recoveries: Iterable[Recovery]) -> float:
+    return sum(recovery.seconds or 0.0 for recovery in recoveries)
+
+
 def _job_faults(job_id: str, known: _Known) -> JobFaults:
-    faults = Counter((fault.cause, fault.platform_cause) for fault in known.faults.values())
     recoveries = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
     return JobFaults(
         job_id=job_id,
-        faults=tuple(FaultCount(cause, word, count) for (cause, word), count in faults.items()),
+        faults=_fault_counts(known.faults.values()),
         recoveries=tuple(RecoveryCount(strategy, result, count) for (strategy, result), count in recoveries.items()),
-        recovery_seconds=sum(recovery.seconds or 0.0 for recovery in known.recoveries.values()),
+        recovery_seconds=_recovery_seconds(known.recoveries.values()),
     )

@@ -163,6 +163,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         changed = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
         if self._pending or last or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
             await self._publish(now)
+        self._record_ended(now)
 
     async def poll_elsewhere(self) -> None:
         """Register the live jobs that another shard shows."""
@@ -203,6 +204,16 @@ class JobReader(ABC, Generic[SharedT, Row]):
         if shared.shard.owns("workspace", self.workspace_id):
             counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
+
+    def _record_ended(self, now: float) -> None:
+        """Report the jobs that have ended, each once."""
+        shared, histories = self.shared, self.shared.histories
+        for job in self.jobs.take_ended():
+            if (records := self._records.get(job.job_id)) is not None:
+                histories.note(job.job_id, records)
+            histories.count(job, since=self.jobs.first_read_at or now)
+            if shared.jobs.wanted(job):
+                shared.record_end(histories.end(job, now))
 
     def _known_job(self, job_id: str, row: Row) -> tuple[Job, Records | None] | None:
         """The job and history of a row that differs from the last one in nothing but the duration, as most rows do.
