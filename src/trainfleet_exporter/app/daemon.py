@@ -14,6 +14,7 @@ import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
@@ -61,6 +62,7 @@ class Daemon:
         load: Callable[[], Config] | None = None,
         shard: Shard = WHOLE,
     ) -> None:
+        check_writable(config.global_.ledger_file)
         self.exporter = Exporter(config, platforms, shard=shard)
         self._schedule = Schedule(self.exporter.runners)
         self._manager = ServiceManager(lambda: _in_words(self.exporter))

@@ -108,6 +108,9 @@ class Global(Section):
     """What is exposed of what is known."""
     state_file: StateFile | None = None
     """A file where spent monthly budgets survive a restart; its folder must be writable. One process keeps it."""
+    ledger_file: StateFile | None = None
+    """A file to which each job that ends is appended as a line of JSON, for `trainfleet-exporter report`; its folder
+    must be writable. The flag `--ledger` overrides it."""
 
 
 class Http(Section):

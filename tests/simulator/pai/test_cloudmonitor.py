@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal
 from tests.simulator.pai.client import answered, last, pages, rpc, told
-from trainfleet_simulator.pai import monitor_subjects
-from trainfleet_simulator.pai.catalog import ACCOUNT_ID, REGION
+from trainfleet_simulator.pai import monitor_metrics, monitor_subjects
+from trainfleet_simulator.pai.catalog import ACCOUNT_ID, ECS_SPECS, QUOTAS, REGION
 from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
 from trainfleet_simulator.world.jobs import Job, Pod
 from trainfleet_simulator.world.usage import reading
@@ -45,9 +45,9 @@ def catalogue(caller: Caller, **query: str) -> dict[str, Any]:
 
 def test_catalogue_has_units_dimensions_periods_and_statistics(caller: Caller) -> None:
     body = catalogue(caller, Namespace=DLC, PageSize="200")
-    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "25")
+    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "31")
     rows = {row["MetricName"]: row for row in body["Resources"]["Resource"]}
-    assert len(rows) == 25
+    assert len(rows) == 31
     assert {row["Periods"] for row in rows.values()} == {"60,300,900"}
     wanted = {
         "JOB_GPU_ACCELERATOR_DUTTY_UTIL": ("%", "userId,regionId,workspaceId,jobId", "Average,Minimum,Maximum"),
@@ -55,6 +55,9 @@ def test_catalogue_has_units_dimensions_periods_and_statistics(caller: Caller) -
         "POD_GPU_MEMORY_USED": ("MiB", "userId,regionId,workspaceId,jobId,pod", "Average,Minimum,Maximum"),
         "POD_DISK_READ_RATE": ("Bytes/s", "userId,regionId,workspaceId,jobId,pod", "Average,Minimum,Maximum"),
         "CARD_GPU_POWER_USAGE": ("W", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_PIP_TENSOR_ACTIVE": ("%", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_TENSORTFLOPS_USED": ("TFLOPS", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_PCIE_TRANSMIT": ("MiB/s", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
     }
     assert {name: (rows[name]["Unit"], rows[name]["Dimensions"], rows[name]["Statistics"]) for name in wanted} == wanted
 
@@ -189,6 +192,23 @@ def test_power_and_links_go_with_the_work(caller: Caller) -> None:
     assert mean(power) == pytest.approx(62 + 3.4 * duty, abs=1e-2)
     links = [point["Value"] for point in last(caller, "CARD_GPU_NVLINK_RECEIVE", Dimensions=dimensions)][:8]
     assert mean(links) == pytest.approx(310 * duty, abs=1e-2)
+
+
+def test_profilers_agree_with_the_work(caller: Caller) -> None:
+    job = named(caller, "llm-pretrain-70b")
+    dimensions = json.dumps({"jobId": job.job_id})
+
+    def cards(metric: str) -> list[float]:
+        found = [point["Value"] for point in last(caller, f"CARD_GPU_{metric}", Dimensions=dimensions)]
+        assert len(found) == 16
+        return found
+
+    names = ("DUTY_CYCLE", "SM_UTIL", "PIP_TENSOR_ACTIVE", "TENSORTFLOPS_USED")
+    for duty, sm, tensor, tflops in zip(*map(cards, names), strict=True):
+        assert 0 < tensor < sm < duty
+        assert tflops == pytest.approx(tensor / 100 * monitor_metrics.PEAK_TFLOPS["GU8T"], rel=0.1)
+    models = {spec.card_type for spec in ECS_SPECS.values()} | {spec.card_type for spec in QUOTAS}
+    assert set(monitor_metrics.PEAK_TFLOPS) >= models - {""}
 
 
 def test_all_jobs_are_there_but_pay_as_you_go_general_computing(caller: Caller) -> None:

@@ -101,6 +101,7 @@ class RestartRecord(Struct, rename="pascal", gc=False):
     restart_fail_reason: str | None = None
     restart_level_type: str | None = None
     restart_status: str | None = None
+    trigger_id: str | None = field(name="TriggerID", default=None)
     detail_error_info_list: list[RestartError | None] | None = None
 
 

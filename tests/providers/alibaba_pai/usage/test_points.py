@@ -74,6 +74,11 @@ MIB = 2.0**20
         ("W", "watts", 1),
         ("Watts", "watts", 1),
         ("mW", "watts", 0.001),
+        ("TFLOPS", "flops_per_second", 1e12),
+        ("TFlops", "flops_per_second", 1e12),
+        ("GFLOP/s", "flops_per_second", 1e9),
+        ("tflops", "flops_per_second", 1e12),
+        ("flops", "flops_per_second", 1),
     ],
 )
 def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: float) -> None:
@@ -84,7 +89,7 @@ def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: flo
 
 
 @pytest.mark.parametrize(
-    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%"]
+    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%", "TFLOP", "EFLOPS"]
 )
 def test_what_is_not_certain_is_no_unit(unit: str) -> None:
     assert [quantity for quantity in UNITS if base_units(unit, quantity) is not None] == []
