@@ -205,6 +205,17 @@ class NodeFaults(msgspec.Struct, frozen=True, gc=False):
     faults: tuple[FaultCount, ...]
 
 
+class HeldTime(msgspec.Struct, frozen=True, gc=False):
+    """Accelerator-seconds that jobs of a provider held, and those of them that ran, since a time of the last 24 hours.
+
+    No family shows it: the status page does.
+    """
+
+    since: float
+    held: float
+    running: float
+
+
 class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
     """A classic histogram: upper bounds, how many observations are at most as large as each, their number and sum."""
 
@@ -332,8 +343,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Readings at one level. Ratios are 0 to 1, rates bytes per second; `accelerator` is the kind that its ratios are
-    of."""
+    """Readings at one level. Ratios are 0 to 1, rates bytes (or floating-point operations) per second; `accelerator` is
+    the kind that its ratios are of."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -349,6 +360,14 @@ class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accelerator_memory_bytes: float | None = None
     accelerator_memory_capacity_bytes: float | None = None
     accelerator_power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class PodUsage(msgspec.Struct, frozen=True, gc=False):
@@ -398,6 +417,14 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     utilization: float | None = None
     memory_utilization: float | None = None
     power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class Subject(msgspec.Struct, gc=False, eq=False):

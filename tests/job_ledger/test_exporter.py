@@ -19,7 +19,10 @@ from trainfleet_exporter.cli import _daemon_parser, _load
 from trainfleet_exporter.process.arguments import split
 
 HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
-GPUS = {"RequestGPU": "8", "JobSpecs": [{"Type": "Worker", "PodCount": 1, "ResourceConfig": {"GPUType": "GU8T"}}]}
+GPUS: dict[str, Any] = {
+    "RequestGPU": "8",
+    "JobSpecs": [{"Type": "Worker", "PodCount": 1, "ResourceConfig": {"GPUType": "GU8T"}}],
+}
 
 
 def _detail(name: str, start: float, end: float | None) -> dict[str, str | None]:
@@ -43,7 +46,7 @@ def run(
     ) -> list[dict[str, Any]]:
         async def main() -> None:
             cloud = Cloud()
-            tags = {"Settings": {"Tags": {"team": "llm", "note": "x"}}}
+            tags: dict[str, Any] = {"Settings": {"Tags": {"team": "llm", "note": "x"}}}
             cloud.jobs = [job("a", GmtRunningTime=at(-500), Username="alice", **GPUS, **tags), job("b")]
             async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
                 assert await fleet.exporter.poll_once()

@@ -57,7 +57,12 @@ def test_lines_are_appended_in_their_order(path: Path) -> None:
 def test_each_line_is_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
     write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: written.append(data) or write(descriptor, data))
+
+    def observed(descriptor: int, data: bytes) -> int:
+        written.append(data)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", observed)
 
     async def steps(file: LedgerFile) -> None:
         for number in range(3):

@@ -62,7 +62,7 @@ def test_what_started_and_ended_between_two_polls_is_counted() -> None:
     assert _counts(page)["failed"] == 1
 
 
-def test_a_job_that_holds_resources_after_its_end_is_live_and_its_retention_starts_when_it_lets_go() -> None:
+def test_ended_job_with_resources_is_live_until_it_releases() -> None:
     page = WorkspaceJobs("w")
     _settle(page, RUNNING, now=2000)
     reserving = _job("a", Status.SUCCEEDED, holds=True, finished=2030)

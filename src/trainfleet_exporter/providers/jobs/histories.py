@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from trainfleet_exporter.model import (
     Cause,
     ClassicHistogram,
@@ -29,6 +31,7 @@ from trainfleet_exporter.model import (
     RecoveryCount,
     Status,
 )
+from trainfleet_exporter.providers.jobs.held_time import HeldTimes
 from trainfleet_exporter.providers.jobs.history import (
     Elapsed,
     Interval,
@@ -87,7 +90,8 @@ class _Known:
     is_new: bool = True
     """Whether the latest records have not been counted yet."""
     intervals: tuple[Interval, ...] | None = None
-    """As the latest answer that has any says; those of recoveries are not among them."""
+    """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
+    recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
     start: Start | None = None
     seen_until: float | None = None
@@ -98,6 +102,12 @@ class _Known:
     recoveries: dict[tuple[float, str, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """What is shown of it that does not change with time."""
+
+    def take(self, records: Records) -> None:
+        """Take over what a new answer says."""
+        self.is_new = True
+        if records.intervals is not None:
+            self.intervals = records.intervals
 
     @property
     def answers(self) -> list[Records]:
@@ -111,6 +121,7 @@ class JobHistories:
     def __init__(self, began: float) -> None:
         self._began = began
         self._known: dict[str, _Known] = {}
+        self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
         self._waited: dict[str, float] = {}
         """By job whose time in the queue was observed, when it started."""
@@ -124,12 +135,14 @@ class JobHistories:
         """Take over what a row of a list says."""
         known = self._known.setdefault(job_id, _Known())
         if known.row is not records:
-            known.row, known.is_new = records, True
+            known.row = records
+            known.take(records)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""
         known = self._known.setdefault(job_id, _Known())
-        known.detail, known.is_new = records, True
+        known.detail = records
+        known.take(records)
 
     def has_detail(self, job_id: str) -> bool:
         """Whether the detail of a job has been read."""
@@ -142,11 +155,8 @@ class JobHistories:
         if known is None or not known.is_new:
             return
         known.is_new = False
-        answers = known.answers
-        # The record of a job that ended in the queue may have none any more.
-        found = next((records.intervals for records in answers if records.intervals is not None), known.intervals)
-        known.intervals = found
-        known.elapsed, known.start = elapsed([*(found or ()), *_recovering(answers)]), first_start(found or ())
+        answers, intervals = known.answers, known.intervals or ()
+        known.elapsed, known.start = elapsed([*intervals, *_recovering(answers)]), first_start(intervals)
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
             self._observe(job, known.start)
@@ -161,6 +171,7 @@ class JobHistories:
             known.seen_until = now
         phases = known.elapsed.until(known.seen_until)
         if phases:
+            self._held.add(job, phases, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
@@ -191,8 +202,8 @@ class JobHistories:
             recovery_seconds=None if recoveries is None else _recovery_seconds(recoveries.values()),
         )
 
-    def fleet(self) -> list[object]:
-        """What is shown over all jobs: NodeFaults, PoolWaits."""
+    def fleet(self, now: float) -> list[object]:
+        """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
@@ -201,10 +212,12 @@ class JobHistories:
             PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
             for pool_id, pool in self._pools.items()
         ]
-        return [*nodes, *waits]
+        held_time = self._held.total(now)
+        return [*nodes, *waits, *([] if held_time is None else [held_time])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
+        self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
@@ -221,7 +234,10 @@ class JobHistories:
             self._blame(job, fault)
         for recovery in [recovery for records in answers for recovery in records.recoveries]:
             if recovery.start >= self._began:
-                known.recoveries.setdefault(_key(recovery), recovery)
+                key = _key(recovery)
+                before = known.recoveries.setdefault(key, recovery)
+                if before.seconds is None and recovery.seconds is not None:  # the result may come before the end
+                    known.recoveries[key] = replace(before, seconds=recovery.seconds)
         shown: list[object] = [
             PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
         ]

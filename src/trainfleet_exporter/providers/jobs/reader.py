@@ -79,6 +79,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The history in a row; None where it has none."""
         return None
 
+    def has_history_of(self, row: Row, before: Row) -> bool:
+        """Whether the history in a row is that of an earlier row of the same job."""
+        return False
+
     def wants_last(self, job: Job) -> bool:
         """Whether the history of a job that has just ended is to be read (`read_last`), because rows lack it."""
         return False
@@ -232,8 +236,9 @@ class JobReader(ABC, Generic[SharedT, Row]):
         lost = UNUSABLE.get()
         lost_before = 0 if lost is None else lost.total()
         job = self.translate(row)
-        records = None if job is None else self.records(row)
-        self.jobs.translated.pop(job_id, None)
+        row_before, _, records = self.jobs.translated.pop(job_id, (None, None, None))
+        if job is None or records is None or not self.has_history_of(row, cast("Row", row_before)):
+            records = None if job is None else self.records(row)
         if job is not None and (lost is None or lost.total() == lost_before):  # else what is lost is counted each time
             self.jobs.translated[job_id] = row, job, records
         return job, records
