@@ -26,6 +26,7 @@ _UNPACKED = {
     "self._who": ("provider", "collector"),
     "self._whose": ("provider", "credential"),
     "self._lost": ("malformed", "out_of_range"),
+    "self._facts()": ("file", "waiting", "lost"),
 }
 """The fields in a `**` of a log call."""
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type)} | {"denied"}

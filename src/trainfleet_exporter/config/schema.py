@@ -108,6 +108,10 @@ class Global(Section):
     state_file: StateFile | None = None
     """A file in which spent monthly budgets survive a restart. Its folder must be writable. Only one process may write
     it."""
+    ledger_file: StateFile | None = None
+    """A file to which each job that ends is appended as a line of JSON, for `trainfleet-exporter report`. Its folder
+    must
+    be writable. The flag `--ledger` overrides it."""
 
 
 class Http(Section):

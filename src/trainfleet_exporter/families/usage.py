@@ -31,18 +31,34 @@ _USAGE_FIELDS = (
     ("accelerator_power_watts", "Power that the accelerators of a {} draw", "accelerator_power_watts"),
 )
 """What follows the level in the name, the meaning, and the field of UsageValues."""
-_BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
+_PROFILED_FIELDS = (
+    ("sm_utilization_ratio", "Share of time in which the multiprocessors of {} are busy", "sm_utilization"),
+    ("tensor_active_ratio", "Share of time in which the tensor cores of {} are active", "tensor_active"),
+    ("dram_active_ratio", "Share of time in which the memory of {} moves data", "dram_active"),
+    ("tensor_flops_per_second", "Floating-point operations in a second on the tensor cores of {}", "tensor_flops"),
+    ("nvlink_receive_bytes_per_second", "Bytes received over NVLink in a second by {}", "nvlink_receive"),
+    ("nvlink_transmit_bytes_per_second", "Bytes sent over NVLink in a second by {}", "nvlink_transmit"),
+    ("pcie_receive_bytes_per_second", "Bytes received over PCIe in a second by {}", "pcie_receive"),
+    ("pcie_transmit_bytes_per_second", "Bytes sent over PCIe in a second by {}", "pcie_transmit"),
+)
+"""The same of what profilers measure: of the accelerators of a job, pod or pool, and of one accelerator. The field of
+DeviceUsage has the same name."""
+_BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory", *(row[2] for row in _PROFILED_FIELDS)})
 """Fields whose families have the kind of accelerator as a label."""
 
 
 def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily, ...]:
     """The families of one level. Pools have no rates."""
     made = " (over its pods where the source knows pods only)" if level == "job" else ""
+    rows = [(suffix, f"{meaning.format(level)}{made}.", field) for suffix, meaning, field in _USAGE_FIELDS]
+    for suffix, meaning, field in _PROFILED_FIELDS:
+        over = "mean over its devices" if suffix.endswith("_ratio") else "sum over its devices"
+        rows.append((suffix, f"{meaning.format(f'the accelerators of a {level}')}, {over}.", field))
     found = []
-    for suffix, meaning, field in _USAGE_FIELDS:
+    for suffix, text, field in rows:
         if level == "pool" and suffix.endswith("_per_second"):
             continue
-        name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning.format(level)}{made}.", f"values.{field}"
+        name, path = f"trainfleet_{level}_{suffix}", f"values.{field}"
         if field in _BY_ACCELERATOR:
             found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
         else:
@@ -84,6 +100,10 @@ USAGE_FAMILIES = (
         number("memory_utilization"),
     ),
     _gauge("device_power_watts", "Power that one accelerator of a pod draws.", DeviceUsage, number("power_watts")),
+    *(
+        _gauge(f"device_{suffix}", f"{meaning.format('one accelerator of a pod')}.", DeviceUsage, number(field))
+        for suffix, meaning, field in _PROFILED_FIELDS
+    ),
     _gauge(
         "job_usage_info",
         "Which source served the usage of a job, always 1.",

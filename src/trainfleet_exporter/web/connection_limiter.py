@@ -65,7 +65,7 @@ class Slot:
         self.state = State.NEW
         self.since = asyncio.get_running_loop().time()
         """The loop's time at which its state began."""
-        self.close: Callable[[], object] = _nothing
+        self.close: Callable[[], object] = lambda: None
         """Closes the connection at once; set by its owner."""
 
     def begin_answer(self) -> None:
@@ -87,7 +87,7 @@ class Slot:
 
     def release(self) -> None:
         """The connection is closed, or about to be. More than once does no harm."""
-        self.close = _nothing
+        self.close = lambda: None
         self._change(State.CLOSED, set(State) - {State.CLOSED})
 
     def _change(self, to: State, allowed: Collection[State]) -> None:
@@ -175,10 +175,6 @@ class ConnectionLimiter:
             facts = fields(limit=self._limit, limit_per_client=self._limit_of_one, action=action)
             log.warning("connection limit reached", extra=facts)
         self._short_at = now
-
-
-def _nothing() -> None:
-    pass
 
 
 def client_of(address: str) -> str:

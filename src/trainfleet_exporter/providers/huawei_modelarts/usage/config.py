@@ -53,6 +53,8 @@ else:
 class Usage(Collector):
     """How much jobs and their tasks use of what they have."""
 
+    foreign_keys = {"profiling": "only Alibaba Cloud has metrics of profilers; leave it out"}  # noqa: RUF012 - as in the base
+
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
     """`aom` reads all jobs together, `task_metrics` each task of each job. `auto` is AOM, and task metrics for the jobs
