@@ -8,41 +8,49 @@ from trainfleet_exporter.families.family import MetricFamily, NumberByAccelerato
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource
 
 _USAGE_FIELDS = (
-    ("cpu_utilization_ratio", "CPU use of a {} as a share of what the platform takes as 100 %", "cpu"),
-    ("memory_utilization_ratio", "Memory use of a {} as a share of what the platform takes as 100 %", "memory"),
-    ("accelerator_utilization_ratio", "Accelerator use of a {}, mean over its devices", "accelerator_utilization"),
+    ("cpu_utilization_ratio", "CPU utilization of a {}, 0 to 1, where 1 is the platform's 100 %", "cpu"),
+    ("memory_utilization_ratio", "Memory utilization of a {}, 0 to 1, where 1 is the platform's 100 %", "memory"),
+    (
+        "accelerator_utilization_ratio",
+        "Accelerator utilization of a {}, 0 to 1, mean of its devices",
+        "accelerator_utilization",
+    ),
     (
         "accelerator_memory_utilization_ratio",
-        "Accelerator memory use of a {}, mean over its devices",
+        "Accelerator memory utilization of a {}, 0 to 1, mean of its devices",
         "accelerator_memory",
     ),
-    ("network_receive_bytes_per_second", "Network bytes that a {} receives in a second", "network_receive"),
-    ("network_transmit_bytes_per_second", "Network bytes that a {} sends in a second", "network_transmit"),
-    ("disk_read_bytes_per_second", "Bytes that a {} reads from disks in a second", "disk_read"),
-    ("disk_write_bytes_per_second", "Bytes that a {} writes to disks in a second", "disk_write"),
-    ("cpu_usage_cores", "CPU cores that a {} keeps busy", "cpu_cores"),
-    ("memory_usage_bytes", "Memory that a {} uses", "memory_bytes"),
-    ("accelerator_memory_usage_bytes", "Accelerator memory that a {} uses", "accelerator_memory_bytes"),
+    ("network_receive_bytes_per_second", "Bytes per second that a {} receives over the network", "network_receive"),
+    ("network_transmit_bytes_per_second", "Bytes per second that a {} sends over the network", "network_transmit"),
+    ("disk_read_bytes_per_second", "Bytes per second that a {} reads from disks", "disk_read"),
+    ("disk_write_bytes_per_second", "Bytes per second that a {} writes to disks", "disk_write"),
+    ("cpu_usage_cores", "CPU cores that a {} uses", "cpu_cores"),
+    ("memory_usage_bytes", "Memory in bytes that a {} uses", "memory_bytes"),
+    ("accelerator_memory_usage_bytes", "Accelerator memory in bytes that a {} uses", "accelerator_memory_bytes"),
     (
         "accelerator_memory_capacity_bytes",
-        "Accelerator memory that the devices of a {} have",
+        "Accelerator memory in bytes of all devices of a {}",
         "accelerator_memory_capacity_bytes",
     ),
-    ("accelerator_power_watts", "Power that the accelerators of a {} draw", "accelerator_power_watts"),
+    ("accelerator_power_watts", "Power in watts that the accelerators of a {} draw", "accelerator_power_watts"),
 )
 """What follows the level in the name, the meaning, and the field of UsageValues."""
+_ABSENT = " Absent without a recent reading."
 _BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
 """Fields whose families have the kind of accelerator as a label."""
 
 
 def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily, ...]:
     """The families of one level. Pools have no rates."""
-    made = " (over its pods where the source knows pods only)" if level == "job" else ""
     found = []
     for suffix, meaning, field in _USAGE_FIELDS:
         if level == "pool" and suffix.endswith("_per_second"):
             continue
-        name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning.format(level)}{made}.", f"values.{field}"
+        name, path, text = f"trainfleet_{level}_{suffix}", f"values.{field}", f"{meaning.format(level)}."
+        if level == "job":
+            combined = "Mean" if suffix.endswith("_ratio") else "Sum"
+            text += f" {combined} of its pods if the source reports pods only."
+        text += _ABSENT
         if field in _BY_ACCELERATOR:
             found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
         else:
@@ -60,40 +68,50 @@ USAGE_FAMILIES = (
     *_level("pool", PoolUsage),
     _gauge(
         "pool_disk_utilization_ratio",
-        "Use of the disks of a pool's nodes as a share of what they hold.",
+        "Share of the disk space of a pool's nodes that is in use, 0 to 1." + _ABSENT,
         PoolUsage,
         number("disk_utilization"),
     ),
     _gauge(
         "pool_disk_capacity_bytes",
-        "What the disks of a pool's nodes hold.",
+        "Disk space in bytes of a pool's nodes." + _ABSENT,
         PoolUsage,
         number("disk_capacity_bytes"),
     ),
     _gauge(
         "pool_disk_available_bytes",
-        "Free bytes on the disks of a pool's nodes.",
+        "Free disk space in bytes of a pool's nodes." + _ABSENT,
         PoolUsage,
         number("disk_available_bytes"),
     ),
-    _gauge("device_utilization_ratio", "Use of one accelerator of a pod.", DeviceUsage, number("utilization")),
+    _gauge(
+        "device_utilization_ratio",
+        "Utilization of one accelerator of a pod, 0 to 1." + _ABSENT,
+        DeviceUsage,
+        number("utilization"),
+    ),
     _gauge(
         "device_memory_utilization_ratio",
-        "Memory use of one accelerator of a pod.",
+        "Memory utilization of one accelerator of a pod, 0 to 1." + _ABSENT,
         DeviceUsage,
         number("memory_utilization"),
     ),
-    _gauge("device_power_watts", "Power that one accelerator of a pod draws.", DeviceUsage, number("power_watts")),
+    _gauge(
+        "device_power_watts",
+        "Power in watts that one accelerator of a pod draws." + _ABSENT,
+        DeviceUsage,
+        number("power_watts"),
+    ),
     _gauge(
         "job_usage_info",
-        "Which source served the usage of a job, always 1.",
+        "Name of the source of the usage of a job; always 1. Absent if the job has no usage.",
         UsageSource,
         word("source"),
         ("source",),
     ),
     _gauge(
         "job_usage_timestamp_seconds",
-        "Unix time of the newest usage reading of a job.",
+        "Unix time in seconds of the newest usage reading of a job. Absent if the source dates no readings.",
         UsageSource,
         number("timestamp"),
     ),
