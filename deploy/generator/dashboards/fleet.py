@@ -94,7 +94,7 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Held accelerators",
-            "Accelerators of jobs that run, start, restart, stop, or keep them after the end.",
+            "Accelerators that jobs hold, including jobs that start or stop and reservations after the end.",
             "short",
             Query(provider_sum("held"), "held"),
         ),

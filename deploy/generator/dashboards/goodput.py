@@ -326,7 +326,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Goodput",
-        "How much of the paid time was useful, which faults happened, which jobs waited, and the cost of lost time.",
+        "Useful share of the paid time, faults and waits of jobs, and the cost of lost time.",
         [datasource(), PROVIDER],
         [*_total(), *_time(), *_faults(), *_queue(), *_jobs()],
         since="now-24h",

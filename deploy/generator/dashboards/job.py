@@ -262,7 +262,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Job",
-        "The list of jobs, then one job: its status, usage, pods and devices.",
+        "The list of jobs, and the status, usage, pods and devices of one job.",
         _variables(),
         [*_list(), *_facts(), *USAGE, *PODS, *DEVICES],
     )

@@ -82,58 +82,58 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 class Metrics(Section):
-    """What is exposed of what is known."""
+    """Which families and tags the exporter publishes."""
 
     deny: tuple[Glob, ...] = ()
-    """Families that are not exposed, by their names: patterns with `*`, `?` and `[...]`."""
+    """Names of families that are not published. Patterns with `*`, `?` and `[...]` are allowed."""
     job_labels: tuple[Text, ...] = ()
-    """Tags of the platform that become labels of `trainfleet_job_labels`."""
+    """Job tags that become labels of `trainfleet_job_labels`."""
 
 
 class Global(Section):
     """Settings of the whole exporter. All times are seconds."""
 
     poll_interval: Duration = 60.0
-    """How often a collector without an interval of its own polls."""
+    """Time between two polls of a collector without its own `interval`."""
     poll_timeout: Duration = 50.0
-    """The time that one poll of one collector has; it must be below the collector's interval."""
+    """Time limit of one poll of a collector. It must be shorter than the collector's interval."""
     max_data_age: Duration = 900.0
-    """A dated reading that is older than this, or than two intervals of its collector if those are longer, is not
-    shown."""
+    """The exporter drops a dated reading that is older than this. Two intervals of the collector count instead if they
+    are longer."""
     keep_last_good_polls: CountFrom0 = 3
-    """A part (a workspace, a pool, a list) whose polls fail shows its last good answer for so many intervals."""
+    """A part (workspace, pool, job) whose polls fail keeps its last good values for this many intervals."""
     finished_job_retention: DurationOrZero = 3600.0
-    """How long a finished job keeps series of its own, counted from when it holds nothing any more."""
+    """How long a finished job keeps its own series after it has released its resources."""
     metrics: Metrics = Metrics()
-    """What is exposed of what is known."""
+    """Which families and tags the exporter publishes."""
     state_file: StateFile | None = None
-    """A file where spent monthly budgets survive a restart; its folder must be writable. One process keeps it."""
+    """File that keeps spent monthly budgets over a restart. Its folder must be writable. One process may use it."""
 
 
 class Http(Section):
-    """How the cloud is reached. All times are seconds."""
+    """How the exporter reaches the cloud. All times are seconds."""
 
     proxy_url: Proxy | None = None
-    """A proxy in place of those of the environment; a user and password in it are secrets."""
+    """Proxy that replaces the proxies of the environment. Its user and password are secrets."""
     ca_file: CaFile | None = None
-    """PEM certificates of the authorities to trust in place of the system's."""
+    """PEM file of the authorities to trust instead of the system's."""
     connect_timeout: Duration = 5.0
-    """The time that a connection has to be opened in."""
+    """Time limit for opening a connection."""
     request_timeout: Duration = 20.0
-    """The time that one attempt has to be answered in."""
+    """Time limit of one attempt to call an API."""
     allow_plain_http: Flag = False
-    """Whether endpoints may be `http://` beyond loopback."""
+    """Allows `http://` endpoints that are not on loopback."""
 
 
 class Limits(Section):
-    """How much may be asked of the cloud, shared by the providers of one account."""
+    """Limits of calls. Providers of one account share them."""
 
     requests_per_second: Rate = 5.0
-    """For each API; less while the cloud throttles."""
+    """Most calls per second of each API. The exporter makes fewer while the cloud throttles."""
     concurrency: CountFrom1 = 4
-    """How many calls of one API may be under way at once."""
+    """Most calls of one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """By API, how many calls a billing month of the cloud may have; polls stretch before they are spent."""
+    """By API, the budget of calls for a billing month of the cloud. Poll intervals become longer to stay within it."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
@@ -152,34 +152,34 @@ class LimitsOfShard(Limits):
 
 
 class JobFilter(Section):
-    """Jobs that match one entry of every list that is not empty; a filter without entries says nothing."""
+    """Jobs that match one entry of every list that is not empty. A filter without entries has no effect."""
 
     name: tuple[Regex, ...] = ()
-    """Regular expressions, one of which matches the whole name."""
+    """Regular expressions. One of them must match the whole name."""
     user_id: tuple[Text, ...] = ()
-    """Ids of users, as in the label `user_id`."""
+    """User ids, as in the label `user_id`."""
     job_type: tuple[Text, ...] = ()
-    """Types, as in the label `job_type`."""
+    """Job types, as in the label `job_type`."""
     pool_id: tuple[Text, ...] = ()
-    """Ids of pools, as in the label `pool_id`."""
+    """Pool ids, as in the label `pool_id`."""
 
 
 class JobsScope(Section):
-    """Which jobs have series of their own. Counts are taken before this."""
+    """Which jobs have their own series. Counts include all jobs."""
 
     include: JobFilter = JobFilter()
-    """Jobs that match an entry of every list given here; all jobs where none is given."""
+    """Only jobs that match an entry of every list given here. Default: all jobs."""
     exclude: JobFilter = JobFilter()
-    """Jobs that match an entry of any list given here are left out."""
+    """Leaves out jobs that match an entry of any list given here."""
 
 
 class Collector(Section):
-    """What every collector has."""
+    """Keys of every collector."""
 
     enabled: Flag = True
-    """Whether it runs."""
+    """Whether the collector runs."""
     interval: Duration | None = None
-    """How often it polls; left out, every `global.poll_interval`."""
+    """Time between two polls. Default: `global.poll_interval`."""
 
     def effective_interval(self, poll_interval: float) -> float:
         """Seconds between two polls, given the global interval."""
@@ -187,14 +187,14 @@ class Collector(Section):
 
 
 class Sharding(Section):
-    """How a provider is divided where several exporters share the work (`--total-shards`)."""
+    """How shards divide a provider (`--total-shards`)."""
 
     spread: CountFrom1 | None = None
-    """Over how many shards at most its workspaces and pools are spread; 1 keeps it whole, which costs no call more.
-    Left out, 4 where there are fewer than four providers for each shard, else 1."""
+    """Most shards that the workspaces and pools of the provider are spread over. 1 keeps it on one shard and costs no
+    extra calls. Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
-    """A workspace in which more jobs than this were created in the 30 days until a day before midnight (UTC) is divided
-    job by job: each of the provider's shards lists all its jobs, and shows its own. Left out, none is."""
+    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all its jobs and
+    publishes a part. The 30 days end one day before midnight UTC. Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,26 +220,26 @@ class ProviderConfig(Section):
     for all others."""
 
     name: Name
-    """The label `provider` of all its series; each provider has one of its own."""
+    """The label `provider` of its series. Each provider needs a different name."""
     platform: Text
-    """Which cloud it is."""
+    """The cloud of the provider."""
     region: Region
-    """The cloud's id of the region, from which the addresses of its APIs are made."""
+    """The cloud's id of the region. The addresses of the APIs follow from it."""
     account: Text | None = None
-    """Providers of one account share its API budgets and `limits`, which are stated in one of them, or equally in all;
-    left out, the provider has an account to itself."""
+    """Name of the account. Providers with the same account share `limits` and budgets. Set these in one of them, or the
+    same in all. Default: the provider has its own account."""
     http: Http = Http()
-    """How the cloud is reached."""
+    """How the exporter reaches the cloud."""
     workspaces: AllOrList = "all"
-    """The workspaces that are polled: all that the credentials can see, or those with these ids."""
+    """Workspaces to poll: `all` that the credentials can read, or a list of ids."""
     jobs: JobsScope = JobsScope()
-    """Which jobs have series of their own. Counts are taken before this."""
+    """Which jobs have their own series. Counts include all jobs."""
     job_window: LongDuration = 2592000.0
-    """Finished jobs are counted in `trainfleet_jobs` if they were created within it."""
+    """`trainfleet_jobs` counts finished jobs that were created within this time."""
     limits: Limits = Limits()
-    """How much may be asked of the cloud."""
+    """Limits of calls."""
     sharding: Sharding = Sharding()
-    """How it is divided where several exporters share the work."""
+    """How shards divide the provider."""
 
     @property
     def account_key(self) -> AccountKey:
@@ -273,4 +273,4 @@ class Config(Section):
     global_: Global = Field(default=Global(), alias="global")
     """Settings of the whole exporter."""
     providers: tuple[SerializeAsAny[ProviderConfig], ...]
-    """What is polled: accounts and regions of clouds, one at least."""
+    """The accounts and regions to poll, at least one."""

@@ -45,16 +45,16 @@ else:
 
 
 class Usage(Collector):
-    """How much jobs, pods, their accelerators and pools use of what they have."""
+    """Utilization and usage of jobs, pods, accelerators and pools."""
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` asks for all jobs together, `job_metrics` and `dlc_metrics` for each; `auto` is CloudMonitor, and
-    `job_metrics` for the pay-as-you-go jobs on general computing that it lacks."""
+    """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto` is
+    CloudMonitor, with `job_metrics` for pay-as-you-go jobs on general computing, which CloudMonitor lacks."""
     metrics: UsageMetrics = UsageMetrics()
-    """What feeds which family, in place of or beyond the table of this platform."""
+    """Metrics of families, which replace or extend the table of this platform."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are asked for one by one, newest first; CloudMonitor is asked for all together."""
+    """Most jobs with calls of their own, newest first. Does not limit CloudMonitor."""
 
     @property
     def by_cloudmonitor(self) -> bool:

@@ -17,10 +17,10 @@ _SOURCES = ("auto", "aom", "task_metrics")
 
 
 class Metric(Section):
-    """What takes the place of the metric that a family is made of."""
+    """The query that replaces the metric of a family."""
 
     promql: Text
-    """A query whose answer has the labels of AOM's series (metrics)."""
+    """A query whose result has the labels of AOM's series (metrics)."""
     unit: str
 
 
@@ -51,18 +51,18 @@ else:
 
 
 class Usage(Collector):
-    """How much jobs and their tasks use of what they have."""
+    """Utilization and usage of jobs and tasks."""
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
-    """`aom` asks for all jobs together, `task_metrics` for each task of each; `auto` is AOM, and task metrics for the
-    jobs that it lacks."""
+    """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` is AOM, with task
+    metrics for jobs that AOM lacks."""
     metrics: Metrics = Metrics()
-    """What feeds which family, in place of or beyond the table of this platform."""
+    """Metrics of families, which replace or extend the table of this platform."""
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are asked for by task metrics, newest first."""
+    """Most jobs that the exporter polls for task metrics, newest first."""
 
     @property
     def asks_aom(self) -> bool:
