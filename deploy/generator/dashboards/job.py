@@ -262,7 +262,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Job",
-        "The list of jobs, and the status, usage, pods and devices of one job.",
+        "The list of jobs. Then the status, usage, pods and devices of one job.",
         _variables(),
         [*_list(), *_facts(), *USAGE, *PODS, *DEVICES],
     )
