@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
+from trainfleet_exporter.families.family import WholeHistogram
 from trainfleet_exporter.model import (
     Accelerator,
+    ClassicHistogram,
     DeviceUsage,
     JobUsage,
     PodUsage,
@@ -139,6 +141,11 @@ def reads(family: MetricFamily, field: str) -> bool:
 
 def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
     names, keys = KEYS[family.of]
+    if isinstance(family.read, WholeHistogram):
+        named = [("provider", PROVIDER), *zip(names, keys(found), strict=True)]
+        text = ",".join(f"{name}={quoted(value)}" for name, value in named)
+        yield from histogram_lines(family.name, text, family.read.value(found))
+        return
     for values, value in family.read(found):
         if family.labels is None:
             pairs = tag_labels(dict(zip(values[::2], values[1::2], strict=True)), frozenset(JOB_LABELS))
@@ -148,6 +155,16 @@ def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
             pairs = list(zip(family.labels, values, strict=True))
         labels = [("provider", PROVIDER), *zip(names, keys(found), strict=True), *pairs]
         yield f"{family.name}{{{','.join(f'{name}={quoted(text)}' for name, text in labels)}}} {number(value)}\n"
+
+
+def histogram_lines(name: str, labels: str, shown: ClassicHistogram | None) -> Iterator[str]:
+    if shown is None:
+        return
+    for bound, count in zip(shown.bounds, shown.counts, strict=True):
+        yield f'{name}_bucket{{{labels},le="{bound}"}} {count}\n'
+    yield f'{name}_bucket{{{labels},le="+Inf"}} {shown.count}\n'
+    yield f"{name}_sum{{{labels}}} {number(shown.sum)}\n"
+    yield f"{name}_count{{{labels}}} {shown.count}\n"
 
 
 def quoted(text: str) -> str:
@@ -171,6 +188,14 @@ def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_module, "_OBJECTS_PER_TEXT", 2)
     monkeypatch.setattr(render_module, "_READINGS_PER_TEXT", 3)
     monkeypatch.setattr(render_module, "CHUNK_BYTES", 200)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example(name: str) -> None:
+    page_store, plain = PageStore(), Plain()
+    plain.put(0, EXAMPLES[name])
+    page_store.put(0, Renderer(SETTINGS).render_at_once(PROVIDER, EXAMPLES[name]).lines)
+    check(page_store, plain)
 
 
 def check(page_store: PageStore, plain: Plain) -> None:

@@ -168,12 +168,12 @@ def test_the_same_objects_make_the_same_texts() -> None:
 
 
 def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
-    names = tuple(f"t{number}" for number in range(350))  # a tag has at most 4,096 bytes, a line has many
+    names = tuple(f"t{number}" for number in range(90))  # a tag has at most 4,096 bytes, a line has many
 
     def job(job_id: str, tags: int) -> Job:
         return Job(job_id=job_id, tags=tuple((name, "x" * 4000) for name in names[:tags]))
 
-    found = [*(job(str(n), 87) for n in range(7)), job("giant", 350), job("last", 1)]
+    found = [*(job(str(n), 25) for n in range(7)), job("giant", 90), job("last", 1)]
     pieces = Renderer(RenderSettings(job_labels=names)).render_at_once("p", found).lines["trainfleet_job_labels"]
     assert [len(piece) <= CHUNK_BYTES for piece in pieces].count(False) == 1
     assert all(piece.endswith(b"\n") for piece in pieces)
@@ -332,7 +332,7 @@ def test_others_have_their_turn_each_millisecond(seconds: float, turns: int, mon
         return rendered
 
     assert asyncio.run(main()) == renderer.render_at_once("p", found)
-    assert turns / 2 <= taken <= 2 * turns
+    assert turns <= taken <= 4 * turns  # the loop has two turns each time: one for the others, one to go on
 
 
 def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import re
 import socket
@@ -16,19 +15,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.web.secured import trusting
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Body, Format, PageStore
+from trainfleet_exporter.page import Format, PageStore
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.metrics import Answer, MetricsEndpoint, SlowClientLimit
+from trainfleet_exporter.web.metrics import MetricsEndpoint, SlowClientLimit
 from trainfleet_exporter.web.server import WebServer
 
 MB = 1_000_000
@@ -324,12 +321,3 @@ def test_nor_where_it_is_read_in_another_coding() -> None:
         await asyncio.gather(*tasks)
 
     run_stepped(main)
-
-
-@given(st.lists(st.lists(st.integers(0, 40).map(bytes), max_size=5)), st.integers(1, 30))
-def test_an_answer_is_sent_in_chunks_of_its_step(units: list[list[bytes]], step: int) -> None:
-    body = Body([tuple(unit) for unit in units], sum(len(text) for unit in units for text in unit))
-    sent = list(Answer(0, body, lambda: None, step))
-    assert b"".join(sent) == body.joined()
-    assert all(0 < len(chunk) <= step for chunk in sent)
-    assert all(len(one) + len(other) > step for one, other in itertools.pairwise(sent))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,6 +16,7 @@ from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 
 _SLICE_SECONDS = 0.001
 """After so much work, others have their turn on the event loop."""
@@ -65,7 +65,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class Rendered:
-    """The sample lines of a part, by family, in texts of at most 1 MB that end with a line (a longer line apart)."""
+    """The sample lines of a part, by family, in texts of whole lines, of at most CHUNK_BYTES (a longer line apart)."""
 
     lines: dict[str, list[bytes]] = field(default_factory=dict)
     series: int = 0
@@ -122,7 +122,7 @@ class Renderer:
         rendered, began = Rendered(), perf_counter()
         for _ in self._steps(provider, objects, rendered, before or Rendered()):
             if perf_counter() - began >= _SLICE_SECONDS:
-                await asyncio.sleep(0)
+                await yield_to_loop()
                 began = perf_counter()
         return before if before is not None and rendered.is_same(before) else rendered
 
@@ -329,7 +329,7 @@ def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequ
 
 
 def _texts(data: bytes) -> Iterator[bytes]:
-    """The lines in texts of at most 1 MB; a line that is longer is a text of its own."""
+    """The lines in texts of at most CHUNK_BYTES; a line that is longer is a text of its own."""
     start = 0
     while len(data) - start > CHUNK_BYTES:
         end = data.rfind(b"\n", start, start + CHUNK_BYTES) + 1

@@ -15,6 +15,7 @@ from trainfleet_exporter.model import Job, JobCount, JobUsage, ProviderFacts, Re
 from trainfleet_exporter.page import deflate
 from trainfleet_exporter.page.blocks import Block, MetricsPage
 from trainfleet_exporter.page.formats import Format, head
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
@@ -201,7 +202,7 @@ class PageStore:
                 self._show(number, built, standings)
                 while replaced:  # to free the texts of a family may take milliseconds
                     replaced.pop()
-                    await asyncio.sleep(0)
+                    await yield_to_loop()
             return seconds
 
     async def _gather(self) -> dict[str, tuple[Texts, ...]]:
@@ -217,7 +218,7 @@ class PageStore:
             seen[family] = self._lines[family].changed
             if turns:
                 turns -= 1
-                await asyncio.sleep(0)
+                await yield_to_loop()
         return gathered
 
     def _changed_families(self) -> list[str]:

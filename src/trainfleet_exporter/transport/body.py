@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
@@ -87,6 +88,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
     A long one waits until no other is decoded; `until_decoded` keeps its place.
     BadAnswer if it is over a limit, in another encoding, or no single whole gzip member.
     """
+    await yield_to_loop()  # what is made of an answer is a slice of work, and many may come at once
     match encoding.strip().lower():
         case "" | "identity":
             inflates = False
@@ -114,7 +116,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
             if len(piece) == _SLICE_BYTES:
-                await asyncio.sleep(0)  # a bomb must not hold up the loop
+                await yield_to_loop()  # a bomb must not hold up the loop
         return b"".join(body) if inflates else wire
     finally:
         body.clear()  # see read_wire

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from trainfleet_exporter.process.fair_queue import answer_begins, answer_ends
 from trainfleet_exporter.web.connection_limiter import Slot
 
 log = logging.getLogger(__name__)
@@ -218,11 +219,13 @@ class Connection(HttpToolsProtocol):
         if self.flow.write_paused:  # by the answer before this one
             self._slot.stall()
         self._set_deadline(ANSWER_SECONDS, self._abort)
+        answer_begins()
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """All of an answer is written."""
         self._answering = None
+        answer_ends()
         super().on_response_complete()
         if self._answering is None:  # else the next one has begun
             self._await_request()

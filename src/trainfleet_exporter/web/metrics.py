@@ -16,7 +16,6 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from trainfleet_exporter.page import Body, Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
-from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.connection import abort_of
 
@@ -25,8 +24,6 @@ log = logging.getLogger(__name__)
 OLD_PAGES_BYTES = 64 << 20
 """What old pages may take in any case; where a page is larger, as much as it has. So one old page is always kept for
 its readers, however long they take."""
-_TLS_CHUNK_BYTES = CHUNK_BYTES // 4
-"""Bytes written at a time to a connection with TLS, which holds what it has not sent some four times: together 1 MB."""
 
 
 class MetricsEndpoint:
@@ -58,8 +55,7 @@ class MetricsEndpoint:
             await send(start)
             await send({"type": "http.response.body"})
             return
-        chunk_bytes = _TLS_CHUNK_BYTES if scope["scheme"] == "https" else CHUNK_BYTES
-        with self._slow_clients.answer(page, body, abort_of(scope), chunk_bytes) as answer:
+        with self._slow_clients.answer(page, body, abort_of(scope)) as answer:
             del page, body, own  # else a slow reader would keep all of it
             await send(start)
             for chunk in answer:
@@ -69,19 +65,20 @@ class MetricsEndpoint:
 
 
 class Answer:
-    """An answer under way. Iterating gives the rest of its body in chunks of at most `chunk_bytes`, and frees each
+    """An answer under way. Iterating gives the rest of its body in chunks of at most CHUNK_BYTES, and frees each
     block when it is sent; it ends early if the answer is aborted."""
 
-    def __init__(self, page: int, body: Body, abort: Callable[[], None], chunk_bytes: int) -> None:
+    def __init__(self, page: int, body: Body, abort: Callable[[], None]) -> None:
         self.page = page
         """The number of its page: a higher one is newer."""
         self.rest = deque(body.units)
+        """What is not sent yet of the page's blocks."""
+        self._own = body.own
         self.is_aborted = False
         self._abort = abort
-        self._chunk_bytes = chunk_bytes
 
     def __iter__(self) -> Iterator[bytes]:
-        for chunk in chunks(self._texts(), self._chunk_bytes):
+        for chunk in chunks(self._texts()):
             yield chunk
             if self.is_aborted:
                 return
@@ -91,6 +88,8 @@ class Answer:
             yield from self.rest[0]
             if self.rest:  # else it was aborted
                 self.rest.popleft()
+        if not self.is_aborted:
+            yield from self._own
 
     def abort(self) -> None:
         """Free the rest of the body, and close the connection."""
@@ -108,12 +107,10 @@ class SlowClientLimit:
         self._is_exceeded = False
 
     @contextmanager
-    def answer(
-        self, page: MetricsPage, body: Body, abort: Callable[[], None], chunk_bytes: int = CHUNK_BYTES
-    ) -> Iterator[Answer]:
+    def answer(self, page: MetricsPage, body: Body, abort: Callable[[], None]) -> Iterator[Answer]:
         """An answer that lasts as long as the context; others may be aborted for it. `page` is the newest one, of which
-        this is the body; `abort` closes its connection; `chunk_bytes` is how much that takes at a time."""
-        answer = Answer(page.number, body, abort, chunk_bytes)
+        this is the body; `abort` closes its connection."""
+        answer = Answer(page.number, body, abort)
         self._answers[answer] = None
         self._enforce(page)
         del page, body  # which the context would keep until its end

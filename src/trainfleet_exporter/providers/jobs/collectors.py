@@ -55,7 +55,7 @@ class JobsCollector(BulkCollector):
             _publish(registry.here, read, wanted=len(workspace_ids) + len(unsized))
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
         shared.histories.keep_only(registry.known_ids(), time.time())
-        if fleet := shared.histories.fleet():
+        if read and (fleet := shared.histories.fleet()):
             async with poll.part(_HISTORIES) as part:
                 await part.publish(fleet)
 

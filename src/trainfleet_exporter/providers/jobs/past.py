@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.history import History, Life, Lives, PastSource, Range, Sink, Unit
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.listing import Listing
@@ -77,7 +77,7 @@ class ProviderHistory(History, Generic[Query, Row]):
         sink.dropped("malformed", listing.malformed)
         for place, (listed, row) in enumerate(listing.rows.items(), start=1):
             if place % _ROWS == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             life = self.life(workspace_id, row)
             if life is not None and self._wanted(life.job) and self.job_id in ("", listed):
                 sink.life(life)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.registry import LONGEST_GAP
@@ -119,7 +120,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
             self.jobs.context, self.jobs.translated = context, {}
         for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
             if number % _JOBS_PER_SLICE == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             job, records = self._known_job(job_id, row) or self._new_job(job_id, row)
             if job is None or (wanted is not None and not wanted(job)):
                 continue
@@ -184,7 +185,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         shown: list[object] = []
         for number, job in enumerate(list(self.jobs.jobs()), start=1):
             if number % _JOBS_PER_SLICE == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
             if registry.is_mine(job):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from array import array
 from collections.abc import Container, Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.usage.entities import Entities, EntityList
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total
@@ -81,7 +81,7 @@ async def columns(
         for target in targets:
             own = target.family.level == newest.index.level
             found.append(read.column(target) if own else await read.wholes(target, max(SILENCE, 3 * period)))
-            await asyncio.sleep(0)
+            await yield_to_loop()
         before = Shown(read, [column for column in found if column.entity_list.subjects], read.out_of_range())
         read.finish()
     for column in before.columns:
@@ -105,7 +105,7 @@ async def kept_of(
             column = await _kept(column, since, entity_list.owners if owners is None else owners)  # noqa: PLW2901
         if column.entity_list.subjects:
             found.append(column)
-        await asyncio.sleep(0)
+        await yield_to_loop()
     return found
 
 
@@ -117,7 +117,7 @@ async def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
             owner = subject.keys[0]
             if time > found.get(owner, 0.0):
                 found[owner] = time
-        await asyncio.sleep(0)
+        await yield_to_loop()
     return found
 
 
@@ -132,7 +132,7 @@ async def _kept(column: Column, since: float, owners: Container[str]) -> Column:
         subjects += compress(column.entity_list.subjects[part], chosen)
         for kept, given in ((values, column.readings.values), (oldest, column.oldest), (newest, column.newest)):
             kept.extend(compress(given[part], chosen))
-        await asyncio.sleep(0)
+        await yield_to_loop()
     entity_list = EntityList(tuple(subjects))
     readings = replace(column.readings, subjects=entity_list.subjects, values=values)
     return Column(readings, entity_list, column.level, oldest, newest)
@@ -217,7 +217,7 @@ class Read:
         subjects: list[Subject] = []
         for number, (subject, given) in enumerate(zip(groups.wholes.subjects, parts, strict=True)):
             if number % _WHOLES == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             if spoiled and (subject.keys[0] in spoiled or "" in spoiled):
                 continue
             read_at: Sequence[float] = times[number] if times else ()
@@ -245,7 +245,7 @@ class Read:
         for start in range(0, len(parts), _WHOLES):
             some = parts[start : start + _WHOLES]
             found.extend(array("d", [mean(each) if family.is_ratio else math.fsum(each) for each in some]))  # type: ignore[misc]
-            await asyncio.sleep(0)
+            await yield_to_loop()
         times = self._entities.times(family.level, self.times[:1] * len(found))
         return column_of(family, shown, found, times, times)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from array import array
 from collections import Counter
@@ -144,7 +143,6 @@ class Newest:
         async for batch in batches:
             self.take(batch)
             del batch  # before the next call
-            await asyncio.sleep(0)
 
     def take(self, batch: Batch) -> None:
         """Take over some readings."""

@@ -7,7 +7,6 @@ there.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from trainfleet_exporter.model import Accelerator, Subject
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.usage.columns import Column, column_of
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Entities
 from trainfleet_exporter.providers.usage.newest import Newest
@@ -108,7 +108,7 @@ class SizedColumns:
             if part not in newest.ambiguous:
                 by_job.setdefault(part.keys[0], {})[part] = value
             if number % _SORTED == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
         done = 0
         for job_id, makeup in jobs.items():
             if values := by_job.get(job_id):
@@ -117,7 +117,7 @@ class SizedColumns:
             done += 1
             if done >= _STEP:
                 done = 0
-                await asyncio.sleep(0)
+                await yield_to_loop()
         newest.index.reported(len(newest.subjects))
         return frozenset(by_job)
 

@@ -29,6 +29,7 @@ import trainfleet_exporter
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.status_page import words
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers
@@ -145,6 +146,6 @@ class StatusPage:
         ):
             pieces.append(piece)
             if perf_counter() - began >= _SLICE_SECONDS:
-                await asyncio.sleep(0)
+                await yield_to_loop()
                 began = perf_counter()
         return "".join(pieces).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TypeVar
 from trainfleet_exporter.model import FINISHED, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
 from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 IDLE_RATIO = 0.05
@@ -225,7 +225,7 @@ async def _slices(found: Sequence[T]) -> AsyncIterator[T]:
     for start in range(0, len(found), _OBJECTS_PER_SLICE):
         for one in found[start : start + _OBJECTS_PER_SLICE]:
             yield one
-        await asyncio.sleep(0)
+        await yield_to_loop()
 
 
 class Health(IntEnum):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.errors import CloudError, NotReady, RequestRefused
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds, Owner
@@ -232,7 +233,7 @@ class CloudMonitorCollector(BulkCollector):
         jobs: list[Job] = []
         for place, job in enumerate(list(self._shared.jobs.listed_jobs()), start=1):
             if not place % _TESTED:
-                await asyncio.sleep(0)
+                await yield_to_loop()
             if self._serves(job):
                 jobs.append(job)
         now = time.time()
@@ -294,7 +295,7 @@ class CloudMonitorCollector(BulkCollector):
             listed, sources, oldest = self._shared.jobs.listed(), list[UsageSource](), math.inf
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:
-                    await asyncio.sleep(0)
+                    await yield_to_loop()
                 if read_at >= since and job_id in listed:
                     sources.append(UsageSource(job_id, SOURCE, read_at))
                     oldest = min(oldest, read_at)

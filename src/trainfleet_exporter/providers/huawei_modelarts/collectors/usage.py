@@ -17,6 +17,7 @@ from typing import TypeAlias
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomSource, Collected, JobNames, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan
@@ -131,7 +132,7 @@ class AomCollector(BulkCollector):
         for number, (job_id, job) in enumerate(running.items(), start=1):
             found[job_id] = JobNames.of(job, self._shared.tasks_of(job_id), self._names.get(job_id))
             if number % _SLICE == 0:
-                await asyncio.sleep(0)
+                await yield_to_loop()
         return found
 
     async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
@@ -197,7 +198,7 @@ class AomCollector(BulkCollector):
             if isinstance(answer, Collected)
         }
         self._arbitration.claim(all_of(good.values()))
-        await asyncio.sleep(0)
+        await yield_to_loop()
         for key in keys:
             async with poll.part(key) as part:
                 answer = answers[key]
@@ -208,7 +209,7 @@ class AomCollector(BulkCollector):
                 await self._publish(part, answer, good[key])
                 self._arbitration.show(key, good[key])
         shown = sorted(all_of(self._arbitration.shows(key) for key in keys))
-        await asyncio.sleep(0)
+        await yield_to_loop()
         known = self._sources
         self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:

@@ -36,6 +36,7 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.model import Accelerator, Job
 from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate import role_of
@@ -379,7 +380,7 @@ class AomSource:
         for query in plan.queries:
             for samples in await self._samples(plan, query, window, deadline):
                 into.add(query, samples)
-                await asyncio.sleep(0)
+                await yield_to_loop()
         await into.settle()
 
     async def _samples(self, plan: Plan, query: Query, window: float, deadline: float) -> Iterator[list[Sample | None]]:
