@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
@@ -90,7 +89,6 @@ def utc_time(value: str | None) -> float | None:
     return _if_set(unix)
 
 
-@lru_cache(maxsize=65_536)  # about 10 MiB; every poll gives the times of the same jobs again
 def _unix_of(text: str) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone; None for any other text."""
     try:
