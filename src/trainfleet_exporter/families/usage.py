@@ -35,7 +35,7 @@ _USAGE_FIELDS = (
     ("accelerator_power_watts", "Power in watts that the accelerators of a {} draw", "accelerator_power_watts"),
 )
 """What follows the level in the name, the meaning, and the field of UsageValues."""
-_ABSENT = " Absent without a recent reading."
+_WITHOUT_READING = " Absent without a recent reading."
 _BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
 """Fields whose families have the kind of accelerator as a label."""
 
@@ -50,7 +50,7 @@ def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily
         if level == "job":
             combined = "Mean" if suffix.endswith("_ratio") else "Sum"
             text += f" {combined} of its pods if the source reports pods only."
-        text += _ABSENT
+        text += _WITHOUT_READING
         if field in _BY_ACCELERATOR:
             found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
         else:
@@ -68,37 +68,37 @@ USAGE_FAMILIES = (
     *_level("pool", PoolUsage),
     _gauge(
         "pool_disk_utilization_ratio",
-        "Share of the disk space of a pool's nodes that is in use, 0 to 1." + _ABSENT,
+        "Share of the disk space of a pool's nodes that is in use, 0 to 1." + _WITHOUT_READING,
         PoolUsage,
         number("disk_utilization"),
     ),
     _gauge(
         "pool_disk_capacity_bytes",
-        "Disk space in bytes of a pool's nodes." + _ABSENT,
+        "Disk space in bytes of a pool's nodes." + _WITHOUT_READING,
         PoolUsage,
         number("disk_capacity_bytes"),
     ),
     _gauge(
         "pool_disk_available_bytes",
-        "Free disk space in bytes of a pool's nodes." + _ABSENT,
+        "Free disk space in bytes of a pool's nodes." + _WITHOUT_READING,
         PoolUsage,
         number("disk_available_bytes"),
     ),
     _gauge(
         "device_utilization_ratio",
-        "Utilization of one accelerator of a pod, 0 to 1." + _ABSENT,
+        "Utilization of one accelerator of a pod, 0 to 1." + _WITHOUT_READING,
         DeviceUsage,
         number("utilization"),
     ),
     _gauge(
         "device_memory_utilization_ratio",
-        "Memory utilization of one accelerator of a pod, 0 to 1." + _ABSENT,
+        "Memory utilization of one accelerator of a pod, 0 to 1." + _WITHOUT_READING,
         DeviceUsage,
         number("memory_utilization"),
     ),
     _gauge(
         "device_power_watts",
-        "Power in watts that one accelerator of a pod draws." + _ABSENT,
+        "Power in watts that one accelerator of a pod draws." + _WITHOUT_READING,
         DeviceUsage,
         number("power_watts"),
     ),
