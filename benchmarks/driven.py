@@ -22,8 +22,9 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import WebServer
 
 _FIRST = ("workspaces", "jobs")

@@ -19,9 +19,10 @@ from uvicorn.server import ServerState
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.connection import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection
 from trainfleet_exporter.web.connection_limiter import ConnectionLimiter
+from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import protocol_config
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -158,7 +159,7 @@ class _Place:
         loop = asyncio.get_running_loop()
         slot = self.limiter.admit("192.0.2.1")
         assert slot is not None
-        protocol = Connection(config=self.config, server_state=self.state, app_state={}, slot=slot)
+        protocol = Connection(self.config, self.state, slot)
         transport = _Transport(protocol, loop)
         protocol.connection_made(transport)
         if not manner.reads:

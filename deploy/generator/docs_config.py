@@ -201,7 +201,8 @@ def _kind(hint: Any) -> str:
         return "section"
     parts = [part for part in get_args(hint) if part is not type(None)]
     if get_origin(hint) is tuple:
-        return f"list of {_LISTS[_kind(parts[0])]}"
+        words = _kind(parts[0])
+        return f"list of {_LISTS.get(words, words)}"
     if get_origin(hint) is Literal:
         return ", ".join(map(code, parts))
     return _kind(parts[0])  # optional, or annotated
@@ -241,7 +242,8 @@ def _cloudmonitor_metrics() -> str:
     return (
         "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name without `trainfleet_`. Its value has "
         "three keys, which replace the entries of the catalogue:\n\n- `name`: the metric in CloudMonitor, required if "
-        "there is no default\n- `unit`\n- `statistic`\n\n"
+        "there is no default\n- `unit`\n- `statistic`\n\nThe families of [profiling](collectors.md#profiling) also "
+        "need their name in `usage.profiling`.\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
     )
 

@@ -26,6 +26,8 @@ _TABLE = {
 run."""
 _FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
 """By sample name, its family."""
+_MOST_ALIKE = 3
+"""Series that are shown in place of one that is missing."""
 _UNBOUNDED = ("_cpu_utilization_ratio",)
 """A job may use more CPU than it asked for."""
 
@@ -51,6 +53,11 @@ def untrue_numbers(page: Page) -> Iterator[str]:
             yield f"{words(key)} is {value}"
         elif key[0].endswith("_ratio") and value > 1 and not key[0].endswith(_UNBOUNDED):
             yield f"{words(key)} is {value}: ratios are 0 to 1"
+
+
+def like(page: Page, family: str) -> str:
+    """The first series of a family: their labels show which one a sample lacks."""
+    return "; ".join(sorted(words(key) for key in page.shown if key[0] == family)[:_MOST_ALIKE])
 
 
 class ContractChecks(ProviderCase):
@@ -88,7 +95,8 @@ class ContractChecks(ProviderCase):
             key = _key(series)
             shown = page.shown.get(key)
             if shown is None:
-                complaints.append(f"{series} is not on the page")
+                found = like(page, key[0]) or "none of its family"
+                complaints.append(f"{series} is not on the page, which has {found}")
             elif not math.isclose(shown, value, rel_tol=1e-9):
                 complaints.append(f"{series} is {shown}, where the cloud says {value}")
         complain(complaints, "look for a unit that was not translated, or a field that is read under another name")

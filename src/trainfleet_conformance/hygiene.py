@@ -122,7 +122,8 @@ class PlatformChecks(ProviderCase):
     def test_platform_imports_only_public_modules(self) -> None:
         """Of the exporter its modules import what is public, and no HTTP client but the transport."""
         folder = source_folder(self.platform)
-        complain(private_imports(folder), "docs/adding-a-provider.md lists the public modules; ask for what is missing")
+        advice = "docs/provider-reference.md lists the public modules; ask for what is missing"
+        complain(private_imports(folder), advice)
 
 
 class SecretChecks(ProviderCase):

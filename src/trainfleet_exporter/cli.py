@@ -15,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +44,7 @@ commands:
   trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics and exit
   trainfleet-exporter backfill --config.file=FILE write metrics of past days for Prometheus
   trainfleet-exporter diagnose --config.file=FILE poll once; report permissions, calls, limits and what to change
+  trainfleet-exporter report --ledger=FILE        report on finished jobs: usage, waste and waits by user
   trainfleet-exporter healthcheck                 check that a running exporter responds, for containers
   trainfleet-exporter simulate                    run only the simulated clouds, for developers
 
@@ -187,6 +189,20 @@ def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
     return 1 if outcome.missing else 0
 
 
+def _run_report(options: argparse.Namespace, signals: Signals) -> int:
+    from trainfleet_exporter.job_ledger import report  # noqa: PLC0415 - likewise
+
+    until = datetime.now(UTC)
+    since = until - timedelta(days=options.days)
+    jobs, invalid = report.read_ledger(Path(options.ledger), since)
+    if invalid:
+        shown = ", ".join(map(str, invalid[:20])) + (", …" if len(invalid) > 20 else "")
+        print(f"report: {options.ledger}: skipped {len(invalid)} invalid line(s): {shown}", file=sys.stderr)
+    rows = report.report_rows(jobs)
+    print(report.as_csv(rows) if options.format == "csv" else report.as_text(rows, since, until), end="")
+    return 0
+
+
 def _run_demo(options: argparse.Namespace, signals: Signals) -> int:
     from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
@@ -215,6 +231,8 @@ def _load(options: argparse.Namespace) -> Config:
     platforms = installed_platforms()
     configs = {name: platform.config for name, platform in platforms.items()}
     config = load_config(Path(options.config_file), environ=os.environ, platforms=configs)
+    if ledger := getattr(options, "ledger", None):
+        config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
     return apportioned(config, options.shard, {name: platform.splits for name, platform in platforms.items()})
 
 
@@ -386,6 +404,13 @@ def _daemon_parser() -> Parser:
         default=MAX_CONNECTIONS,
         help=f"limit of open connections; one client address may hold half of them; default: {MAX_CONNECTIONS}",
     )
+    parser.add_argument(
+        "--ledger",
+        metavar="FILE",
+        type=file_name,
+        default=None,
+        help="append each finished job to this file, as a line of JSON; default: global.ledger_file of the config",
+    )
     parser.add_argument("--version", action="version", version=version())
     return parser
 
@@ -442,6 +467,35 @@ def _backfill_parser() -> Parser:
         help="label to add to all series, such as instance and job of the scrape; may be repeated",
     )
     return parser
+
+
+def _report_parser() -> Parser:
+    parser = _parser(
+        "report",
+        "Reports on the finished jobs of a ledger: accelerator-hours, hours by phase, and lost or idle time.\n"
+        "Also reports faults by cause, and waits. The tables cover all jobs, then each user, pool and label.",
+    )
+    parser.add_argument(
+        "--ledger", metavar="FILE", type=file_name, required=True, help="ledger file of the exporter; required"
+    )
+    parser.add_argument(
+        "--days", metavar="N", type=_days, default=7, help="report on jobs that finished in the last N days; default: 7"
+    )
+    formats = ("text", "csv")
+    parser.add_argument(
+        "--format",
+        metavar="{text,csv}",
+        type=one_of(formats),
+        default="text",
+        help="format of the report; default: text",
+    )
+    return parser
+
+
+def _days(value: str) -> int:
+    if not re.fullmatch("[0-9]{1,4}", value) or int(value) == 0:
+        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 1 to 9999")
+    return int(value)
 
 
 def _moment(value: str) -> int:
@@ -506,5 +560,6 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace, S
     "demo": (_demo_parser, _run_demo),
     "diagnose": (_diagnose_parser, _run_diagnose),
     "once": (_once_parser, _run_once),
+    "report": (_report_parser, _run_report),
     "simulate": (_simulate_parser, _run_simulate),
 }

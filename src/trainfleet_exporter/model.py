@@ -174,6 +174,21 @@ class JobFaults(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recovery_seconds: float = 0.0
 
 
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A job that has ended and holds nothing any more. Faults and recoveries are those of its whole life."""
+
+    job: Job
+    """With the accelerators that it held."""
+    seen: float
+    """When a poll found that it had ended (Unix seconds)."""
+    phases: tuple[PhaseTime, ...] | None = None
+    held: float | None = None
+    """Seconds for which it held its accelerators."""
+    faults: tuple[FaultCount, ...] | None = None
+    recoveries: int | None = None
+    recovery_seconds: float | None = None
+
+
 class PodExit(msgspec.Struct, frozen=True, gc=False):
     """The exit code of a pod (or task) that has ended."""
 
@@ -188,6 +203,17 @@ class NodeFaults(msgspec.Struct, frozen=True, gc=False):
     pool_id: str
     node_name: str
     faults: tuple[FaultCount, ...]
+
+
+class HeldTime(msgspec.Struct, frozen=True, gc=False):
+    """Accelerator-seconds that jobs of a provider held, and those of them that ran, since a time of the last 24 hours.
+
+    No family shows it: the status page does.
+    """
+
+    since: float
+    held: float
+    running: float
 
 
 class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
@@ -317,8 +343,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Readings at one level. Ratios are 0 to 1, rates bytes per second; `accelerator` is the kind that its ratios are
-    of."""
+    """Readings at one level. Ratios are 0 to 1, rates bytes (or floating-point operations) per second; `accelerator` is
+    the kind that its ratios are of."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -334,6 +360,14 @@ class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accelerator_memory_bytes: float | None = None
     accelerator_memory_capacity_bytes: float | None = None
     accelerator_power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class PodUsage(msgspec.Struct, frozen=True, gc=False):
@@ -383,6 +417,14 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     utilization: float | None = None
     memory_utilization: float | None = None
     power_watts: float | None = None
+    sm_utilization: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
+    tensor_flops: float | None = None
+    nvlink_receive: float | None = None
+    nvlink_transmit: float | None = None
+    pcie_receive: float | None = None
+    pcie_transmit: float | None = None
 
 
 class Subject(msgspec.Struct, gc=False, eq=False):

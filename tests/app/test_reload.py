@@ -26,9 +26,7 @@ def config(*providers: str, head: str = "") -> str:
     return f"{head}providers:\n{''.join(providers)}"
 
 
-def test_an_unchanged_provider_goes_on_as_if_nothing_had_happened(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unchanged_provider_continues_after_a_reload(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(A, B), caplog) as here:
             await asyncio.sleep(90)  # two polls of 5 calls each
@@ -173,9 +171,7 @@ def test_a_bad_config_changes_nothing_and_says_why(tmp_path: Path, caplog: pytes
     run_stepped(main)
 
 
-def test_providers_that_cannot_be_built_change_nothing_and_are_all_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_providers_that_fail_to_build_are_named_and_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(A, B), caplog) as here:
             await asyncio.sleep(31)
@@ -213,7 +209,7 @@ def test_a_fault_of_ours_is_no_success_and_changes_nothing(
     run_stepped(main)
 
 
-def test_a_file_that_takes_too_long_is_a_fault_and_what_it_said_is_not_put_to_use(
+def test_file_read_too_slowly_is_a_fault_and_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload_module, "_READ_SECONDS", 0.0)
@@ -297,9 +293,7 @@ def test_what_does_not_end_is_neither_waited_for_nor_heard(tmp_path: Path, caplo
     run_stepped(main)
 
 
-def test_reloads_come_one_after_the_other_and_those_that_wait_are_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_reloads_run_in_turn_and_waiting_ones_are_merged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(A), caplog) as here:
             await asyncio.sleep(1)

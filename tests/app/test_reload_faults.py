@@ -133,7 +133,7 @@ class _Running:
         return load_config(self.path, environ={}, platforms={"small": SmallConfig})
 
 
-def test_the_daemon_answers_stops_and_exits_with_1_when_a_swap_fails(
+def test_failed_swap_answers_stops_and_exits_with_1(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -193,7 +193,7 @@ def test_spent_calls_are_written_even_if_the_stop_times_out(
     ]
 
 
-def test_a_config_that_hangs_holds_one_thread_however_often_it_is_asked_for(
+def test_hanging_config_holds_one_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload_module, "_READ_SECONDS", 0.0)
@@ -229,7 +229,7 @@ def _daemon_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
 
 
-def test_back_to_a_state_file_whose_last_page_is_on_its_way_to_the_disk(
+def test_return_to_a_state_file_that_is_still_being_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload_module, "_CLOSE_SECONDS", 0.0)

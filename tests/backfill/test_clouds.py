@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,6 +27,7 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_simulator.pai import monitor_metrics
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
@@ -127,6 +129,22 @@ def test_a_history_of_statuses_is_made_of_spells() -> None:
     assert pai.with_spells(life, None) is life
 
 
+def _seconds(life: Life) -> Counter[str]:
+    seconds: Counter[str] = Counter()
+    for spell in life.spells:
+        seconds[spell.status] += 0 if spell.end is None else int(spell.end - spell.start)
+    return +seconds
+
+
+def test_past_statuses_of_a_job_with_a_node_fault_last_as_its_phases() -> None:
+    """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
+    times = ["00:00", "02:00", "02:10", "10:00", "10:30", "10:40", "20:00"]
+    words = ["Queuing", "EnvPreparing", "Running", "Restarting", "EnvPreparing", "Running", "Succeeded"]
+    history = [{"Status": word, "StartTime": f"2026-01-02T{time}:00Z"} for word, time in zip(words, times, strict=True)]
+    life = pai.with_spells(_pai(Status="Succeeded"), _history(history))
+    assert _seconds(life) == {"queued": 7200, "starting": 1200, "running": 61_800, "restarting": 1800}
+
+
 def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
     row = {
         "Status": "Succeeded",
@@ -196,6 +214,16 @@ def _modelarts(phase: str, **status: Any) -> Life:
     life = modelarts.job_life(payload(row, payloads.Job), shown_tags=())
     assert life is not None
     return life
+
+
+def test_past_runs_of_a_job_with_a_node_fault_contain_its_preparation() -> None:
+    """The same job. Between the runs, ModelArts proves no status."""
+    hour = 3600
+    records = [
+        {"start_at": MIDNIGHT + 2 * hour, "end_at": MIDNIGHT + 10 * hour, "xpu_start_at": MIDNIGHT + 2 * hour + 600},
+        {"start_at": MIDNIGHT + 37_800, "end_at": MIDNIGHT + 20 * hour, "xpu_start_at": MIDNIGHT + 38_400},
+    ]
+    assert _seconds(_modelarts("Completed", running_records=records)) == {"running": 61_800 + 1200}
 
 
 def test_running_records_prove_when_a_job_ran() -> None:
@@ -323,6 +351,31 @@ def test_pools_use_what_their_pods_use(tmp_path: Path) -> None:
         assert found >= 2
 
     simulated("pai", work, tmp_path)
+
+
+def test_what_profilers_measured_is_read_if_it_is_named(tmp_path: Path) -> None:
+    async def work(rig: Rig) -> None:
+        await rig.backfill(tmp_path / "out", EVENING)
+        out, at = tmp_path / "out", EVENING.end - 1800
+        flops, tensor = _values(out, "job_tensor_flops_per_second"), _values(out, "job_tensor_active_ratio")
+        cards = _values(out, "device_tensor_flops_per_second")
+        assert flops.keys() == {key[:1] for key in cards}
+        assert not _values(out, "job_sm_utilization_ratio")
+        compared = 0
+        for job in rig.jobs():
+            pods = truth("pai", job, "GpuCoreUsage", at)
+            if at not in flops.get((job.job_id,), {}) or len(pods) < len(job.pods):
+                continue
+            share = monitor_metrics.TENSOR_SHARE / 100
+            of_cards = [share * pods[pod.pod_id] for pod in pods_at(job, at) for _ in range(pod.role.cards)]
+            peak = monitor_metrics.PEAK_TFLOPS[monitor_metrics.card_type(job.pods[0])] * 1e12
+            assert flops[job.job_id,][at] == pytest.approx(sum(of_cards) * peak, rel=0.01)
+            assert tensor[job.job_id,][at] == pytest.approx(fmean(of_cards), abs=0.002)
+            compared += 1
+        assert compared >= 2
+
+    profiling = "usage: {interval: 15s, profiling: [flops, tensor]}"
+    simulated("pai", work, tmp_path, change=lambda text: text.replace("usage: {interval: 15s}", profiling))
 
 
 @pytest.mark.long

@@ -53,9 +53,7 @@ def _sources(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_aom_is_believed_on_days_of_which_task_metrics_tell_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_aom_is_used_on_days_without_task_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = ModelArtsClient.task_metrics
     started: dict[str, float] = {}
 
@@ -216,7 +214,7 @@ def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("days_kept", "step"), [(31, 60), (0, 300)])
-def test_dlc_metrics_tell_every_five_minutes_of_days_that_are_old(
+def test_old_days_of_dlc_metrics_have_five_minute_steps(
     days_kept: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = ((60, days_kept * DAY), (300, FIVES_KEPT))
@@ -264,7 +262,7 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
     assert told({"Time": at - 10**12, "Value": None}) == (others, {"malformed": 1})
 
 
-def test_a_point_of_cloudmonitor_without_a_value_costs_a_sum_its_minute_alone() -> None:
+def test_point_without_value_loses_one_minute_of_a_sum() -> None:
     name = "POD_NETWORK_RECEIVE_RATE"
     found, _ = feeds({name: Metric(name, "B/s")}, JOB_FAMILIES, {})
     feed = found[name]

@@ -45,7 +45,7 @@ def test_the_same_command_begins_with_what_it_left(tmp_path: Path) -> None:
     simulated("pai", work, tmp_path, change=_with_budget)
 
 
-def test_a_daemon_keeps_its_state_file_and_what_was_spent_beside_it_still_counts(tmp_path: Path) -> None:
+def test_backfill_spending_counts_next_to_a_running_daemon(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     row = '{"provider": "sim-pai-hangzhou", "api": "cloudmonitor", "month": "2026-01", "calls": 5}'
     path.write_text(f'{{"version": 1, "spent": [{row}]}}', "utf-8")
@@ -75,7 +75,7 @@ def test_a_daemon_keeps_its_state_file_and_what_was_spent_beside_it_still_counts
     simulated("pai", work, tmp_path, change=change)
 
 
-def test_a_daemon_that_starts_meanwhile_finds_its_state_file_free(tmp_path: Path) -> None:
+def test_daemon_started_during_backfill_gets_its_state_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     free: list[bool] = []
 

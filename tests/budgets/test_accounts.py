@@ -29,7 +29,7 @@ MODELARTS = """\
 """
 
 
-def test_providers_share_the_account_that_they_name_and_have_their_own_without(tmp_path: Path) -> None:
+def test_providers_share_a_named_account_or_have_their_own(tmp_path: Path) -> None:
     names = {"a": "account: main", "b": "account: main", "main": ""}
     text = "providers:\n" + "".join(PAI.format(name=name, more=more) for name, more in names.items())
     config = load(text, tmp_path)

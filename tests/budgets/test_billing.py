@@ -41,7 +41,7 @@ def test_a_month_begins_at_midnight_in_the_zone_of_the_cloud() -> None:
     assert west.named("2026-02").starts == _time(2026, 2, 1, 5, 30)
 
 
-def test_a_month_begins_on_the_first_day_of_the_cloud_and_is_named_after_it() -> None:
+def test_month_begins_and_is_named_by_the_time_of_the_cloud() -> None:
     period = BillingPeriod(first_day=28)
     assert period.month(_time(2026, 3, 27, 23, 59, 59)).name == "2026-02"
     assert period.month(_time(2026, 3, 28)).name == "2026-03"
@@ -90,7 +90,7 @@ def test_a_month_is_on_record_until_a_day_after_its_end() -> None:
     assert not CHINA.keeps("2026-01", ends + DAY)
 
 
-def test_both_clouds_bill_by_china_standard_time_and_others_by_utc() -> None:
+def test_both_clouds_bill_by_china_time_and_others_by_utc() -> None:
     assert {name: platform.billing for name, platform in installed_platforms().items()} == {
         "alibaba_pai": CHINA,
         "huawei_modelarts": CHINA,

@@ -132,7 +132,7 @@ def test_a_clock_that_is_set_refills_nothing(calls: int, steps: list[tuple[float
         assert made <= calls
 
 
-def test_the_new_month_is_whole_after_a_visit_to_it_by_a_wrong_clock() -> None:
+def test_new_month_is_whole_after_a_wrong_clock_showed_it() -> None:
     clock = Clock(JANUARY.ends - 2 * DAY)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 40})
     assert spend(budget, 10) == 10
@@ -146,7 +146,7 @@ def test_the_new_month_is_whole_after_a_visit_to_it_by_a_wrong_clock() -> None:
 
 
 @pytest.mark.parametrize("step", [-2 * DAY, 3 * DAY])
-def test_a_clock_that_is_set_within_the_month_counts_no_call_twice(step: float) -> None:
+def test_clock_set_within_the_month_counts_no_call_twice(step: float) -> None:
     clock = Clock(JANUARY.starts + 10 * DAY)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 40})
     clock.wall += step
@@ -154,7 +154,7 @@ def test_a_clock_that_is_set_within_the_month_counts_no_call_twice(step: float) 
     assert (budget.remaining, budget.spent) == (50, {JANUARY.name: 50})
 
 
-def test_calls_that_were_counted_in_both_months_are_taken_back_once() -> None:
+def test_calls_counted_in_both_months_are_taken_back_once() -> None:
     clock = Clock(JANUARY.ends - 10)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, "2026-02": 0})
     assert spend(budget, 5) == 5
@@ -172,7 +172,7 @@ def test_a_single_call_is_taken_back_too() -> None:
     assert [budget.remaining, budget.remaining] == [69, 69]  # once
 
 
-def test_a_clock_that_was_ahead_at_the_start_takes_its_calls_back_with_it() -> None:
+def test_calls_move_back_with_a_clock_ahead_at_start() -> None:
     clock = Clock(JANUARY.ends + HOUR)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, "2026-02": 0})
     assert spend(budget, 20) == 20

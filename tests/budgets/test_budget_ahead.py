@@ -41,14 +41,14 @@ def test_a_budget_goes_by_the_wall_clock() -> None:
     assert (written.budget.now, written.budget.left) == (JANUARY.starts + HOUR, JANUARY.seconds - HOUR)
 
 
-def test_nothing_is_written_before_the_first_call_and_then_at_once() -> None:
+def test_first_call_is_written_at_once_and_nothing_before() -> None:
     written = Written(100_000)
     assert written.pages == []
     assert written.after(0, 1) == [(1, True, 21)]
 
 
 @pytest.mark.parametrize(("calls", "ahead"), [(50, 1), (300, 3), (5_000, 10), (50_000, 10), (1_000_000, 200)])
-def test_some_minutes_calls_are_written_ahead_and_half_of_them_in_good_time(calls: int, ahead: int) -> None:
+def test_calls_of_some_minutes_are_written_ahead(calls: int, ahead: int) -> None:
     written = Written(calls)
     pages = written.after(0, min(calls, 1000))
     assert [at_once for _, at_once, _ in pages] == [True] + [False] * (len(pages) - 1)
@@ -56,7 +56,7 @@ def test_some_minutes_calls_are_written_ahead_and_half_of_them_in_good_time(call
     assert pages[1][0] == 1 + ahead - ahead // 2
 
 
-def test_what_is_written_ahead_is_within_the_budget_and_what_is_spent_all_the_same() -> None:
+def test_calls_written_ahead_stay_within_the_budget() -> None:
     written = Written(20)
     assert written.after(0, 20)[-1][2] == 20
     assert written.budget.bounds == {JANUARY.name: 20}
@@ -72,7 +72,7 @@ def test_what_is_not_written_in_time_is_written_at_once() -> None:
     assert pages[-2:] == [(21, False, 41), (22, True, 42)]
 
 
-def test_in_doubt_of_the_month_both_are_written_ahead_of_the_call() -> None:
+def test_uncertain_month_writes_both_months_ahead() -> None:
     written = Written(100_000)
     written.after(JANUARY.seconds - 6 * DAY, 9)  # more of January is allowed than one call
     written.clock.wall += 10 * DAY
@@ -89,7 +89,7 @@ def test_later_writer_begins_with_nothing() -> None:
     assert written.after(0, 11) == [(61, True, 81), (71, False, 91)]
 
 
-def test_in_doubt_of_the_month_the_tighter_one_sets_the_rate_and_both_are_spent() -> None:
+def test_uncertain_month_uses_the_tighter_one_and_spends_both() -> None:
     clock = Clock(JANUARY.ends - 6 * DAY)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 90, FEBRUARY.name: 0})
     clock.wall += 10 * DAY
@@ -100,7 +100,7 @@ def test_in_doubt_of_the_month_the_tighter_one_sets_the_rate_and_both_are_spent(
     assert (budget.remaining, budget.rate) == (0, 0)
 
 
-def test_a_month_that_only_the_steady_clock_has_reached_is_spent_too() -> None:
+def test_month_reached_by_the_loop_clock_alone_is_spent_too() -> None:
     clock = Clock(JANUARY.ends - HOUR)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 40, FEBRUARY.name: 90})
     clock.wall -= 10 * DAY
@@ -111,7 +111,7 @@ def test_a_month_that_only_the_steady_clock_has_reached_is_spent_too() -> None:
     assert budget.spent == {JANUARY.name: 50, FEBRUARY.name: 100}
 
 
-def test_what_is_assumed_of_a_month_stays_while_only_the_steady_clock_has_reached_the_next() -> None:
+def test_assumed_share_stays_until_both_clocks_change_month() -> None:
     clock = Clock(JANUARY.ends - HOUR)
     budget = Budget("dlc", 100, clock=clock.watched())
     assert budget.remaining == 0
@@ -135,7 +135,7 @@ def test_a_short_visit_to_an_earlier_month_changes_nothing(age: float) -> None:
     assert budget.spent[FEBRUARY.name] == 30
 
 
-def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_along() -> None:
+def test_calls_move_back_with_a_clock_corrected_over_month_end() -> None:
     clock = Clock(JANUARY.ends + 10)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 30, FEBRUARY.name: 0})
     assert spend(budget, 20) == 20
@@ -146,7 +146,7 @@ def test_a_clock_that_is_corrected_back_over_the_month_s_end_takes_its_calls_alo
     assert unknown.remaining == 0  # of January, which it did not see begin
 
 
-def test_a_clock_that_is_set_back_after_a_day_takes_its_calls_along_when_it_is_believed() -> None:
+def test_calls_move_back_with_a_clock_set_back_after_a_day() -> None:
     clock = Clock(JANUARY.ends - DAY)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 10, FEBRUARY.name: 0})
     clock.pass_(2 * DAY)
@@ -157,7 +157,7 @@ def test_a_clock_that_is_set_back_after_a_day_takes_its_calls_along_when_it_is_b
     assert budget.remaining == 70
 
 
-def test_a_clock_that_is_set_right_in_two_steps_takes_its_calls_along() -> None:
+def test_calls_move_with_a_clock_set_in_two_steps() -> None:
     march = month("2026-03")
     clock = Clock(march.starts + HOUR)
     budget = Budget("dlc", 100, clock=clock.watched(), known={JANUARY.name: 0, FEBRUARY.name: 0, march.name: 0})
@@ -170,7 +170,7 @@ def test_a_clock_that_is_set_right_in_two_steps_takes_its_calls_along() -> None:
     assert budget.remaining == 75
 
 
-def test_what_is_assumed_can_be_taken_back_and_what_was_counted_stays() -> None:
+def test_assumed_share_is_taken_back_and_counted_calls_stay() -> None:
     clock = Clock(JANUARY.starts + 10 * DAY)
     budget = Budget("dlc", 31_000, clock=clock.watched())
     spend(budget, 5)
@@ -188,7 +188,7 @@ def test_assumed_calls_of_an_unread_month_are_taken_back() -> None:
     assert budget.remaining == 31_000
 
 
-def test_what_is_assumed_is_of_the_moment_in_which_counting_begins() -> None:
+def test_assumed_share_is_that_of_the_first_moment() -> None:
     clock = Clock(JANUARY.starts + 10 * DAY)
     budget = Budget("dlc", 31_000, clock=clock.watched())
     clock.pass_(10 * DAY)
@@ -202,7 +202,7 @@ def test_of_a_month_that_it_saw_begin_only_the_record_is_spent() -> None:
     assert budget.remaining == 993
 
 
-def test_a_check_refuses_what_taking_would_refuse_and_counts_nothing() -> None:
+def test_check_refuses_like_take_and_counts_nothing() -> None:
     budget = Written(2).budget
     budget.check()
     assert spend(budget, 3) == 2

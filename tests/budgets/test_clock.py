@@ -46,7 +46,7 @@ def test_a_wall_clock_that_moves_by_a_minute_was_not_set() -> None:
     assert Watched(LATE).after(40, set_by=-60.5) == [JANUARY.name, FEBRUARY]
 
 
-def test_in_doubt_the_second_time_is_the_one_before_as_it_goes_on() -> None:
+def test_uncertain_clock_continues_the_time_before() -> None:
     watched = Watched(EARLIER)
     before = watched.clock.wall
     watched.after(7, set_by=AHEAD)
@@ -54,7 +54,7 @@ def test_in_doubt_the_second_time_is_the_one_before_as_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("step", [-AHEAD, AHEAD])
-def test_certain_is_the_earlier_time_on_the_first_day_and_later_the_time_before(step: float) -> None:
+def test_earlier_time_is_certain_for_the_first_day_only(step: float) -> None:
     young, old = Watched(EARLIER), Watched(EARLIER)
     young.after(DAY - 1, set_by=step)
     old.after(DAY, set_by=step)
@@ -84,7 +84,7 @@ def test_doubt_restarts_when_the_clock_is_set_again(again: float) -> None:
 
 
 @pytest.mark.parametrize("step", [20.0, -20.0, 60.0])
-def test_a_clock_that_goes_wrong_slowly_in_doubt_was_not_set_again(step: float) -> None:
+def test_slow_drift_of_an_uncertain_clock_is_no_new_setting(step: float) -> None:
     watched = Watched(EARLIER)
     watched.after(0, set_by=AHEAD)
     for _ in range(23):
@@ -108,7 +108,7 @@ def test_months_follow_the_wall_clock_over_their_ends_both_ways() -> None:
     assert watched.after(0, set_by=-0.5) == [JANUARY.name]
 
 
-def test_the_steady_clock_is_the_loop_s_and_outside_of_one_there_is_none() -> None:
+def test_loop_clock_is_used_only_inside_a_loop() -> None:
     clock = BudgetClock(wall=lambda: JANUARY.starts)
     assert clock.look() == Look((JANUARY.starts,), JANUARY.starts)
 

@@ -92,7 +92,7 @@ providers:
 
 
 @pytest.mark.long
-def test_providers_of_an_account_share_its_budget_which_survives_a_restart(tmp_path: Path) -> None:
+def test_account_budget_is_shared_and_survives_a_restart(tmp_path: Path) -> None:
     async def life(hours: float) -> Exporter:
         exporter = _exporter(tmp_path, SHARED)
         schedule = Schedule(exporter.runners)
@@ -165,7 +165,7 @@ def test_a_platform_s_budget_is_for_its_own_billing_month(tmp_path: Path, billin
     run_stepped(main, start=JANUARY.starts + 10 * DAY)
 
 
-def test_without_a_state_file_a_start_in_mid_month_has_what_is_left_of_it(tmp_path: Path) -> None:
+def test_start_in_mid_month_without_file_has_the_rest(tmp_path: Path) -> None:
     async def main() -> None:
         exporter = _exporter(tmp_path, SHARED.replace("global: {state_file: state.json}\n", ""))
         assert _own(exporter, "api_budget_remaining_calls", provider="a", api="dlc") == 400_000 - 129_033
@@ -176,9 +176,7 @@ def test_without_a_state_file_a_start_in_mid_month_has_what_is_left_of_it(tmp_pa
 
 
 @pytest.mark.long
-def test_a_spent_budget_shows_in_the_collectors_once_in_the_log_and_costs_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_spent_budget_is_visible_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = SHARED.replace("400000", "30")
 
     async def main() -> None:

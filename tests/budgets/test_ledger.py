@@ -95,7 +95,7 @@ def test_a_crash_never_forgets_a_call(tmp_path_factory: pytest.TempPathFactory, 
                 assert made <= row["calls"] <= made + 20
 
 
-def test_without_a_file_or_without_the_month_in_it_the_elapsed_share_is_spent(tmp_path: Path) -> None:
+def test_unknown_month_counts_the_elapsed_share_as_spent(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.json", Clock(START)
     assert opened(path, clock).budget(MAIN, "dlc", 31_000).remaining == 21_000
     _write(path, {"account": "main", "api": "dlc", "month": "2025-12", "calls": 5})
@@ -128,7 +128,7 @@ def test_without_a_file_or_without_the_month_in_it_the_elapsed_share_is_spent(tm
     ],
     ids=range(18),
 )
-def test_a_file_that_is_none_is_one_warning_and_the_elapsed_share(
+def test_invalid_file_is_one_warning_and_the_elapsed_share(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     path, clock = tmp_path / "state.json", Clock(START)
@@ -195,7 +195,7 @@ def test_what_a_crash_left_half_written_is_no_hindrance(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_accounts_that_left_the_config_are_kept_until_their_month_is_over(tmp_path: Path) -> None:
+def test_removed_accounts_are_kept_until_their_month_ends(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.json", Clock(START)
     _write(
         path,
@@ -291,9 +291,7 @@ def test_in_a_loop_it_is_written_by_a_thread_in_good_time(tmp_path: Path, monkey
     assert threads.count(False) == 4  # the first call's page and the last, each with its folder
 
 
-def test_a_disk_that_is_slow_has_no_more_written_ahead_than_a_quick_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_disk_writes_no_more_calls_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, released = tmp_path / "state.json", threading.Event()
     replace = state_file_module._replace
 

@@ -42,9 +42,7 @@ def kept(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
-def test_who_does_not_keep_the_file_reads_it_says_so_and_writes_nothing(
-    kept: Kept, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ledger_without_ownership_only_reads_and_warns(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
     kept.spend(5)
     kept.ledger.close()
     before = kept.path.read_bytes()
@@ -91,7 +89,7 @@ def test_record_is_listed_by_holder(kept: Kept) -> None:
     assert kept.ledger.spent(OTHER) == {"dlc": {JANUARY.name: 5}, "aom": {JANUARY.name: 7}}
 
 
-def test_calls_of_another_are_added_be_there_a_budget_or_a_record_or_nothing(kept: Kept) -> None:
+def test_calls_of_another_account_are_added_in_any_state(kept: Kept) -> None:
     kept.spend(3)
     kept.ledger.add(MAIN, "dlc", {JANUARY.name: 4, DECEMBER.name: 1})
     assert kept.ledger.spent(MAIN) == {"dlc": {JANUARY.name: 7, DECEMBER.name: 1}}
@@ -100,7 +98,7 @@ def test_calls_of_another_are_added_be_there_a_budget_or_a_record_or_nothing(kep
         assert kept.ledger.spent(OTHER) == {"dlc": {JANUARY.name: known}}
 
 
-def test_what_others_counted_is_added_by_month_and_never_below_none(kept: Kept) -> None:
+def test_added_calls_go_by_month_and_never_below_zero(kept: Kept) -> None:
     budget = kept.ledger.budget(MAIN, "dlc", 1000)
     kept.ledger.add(MAIN, "dlc", {JANUARY.name: 10})
     kept.spend(2)
@@ -121,6 +119,19 @@ def test_what_another_file_knows_of_at_least_is_no_sum(kept: Kept) -> None:
     assert budget.remaining == 988
 
 
+@pytest.mark.parametrize(("known", "certain"), [(300, 300), (800, 800), (4, 10)])
+def test_assumed_share_is_taken_back_from_no_known_calls(kept: Kept, known: int, certain: int) -> None:
+    kept.clock.pass_(15 * DAY)
+    budget = kept.ledger.budget(MAIN, "dlc", 1000)
+    assumed = budget.spent[JANUARY.name]
+    assert assumed > 400
+    kept.spend(10)
+    kept.ledger.move(file(None), {(MAIN, "dlc"): {JANUARY.name: known}})
+    assert budget.spent == {JANUARY.name: max(known, assumed + 10)}
+    budget.assume_nothing()
+    assert budget.spent == {JANUARY.name: certain}
+
+
 def test_forgotten_provider_is_removed_from_every_record(kept: Kept) -> None:
     for holder in (MAIN, OTHER):
         kept.spend(3, holder=holder)
@@ -132,7 +143,7 @@ def test_forgotten_provider_is_removed_from_every_record(kept: Kept) -> None:
     assert recorded(kept.path) == {"other/aom": 4, "other/dlc": 3}
 
 
-def test_a_record_is_kept_for_a_day_after_its_month_to_the_second(kept: Kept) -> None:
+def test_record_is_kept_exactly_one_day_after_its_month(kept: Kept) -> None:
     kept.ledger.add(MAIN, "dlc", {JANUARY.name: 4, DECEMBER.name: 1})
     kept.clock.pass_(DAY - 0.5)
     kept.ledger.retire(set())
@@ -152,7 +163,7 @@ def test_a_budget_that_was_retired_has_nothing_written_any_more(kept: Kept) -> N
     assert kept.ledger.spent(MAIN) == {"dlc": {JANUARY.name: 1}}
 
 
-def test_a_file_that_is_left_has_it_exactly_and_the_next_knows_the_larger_of_both(kept: Kept, tmp_path: Path) -> None:
+def test_move_writes_the_old_file_and_takes_the_larger_counts(kept: Kept, tmp_path: Path) -> None:
     kept.spend(5)
     kept.spend(9, api="aom")
     kept.ledger.add(OTHER, "dlc", {JANUARY.name: 3})
@@ -177,7 +188,7 @@ def test_a_file_that_is_left_has_it_exactly_and_the_next_knows_the_larger_of_bot
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_from_a_file_to_none_or_to_one_of_another_nothing_is_written(kept: Kept, tmp_path: Path, owned: bool) -> None:
+def test_move_to_no_file_or_an_unowned_one_writes_nothing(kept: Kept, tmp_path: Path, owned: bool) -> None:
     kept.spend(5)
     other = tmp_path / "other.json"
     kept.ledger.move(file(None if owned else other, owned=owned), {})()

@@ -40,9 +40,7 @@ class Slow:
             await asyncio.sleep(0)
 
 
-def test_a_page_is_on_the_disk_before_it_takes_the_place_of_the_last_and_so_is_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_and_name_are_synced_before_the_replacement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.json"
     synced: list[tuple[bool, int, bool]] = []
     descriptors: list[int] = []
@@ -94,9 +92,7 @@ def test_while_a_thread_writes_no_other_is_asked(tmp_path: Path, monkeypatch: py
     asyncio.run(main())
 
 
-def test_a_thread_that_fails_by_a_fault_of_ours_is_no_trouble_of_the_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_in_the_writing_thread_spares_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     troubles: list[object] = []
 
     def fail(path: Path, data: bytes) -> None:
@@ -118,9 +114,7 @@ def test_a_thread_that_fails_by_a_fault_of_ours_is_no_trouble_of_the_loop(
     assert troubles == []
 
 
-def test_what_a_thread_wrote_into_the_file_that_was_left_is_not_in_the_one_that_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_write_to_the_old_file_is_not_in_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow, other = Slow(monkeypatch), tmp_path / "other.json"
 
     async def main() -> None:

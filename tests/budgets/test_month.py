@@ -158,16 +158,14 @@ def test_a_month_of_several_collectors_of_different_importance(tmp_path: Path, p
         assert max(last[:-1]) <= max(first) * 1.02, name
 
 
-def test_a_rich_budget_stretches_nothing_and_is_not_rushed_at_the_end(tmp_path: Path, pages: dict[Path, bytes]) -> None:
+def test_ample_budget_changes_no_interval(tmp_path: Path, pages: dict[Path, bytes]) -> None:
     month = Month(pages, tmp_path / "state.json", 50_000, {"usage": 1})
     month.run(JANUARY.ends)
     assert month.made == 31 * 24 * 60
     assert set(map(round, month.gaps("usage", JANUARY.starts, JANUARY.ends))) == {60}
 
 
-def test_a_start_in_mid_month_without_a_state_file_spends_what_is_left_of_it(
-    tmp_path: Path, pages: dict[Path, bytes]
-) -> None:
+def test_start_in_mid_month_spends_only_the_rest(tmp_path: Path, pages: dict[Path, bytes]) -> None:
     month = Month(pages, tmp_path / "state.json", CALLS, {"usage": PER_POLL})
     month.clock.pass_(21 * DAY)
     month.start()
@@ -185,7 +183,7 @@ def test_a_quiet_first_half_leaves_more_for_the_second(tmp_path: Path, pages: di
     assert month.began["usage"][-1] - month.began["usage"][-2] == pytest.approx(15.5 * DAY / 20_000, rel=0.01)
 
 
-def test_the_turn_of_the_month_on_the_real_schedule_runner_transport_and_limiter(tmp_path: Path) -> None:
+def test_month_change_with_the_real_schedule_and_transport(tmp_path: Path) -> None:
     """The last two hours and the first, with what two hours at the month's throttle need on record as left."""
     path = tmp_path / "state.json"
     left = CALLS * 2 * HOUR / JANUARY.seconds

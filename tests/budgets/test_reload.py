@@ -73,9 +73,7 @@ def test_a_limit_below_what_was_spent_is_spent(tmp_path: Path, caplog: pytest.Lo
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_what_a_provider_spent_goes_with_it_into_an_account_and_out_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_spent_calls_follow_a_provider_between_accounts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     inside = limited("b", more="account: main, ")
     calls = JANUARY.starts + 10 * DAY
     assumed = 322_581  # ten of 31 days of a million
@@ -159,9 +157,7 @@ def test_another_state_file_receives_what_is_known(tmp_path: Path, caplog: pytes
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_of_names_that_are_gone_only_what_they_spent_this_month_is_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_removed_names_keep_only_this_months_spending(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(limited("n0"), head=KEPT), caplog) as here:
             await asyncio.sleep(1)

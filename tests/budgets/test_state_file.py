@@ -44,9 +44,7 @@ def test_read_only_folder_locks_no_process_out(tmp_path: Path) -> None:
     ownership.release()
 
 
-def test_who_does_not_keep_the_file_knows_what_was_spent_and_leaves_it_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unowned_file_is_read_and_left_unchanged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, clock = tmp_path / "state.json", Clock(JANUARY.starts)
     kept = opened(path, clock)
     assert spend(kept.budget(HOLDER, "dlc", 1000), 100) == 100

@@ -109,7 +109,7 @@ def test_of_several_budgets_the_longest_interval_counts() -> None:
     assert throttle.interval == pytest.approx(JANUARY.seconds / 9_000)
 
 
-def test_a_running_poll_that_grows_is_not_believed_to_be_as_cheap_as_the_last() -> None:
+def test_growing_poll_is_not_estimated_by_the_last_one() -> None:
     throttling, budget = Throttling(), _budget(44_640)
     throttle = throttling.join("p", "pods", 60.0, {"dlc": budget})
     _learn(throttling, throttle, "pods", 1)
@@ -127,7 +127,7 @@ def test_the_cost_is_the_mean_of_the_last_five_polls() -> None:
     assert throttle.interval == pytest.approx(360)
 
 
-def test_a_poll_that_the_rest_cannot_pay_for_waits_for_the_new_month() -> None:
+def test_unaffordable_poll_waits_for_the_new_month() -> None:
     clock = Clock(JANUARY.starts)
     budget = _budget(100, clock)
     throttling = Throttling()
@@ -141,7 +141,7 @@ def test_a_poll_that_the_rest_cannot_pay_for_waits_for_the_new_month() -> None:
     assert throttle.interval == pytest.approx(31 * DAY * 28 / 31 / 5)  # February's 28 days for five polls
 
 
-def test_detail_leaves_the_counts_what_they_need_to_the_month_s_end() -> None:
+def test_detail_leaves_enough_calls_for_the_counts() -> None:
     clock = Clock(JANUARY.starts)
     budget = _budget(2_000, clock)
     throttling = Throttling()
@@ -155,7 +155,7 @@ def test_detail_leaves_the_counts_what_they_need_to_the_month_s_end() -> None:
     assert pods.interval == 10 * HOUR + 1
 
 
-def test_a_budget_that_was_spent_long_before_its_time_lets_polls_fail_in_sight() -> None:
+def test_budget_spent_early_lets_polls_fail_visibly() -> None:
     clock = Clock(JANUARY.starts)
     budget = _budget(1_000, clock)
     (throttle,) = _paces(budget, jobs=20).values()
@@ -168,7 +168,7 @@ def test_a_budget_that_was_spent_long_before_its_time_lets_polls_fail_in_sight()
 
 
 @pytest.mark.long
-def test_a_budget_that_was_spent_in_time_waits_for_the_new_month_without_a_failure() -> None:
+def test_budget_spent_in_time_waits_without_failures() -> None:
     clock = Clock(JANUARY.starts)
     budget = _budget(400_000, clock)
     (throttle,) = _paces(budget, jobs=20).values()
@@ -183,9 +183,7 @@ def test_a_budget_that_was_spent_in_time_waits_for_the_new_month_without_a_failu
     gone=st.floats(min_value=0, max_value=0.999),
     calls=st.dictionaries(st.sampled_from(COLLECTORS), st.integers(min_value=0, max_value=3000), min_size=1),
 )
-def test_polls_never_ask_for_more_than_the_budget_or_come_too_early(
-    budget: int, gone: float, calls: dict[str, int]
-) -> None:
+def test_polls_stay_within_the_budget_and_are_never_early(budget: int, gone: float, calls: dict[str, int]) -> None:
     clock = Clock(JANUARY.starts)
     whole = _budget(budget, clock)
     throttles = _paces(whole, **calls)
@@ -265,7 +263,7 @@ def test_stretched_collector_publishes_its_longer_interval() -> None:
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_a_rolling_collector_spreads_its_cycle_over_the_stretched_interval() -> None:
+def test_rolling_collector_spreads_over_a_stretched_interval() -> None:
     async def main() -> None:
         budget = Budget("dlc", 22_320, known={JANUARY.name: 0})
         throttling = Throttling()

@@ -37,7 +37,7 @@ class Throttled:
 
 
 @pytest.mark.long
-def test_a_spent_budget_is_waited_out_within_two_stretched_intervals_of_the_end() -> None:
+def test_budget_spent_near_month_end_is_waited_out() -> None:
     paced = Throttled(400_000, 20)  # which are polls of 133.92 s
     spend(paced.budget, 400_000)
     assert paced.at(268) == 60
@@ -51,7 +51,7 @@ def test_a_spent_budget_is_not_waited_out_for_longer_than_a_day() -> None:
     assert paced.at(DAY) == DAY + 1
 
 
-def test_the_last_polls_of_a_month_are_spread_over_the_whole_rest() -> None:
+def test_last_polls_of_a_month_are_spread_over_the_rest() -> None:
     paced = Throttled(1000, 20)
     spend(paced.budget, 900)
     assert paced.at(5 * HOUR) == pytest.approx(HOUR)  # five polls, the first of them after an hour
@@ -59,7 +59,7 @@ def test_the_last_polls_of_a_month_are_spread_over_the_whole_rest() -> None:
     assert paced.at(5 * HOUR) == pytest.approx(5 * HOUR / 99 * 20)
 
 
-def test_a_poll_that_the_last_call_pays_for_is_made_at_the_end_and_one_that_it_does_not_in_the_new_month() -> None:
+def test_last_call_is_used_at_the_end_if_it_pays_for_a_poll() -> None:
     paced = Throttled(1000, 20)
     spend(paced.budget, 980)
     assert paced.at(HOUR) == pytest.approx(HOUR, abs=0.1)
@@ -75,7 +75,7 @@ def test_the_wait_for_the_new_month_begins_with_the_poll() -> None:
     assert paced.at(HOUR - 100) == HOUR + 1
 
 
-def test_what_is_left_is_spread_from_the_beginning_of_a_poll_that_takes_hours() -> None:
+def test_rest_is_spread_from_the_start_of_a_long_poll() -> None:
     for calls, part in ((20, 2), (40, 3), (19, 1)):  # for one poll, two or none: so many gaps to the end
         paced = Throttled(1000, 20)
         spend(paced.budget, 1000 - calls)
@@ -85,7 +85,7 @@ def test_what_is_left_is_spread_from_the_beginning_of_a_poll_that_takes_hours() 
         assert interval == pytest.approx(15 * HOUR / part if part > 1 else 15 * HOUR + 1)
 
 
-def test_detail_is_spread_over_what_the_counts_leave_from_the_beginning_of_a_poll() -> None:
+def test_detail_is_spread_over_what_the_counts_leave() -> None:
     paced = Throttled(1000, 30, name="pods")
     counts = paced.join("job_counts")
     paced.poll(1, throttle=counts, name="job_counts")
@@ -95,7 +95,7 @@ def test_detail_is_spread_over_what_the_counts_leave_from_the_beginning_of_a_pol
     assert paced.at(5 * HOUR) == pytest.approx(7.5 * HOUR)  # 300 of the 330 calls are the counts'
 
 
-def test_who_stays_when_another_leaves_is_paced_as_before_and_who_left_is_forgotten() -> None:
+def test_removed_collector_is_forgotten_and_others_keep_pace() -> None:
     paced = Throttled(round(JANUARY.seconds / 60 * 10), 20)
     left = Budget("sts", 1000, clock=paced.clock.watched())
     held = weakref.ref(left)
@@ -108,7 +108,7 @@ def test_who_stays_when_another_leaves_is_paced_as_before_and_who_left_is_forgot
     assert paced.throttle.interval == pytest.approx(180, rel=1e-3)
 
 
-def test_usage_pods_and_nodes_are_detail_counts_go_first_and_the_rest_is_between() -> None:
+def test_ranks_are_counts_then_others_then_detail() -> None:
     throttling = Throttling()
     names = ("job_counts", "jobs", "pools", "usage", "pods", "nodes")
     ranks = [throttling.join("p", name, 60.0, {}).rank for name in names]
@@ -116,7 +116,7 @@ def test_usage_pods_and_nodes_are_detail_counts_go_first_and_the_rest_is_between
     assert Rank.COUNTS < Rank.LISTS < Rank.DETAIL
 
 
-def test_a_clock_that_is_set_back_in_a_poll_makes_no_wait_shorter() -> None:
+def test_clock_set_back_during_a_poll_shortens_no_wait() -> None:
     paced = Throttled(1000, 20)
     spend(paced.budget, 990)
     paced.at(HOUR)
@@ -125,7 +125,7 @@ def test_a_clock_that_is_set_back_in_a_poll_makes_no_wait_shorter() -> None:
     assert paced.throttle.interval == HOUR + 50 + 1
 
 
-def test_a_poll_that_a_spent_budget_refused_teaches_nothing_but_the_first_one_does() -> None:
+def test_refused_poll_is_no_estimate_unless_it_is_the_first() -> None:
     paced = Throttled(100, 20)
     spend(paced.budget, 100)
     paced.poll(0)
@@ -153,7 +153,7 @@ def test_who_needs_nothing_of_a_budget_is_not_stretched_by_it() -> None:
     assert (idle.interval, idle.calls("dlc")) == (60, 0)
 
 
-def test_a_rank_that_asks_for_less_than_its_part_leaves_the_rest_to_the_others() -> None:
+def test_rank_that_needs_less_leaves_the_rest_to_others() -> None:
     paced = Throttled(round(JANUARY.seconds / 60 * 10), 20, name="pods")
     counts = paced.join("job_counts")
     paced.poll(1, throttle=counts, name="job_counts")

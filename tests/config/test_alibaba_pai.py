@@ -45,6 +45,7 @@ def test_intervals_by_default(tmp_path: Path) -> None:
     assert collectors.usage.effective_interval(60) == 120
     assert collectors.usage.max_jobs == 500
     assert collectors.usage.metrics.choices() == {}
+    assert collectors.usage.profiling == ()
     assert collectors.pools.interval is None
     assert (collectors.nodes.enabled, collectors.nodes.interval) == (False, 300)
     assert (collectors.pool_workloads.enabled, collectors.pool_workloads.interval) == (True, None)
@@ -80,7 +81,8 @@ def test_metrics_of_the_file_say_what_feeds_a_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", sorted(FAMILIES))
 def test_every_family_of_the_table_can_be_fed_otherwise(tmp_path: Path, suffix: str) -> None:
     for unit in UNITS[FAMILIES[suffix].quantity]:
-        given = f"collectors: {{usage: {{metrics: {{{suffix}: {{name: X, unit: '{unit}'}}}}}}}}"
+        profiling = f"profiling: [{FAMILIES[suffix].profile}], " if FAMILIES[suffix].profile else ""
+        given = f"collectors: {{usage: {{{profiling}metrics: {{{suffix}: {{name: X, unit: '{unit}'}}}}}}}}"
         choices = load_provider(tmp_path, given).collectors.usage.metrics.choices()
         assert choices == {suffix: Choice("X", unit)}
 

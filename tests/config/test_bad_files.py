@@ -18,6 +18,7 @@ from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import PaiRule
+from trainfleet_exporter.providers.alibaba_pai.usage.config import UsageRule
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiRule
 
 BAD = Path(__file__).parent / "bad"
@@ -83,7 +84,7 @@ def test_every_message_file_has_its_config() -> None:
 
 # No file can stand for one that is not there: test_load.py has that rule.
 @pytest.mark.parametrize(
-    "rule", sorted({*Rule, *PaiRule, *HuaweiRule} - {Rule.UNREADABLE_FILE}), ids=lambda rule: rule.name
+    "rule", sorted({*Rule, *PaiRule, *UsageRule, *HuaweiRule} - {Rule.UNREADABLE_FILE}), ids=lambda rule: rule.name
 )
 def test_every_rule_has_a_bad_file(rule: Wording) -> None:
     parts = (re.escape(text) + (".+" if name else "") for text, name, *_ in string.Formatter().parse(rule))

@@ -79,7 +79,7 @@ def test_what_is_written_reads_back(seconds: int) -> None:
 
 
 @given(st.tuples(st.integers(0, 3000), st.integers(0, 9999), st.integers(0, 9999), st.integers(0, 99999)))
-def test_what_is_read_is_the_sum_of_its_units_and_writes_no_longer(numbers: tuple[int, int, int, int]) -> None:
+def test_duration_is_the_sum_of_its_units_and_writes_shorter(numbers: tuple[int, int, int, int]) -> None:
     days, hours, minutes, seconds = numbers
     text = f"{days}d{hours}h{minutes}m{seconds}s"
     read = parse_duration(text)

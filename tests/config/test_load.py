@@ -186,16 +186,14 @@ def test_a_state_file_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
     assert not config.global_.state_file.exists()
 
 
-def test_a_state_file_in_a_folder_that_cannot_be_written_to_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_state_file_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     (reported,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
     assert 'global.state_file: found "state.json", which cannot be used (its folder cannot be written to);' in reported
 
 
-def test_monthly_calls_are_among_the_limits_that_an_account_shares(tmp_path: Path) -> None:
+def test_monthly_calls_are_shared_by_an_account(tmp_path: Path) -> None:
     text = "providers:\n" + "".join(
         _provider(name, extra)
         for name, extra in (("a", "account: m\n    limits: {monthly_calls: {dlc: 10}}"), ("b", "account: m"))

@@ -10,7 +10,7 @@ from trainfleet_exporter.config import load_config, redacted
 _TEXT = "providers: [{name: a, platform: undivided, region: north-1, sharding: {spread: 2}}]\n"
 
 
-def test_a_platform_that_divides_no_workspaces_takes_its_own_config_again(tmp_path: Path) -> None:
+def test_undivided_platform_accepts_its_own_config_again(tmp_path: Path) -> None:
     path = tmp_path / "undivided.yaml"
     path.write_text(_TEXT, encoding="utf-8")
     platforms = {"undivided": UndividedConfig}

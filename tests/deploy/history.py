@@ -79,12 +79,12 @@ async def _scrape(url: str, path: Path) -> History:
                 await asyncio.sleep(when - time.time())
                 answer = await client.get(url)
                 answer.raise_for_status()
-                stream.writelines(_stamped(answer.text, when))
+                stream.writelines(stamped(answer.text, when))
         stream.write("# EOF\n")
     return History(path, first, when)
 
 
-def _stamped(page: str, when: int) -> Iterator[str]:
+def stamped(page: str, when: int) -> Iterator[str]:
     """Sample lines as Prometheus keeps them, with the target's labels, and what it adds about the scrape itself."""
     count = 0
     for line in page.removesuffix("\n").split("\n"):
@@ -103,7 +103,7 @@ def _stamped(page: str, when: int) -> Iterator[str]:
 
 def _config(text: str, folder: Path) -> Config:
     """The demo's config, but polled as calmly as a real cloud, with a budget of calls, and with credentials that end:
-    what the demo never runs out of."""
+    what the demo never runs out of. What costs more calls is on."""
     user = (
         f"      username: {catalog.USER_NAME}\n      password: {catalog.PASSWORD}\n"
         f"      domain_name: {catalog.DOMAIN_NAME}\n"
@@ -113,6 +113,7 @@ def _config(text: str, folder: Path) -> Config:
         (r"  poll_interval: 10s\n  poll_timeout: 8s\n", "  poll_interval: 60s\n  poll_timeout: 50s\n"),
         (r"usage: {interval: 15s}", "usage: {interval: 3m}\n      pool_workloads: {interval: 5m}"),
         (r"interval: (15|20)s", "interval: 5m"),
+        (r"(alibaba_pai\n(?:.*\n)*?      usage: {)", r"\1profiling: [sm, tensor, dram, flops, nvlink, pcie], "),
         (r"    limits:\n(?=(.*\n){2}  - )", "    limits:\n      monthly_calls: {cloudmonitor: 1000000}\n"),
     ):
         text, changed = re.subn(pattern, replacement, text)

@@ -74,7 +74,8 @@ def serving_history(history: History, rule_files: Iterable[Path], folder: Path) 
     create_blocks("openmetrics", "--quiet", str(history.samples), str(blocks))
     records, alerts = _rules(rule_files)
     turns = [(level, history.start) for level in _levels(records)]
-    turns.append((alerts, history.end - LATELY))  # over all of the time they take longer than everything else
+    if alerts:
+        turns.append((alerts, history.end - LATELY))  # over all of the time they take longer than everything else
     # Each run of promtool asks the Prometheus that is there, which has only what earlier runs have made. The second of
     # the minute at which a group is evaluated comes from its name and file: one for all, as if they were one group.
     path = folder / "rules.yaml"

@@ -26,6 +26,8 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _COLUMN, _ROW, _GAP = 50, 34, 6
 _LINE = 16
 _TEXT, _DIM, _PAGE, _PANEL, _EDGE = "#ccccdc", "#8e8e99", "#111217", "#181b1f", "#2c3235"
+_GAUGE = 16
+"""The width of a table's column with a gauge, in letters."""
 _LETTER = 6.2
 """The width of a letter of 11 pixels, about."""
 
@@ -219,10 +221,11 @@ class Picture:
         look = Look(defaults)
         found = sorted(found, key=lambda one: -_last(one[1]))[: int(height / 20)]
         high = defaults.get("max") or max(_last(series) for _, series in found) or 1
+        longest = max((len(look.text(_last(series))) for _, series in found), default=0)
+        left, room = x + width * 0.36, width * 0.64 - longest * _LETTER - 8
         for number, (name, series) in enumerate(found):
             at, value = y + number * min(height / len(found), 30), _last(series)
             self._text(x, at + 14, _cut(name, width * 0.34, 11), color=_DIM)
-            left, room = x + width * 0.36, width * 0.5
             self._rect(left, at + 2, room, 15, color=_EDGE)
             self._rect(left, at + 2, room * min(value / high, 1), 15, color=look.color(value, "#73BF69"))
             self._text(x + width, at + 14, look.text(value), color=look.color(value), anchor="end")
@@ -236,6 +239,9 @@ class Picture:
         fit = int(height / 20) - 1
         texts = [[cell.text for cell in row] for row in rows[:fit]]
         widest = [max(len(name), *(len(row[number]) for row in texts), 4) + 2 for number, name in enumerate(columns)]
+        for number in range(len(columns)):
+            if any(row[number].share is not None for row in rows):
+                widest[number] = max(widest[number], _GAUGE)
         scale, left = width / sum(widest), float(x)
         for number, name in enumerate(columns):
             room = widest[number] * scale

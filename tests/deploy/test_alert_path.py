@@ -120,6 +120,13 @@ def running_alertmanager(folder: Path, receiver: str, **route: str) -> Iterator[
             quicken(child)
 
     quicken(config["route"])
+    with alertmanager_with(config, folder) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def alertmanager_with(config: dict[str, Any], folder: Path) -> Iterator[tuple[httpx.Client, int]]:
+    """An Alertmanager with this config, and its port."""
     path = folder / "alertmanager.yml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     with held_port() as port:

@@ -28,11 +28,7 @@ JOBS = {
 }
 """The jobs that the job dashboard is tried with. A query of it has to return data for one of them at least."""
 
-_PROFILING = "profiling is off by default"
-EMPTY: dict[str, str] = {
-    "trainfleet-goodput: Jobs with the lowest training time (H)": _PROFILING,
-    "trainfleet-goodput: MFU by model (A)": _PROFILING,
-}
+EMPTY: dict[str, str] = {}
 """Queries that return nothing from the demo, each with the reason."""
 
 BEYOND_ONE = {

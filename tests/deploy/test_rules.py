@@ -16,7 +16,6 @@ from deploy.generator.docs_metrics import own_metrics
 from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Record, names
 
-from tests.support.planned_families import PLANNED
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES
 
@@ -38,7 +37,7 @@ def _promtool(*arguments: str | Path) -> str:
 def _families() -> set[str]:
     """Every metric that the exporter shows, as queries name it."""
     own = {metric.name + ("_total" if metric.type == "counter" else "") for metric in own_metrics()}
-    return {family.name for family in FAMILIES} | own | PLANNED
+    return {family.name for family in FAMILIES} | own
 
 
 def _metrics(text: str) -> set[str]:

@@ -135,7 +135,7 @@ def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, reporte
         (800_000.0, 400_000, ["a budget of 400,000", "about 2.0 times", "with the other providers of the account"]),
     ],
 )
-def test_an_account_s_month_against_what_is_free_and_what_is_allowed(
+def test_monthly_calls_of_an_account_against_free_and_allowed(
     month: float, budget: int | None, reported: list[str]
 ) -> None:
     found = "".join(advised(calls=[replace(CHEAP, of_account=month, budget=budget)]))
@@ -143,7 +143,7 @@ def test_an_account_s_month_against_what_is_free_and_what_is_allowed(
     assert bool(found) is bool(reported)
 
 
-def test_an_api_that_cannot_be_reached_is_not_one_that_answers_now_and_then() -> None:
+def test_unreachable_api_differs_from_an_unreliable_one() -> None:
     dead = replace(ANSWERED, outcomes={"network": 3, "timeout": 1})
     assert advised(endpoints=[dead], problems=[problem("network", "refused")]) == [
         "dlc cannot be reached at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the way there"
@@ -158,7 +158,7 @@ def test_throttling_is_reported() -> None:
     assert line.startswith("dlc throttles: set limits.requests_per_second lower")
 
 
-def test_no_workspace_at_all_is_lacking_membership_unless_something_failed() -> None:
+def test_no_workspace_means_no_membership_unless_a_call_failed() -> None:
     (line,) = advised(workspaces=0)
     assert line.startswith("no workspace is visible")
     assert len(advised(workspaces=0, problems=[problem("server", "HTTP 503")])) == 1

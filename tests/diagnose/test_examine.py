@@ -139,7 +139,7 @@ def test_a_denial_that_comes_with_200_is_a_missing_right(tmp_path: Path) -> None
     assert [row.operation for row in pai.missing_rights] == ["DescribeMetricLast"]
 
 
-def test_aom_that_refuses_is_a_missing_right_though_task_metrics_stand_in(tmp_path: Path) -> None:
+def test_refused_aom_is_a_missing_right_despite_task_metrics(tmp_path: Path) -> None:
     _, modelarts = diagnosed(tmp_path, Fault({"api": "aom"}, status=403), clouds=("pai", "modelarts"))
     assert "aom:metric:list" in {row.right for row in modelarts.missing_rights}
     assert modelarts.success

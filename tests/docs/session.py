@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import yaml
@@ -158,12 +159,15 @@ class Session:
         if self._simulator not in self._running:  # with an account there is no need to start a cloud
             self._serve(self._simulator, f"trainfleet-exporter simulate --listen=127.0.0.1:{self._simulator}", "/truth")
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        limits: dict[str, dict[str, Any]] = {}
         for provider in config["providers"]:
             credentials, apis = _SIMULATED[provider["platform"]]
             if keys:
                 provider["credentials"] = credentials
             provider["endpoints"] = dict.fromkeys(apis, f"http://127.0.0.1:{self._simulator}")
-            provider["limits"] = {"requests_per_second": 1000, "concurrency": 32}
+            account = provider.get("account", provider["name"])  # whose providers must have the same limits
+            limits.setdefault(account, provider.get("limits", {}) | {"requests_per_second": 1000, "concurrency": 32})
+            provider["limits"] = dict(limits[account])
             if provider["platform"] == "huawei_modelarts":
                 provider["project_id"] = catalog.PROJECT_ID
         path.write_text(yaml.safe_dump(config), encoding="utf-8")

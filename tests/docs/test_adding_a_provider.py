@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from tests.conformance.deliberate import EXAMPLE, MISTAKES
 from tests.docs.pages import ROOT, blocks
 from trainfleet_conformance.public_api import PUBLIC
 
 PAGE = ROOT / "docs" / "adding-a-provider.md"
+REFERENCE = ROOT / "docs" / "provider-reference.md"
 SOURCES = EXAMPLE / "src" / "trainfleet_lantern"
 
 
 def test_excerpts_stand_in_the_example() -> None:
     files = [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"]
     texts = [_flat(path.read_text(encoding="utf-8")) for path in files]
-    excerpts = list(blocks(PAGE, "python", "toml"))
+    excerpts = [*blocks(PAGE, "python", "toml"), *blocks(REFERENCE, "python")]
     assert len(excerpts) >= 8
     for excerpt in excerpts:
         assert any(_flat(excerpt.text) in text for text in texts), f"{excerpt} stands in no file of the example"
 
 
 def test_the_lines_of_its_files() -> None:
-    reported = {name: int(lines) for name, lines in re.findall(r"^\| `(\w+\.py)` \| (\d+) \|", _page(), re.MULTILINE)}
+    page = PAGE.read_text(encoding="utf-8")
+    reported = {name: int(lines) for name, lines in re.findall(r"^\| `(\w+\.py)` \| (\d+) \|", page, re.MULTILINE)}
     assert reported == {
         path.name: len(path.read_text(encoding="utf-8").splitlines())
         for path in SOURCES.glob("*.py")
@@ -47,18 +48,14 @@ def _flat(text: str) -> str:
     return "\n".join(line.strip() for line in text.splitlines())
 
 
-def _page() -> str:
-    return PAGE.read_text(encoding="utf-8")
-
-
 def _check_table(name: str, head: str, rows: list[str]) -> None:
     """Between its two marks stands the table; UPDATE_GOLDEN=1 writes it there."""
     table = "\n".join((head, "|---|---|", *rows))
     begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-    before, found, rest = _page().partition(begin)
+    before, found, rest = REFERENCE.read_text(encoding="utf-8").partition(begin)
     assert found
     shown, closed, after = rest.partition(end)
     if os.environ.get("UPDATE_GOLDEN"):
-        Path(PAGE).write_text(before + begin + table + end + (after if closed else f"\n{rest}"), encoding="utf-8")
+        REFERENCE.write_text(before + begin + table + end + (after if closed else f"\n{rest}"), encoding="utf-8")
         return
     assert shown == table

@@ -15,7 +15,6 @@ from deploy.generator import docs_metrics
 
 from tests.docs.commands import commands
 from tests.docs.pages import DOCUMENTS, ROOT, name_of, prose, spans
-from tests.support.planned_families import PLANNED
 from trainfleet_exporter import cli
 from trainfleet_exporter.config.schema import Config, Section, is_secret
 from trainfleet_exporter.families import FAMILIES
@@ -30,15 +29,9 @@ _RULES = [
 ]
 RECORDS = {rule["record"] for rule in _RULES if "record" in rule}
 ALERTS = {rule["alert"] for rule in _RULES if "alert" in rule}
-METRICS = (
-    {family.name for family in FAMILIES}
-    | PLANNED
-    | {
-        name
-        for metric in docs_metrics.own_metrics()
-        for name in (metric.name, *(sample.name for sample in metric.samples))
-    }
-)
+METRICS = {family.name for family in FAMILIES} | {
+    name for metric in docs_metrics.own_metrics() for name in (metric.name, *(sample.name for sample in metric.samples))
+}
 PACKAGES = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
 _FILES = re.compile(r"(?:docs|deploy|tests|src|benchmarks|requirements)/[\w./*-]+")
 _ON_PAGE = pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
@@ -90,7 +83,7 @@ def _help(main: Callable[[list[str]], object], *arguments: str) -> str:
     return printed.getvalue()
 
 
-_COMMANDS = ("demo", "once", "diagnose", "simulate", "backfill")
+_COMMANDS = ("demo", "once", "diagnose", "simulate", "backfill", "report")
 _HELP = [_help(cli.main), *(_help(cli.main, command) for command in _COMMANDS)]
 FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join([*_HELP, _help(healthcheck.main)])))
 

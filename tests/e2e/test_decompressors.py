@@ -21,8 +21,9 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import WebServer
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

@@ -408,7 +408,7 @@ def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None
     assert f"cannot listen on {taken}: Address already in use" in _refusal([_config(tmp_path, hole), *addresses])
 
 
-def test_a_call_that_lets_no_python_code_run_does_not_hold_up_the_end() -> None:
+def test_call_that_blocks_python_does_not_delay_the_exit() -> None:
     busy = (
         "import hashlib\nfrom trainfleet_exporter.process.signals import Signals\n"
         "with Signals():\n    print('busy', flush=True)\n    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)\n"

@@ -219,7 +219,7 @@ def test_sighup_at_any_moment_of_a_stop_does_no_harm(tmp_path: Path) -> None:
     assert "Traceback" not in log
 
 
-def test_a_config_that_cannot_be_read_to_its_end_holds_up_nothing(tmp_path: Path) -> None:
+def test_unreadable_config_delays_nothing(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     with running_cloud(seed=1, population=1) as (_, url):
         path.write_text(Configs(url).good(0), encoding="utf-8")

@@ -120,7 +120,7 @@ def test_a_while_without_a_cloud(
     run_stepped(main)
 
 
-def test_it_serves_before_the_cloud_answers_and_recovers_when_it_does(tmp_path: Path) -> None:
+def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
     async def main() -> None:
         with held_port() as port:
             exporter = _load(tmp_path, f"http://127.0.0.1:{port}")

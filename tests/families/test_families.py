@@ -8,7 +8,7 @@ import pytest
 
 from tests.page.examples import EXAMPLES
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.model import Accelerators, Job, JobPods, PoolQueue, RoleCount
+from trainfleet_exporter.model import Accelerators, HeldTime, Job, JobPods, PoolQueue, RoleCount
 
 # The contract's table as far as it is made from the model: family -> labels after `provider`.
 CONTRACT = """
@@ -81,6 +81,14 @@ trainfleet_job_memory_usage_bytes                   job_id
 trainfleet_job_accelerator_memory_usage_bytes       job_id
 trainfleet_job_accelerator_memory_capacity_bytes    job_id
 trainfleet_job_accelerator_power_watts              job_id
+trainfleet_job_sm_utilization_ratio                 job_id accelerator
+trainfleet_job_tensor_active_ratio                  job_id accelerator
+trainfleet_job_dram_active_ratio                    job_id accelerator
+trainfleet_job_tensor_flops_per_second              job_id accelerator
+trainfleet_job_nvlink_receive_bytes_per_second      job_id accelerator
+trainfleet_job_nvlink_transmit_bytes_per_second     job_id accelerator
+trainfleet_job_pcie_receive_bytes_per_second        job_id accelerator
+trainfleet_job_pcie_transmit_bytes_per_second       job_id accelerator
 trainfleet_pod_cpu_utilization_ratio                job_id pod_id
 trainfleet_pod_memory_utilization_ratio             job_id pod_id
 trainfleet_pod_accelerator_utilization_ratio        job_id pod_id accelerator
@@ -94,6 +102,14 @@ trainfleet_pod_memory_usage_bytes                   job_id pod_id
 trainfleet_pod_accelerator_memory_usage_bytes       job_id pod_id
 trainfleet_pod_accelerator_memory_capacity_bytes    job_id pod_id
 trainfleet_pod_accelerator_power_watts              job_id pod_id
+trainfleet_pod_sm_utilization_ratio                 job_id pod_id accelerator
+trainfleet_pod_tensor_active_ratio                  job_id pod_id accelerator
+trainfleet_pod_dram_active_ratio                    job_id pod_id accelerator
+trainfleet_pod_tensor_flops_per_second              job_id pod_id accelerator
+trainfleet_pod_nvlink_receive_bytes_per_second      job_id pod_id accelerator
+trainfleet_pod_nvlink_transmit_bytes_per_second     job_id pod_id accelerator
+trainfleet_pod_pcie_receive_bytes_per_second        job_id pod_id accelerator
+trainfleet_pod_pcie_transmit_bytes_per_second       job_id pod_id accelerator
 trainfleet_pool_cpu_utilization_ratio               pool_id
 trainfleet_pool_memory_utilization_ratio            pool_id
 trainfleet_pool_accelerator_utilization_ratio       pool_id accelerator
@@ -103,12 +119,23 @@ trainfleet_pool_memory_usage_bytes                  pool_id
 trainfleet_pool_accelerator_memory_usage_bytes      pool_id
 trainfleet_pool_accelerator_memory_capacity_bytes   pool_id
 trainfleet_pool_accelerator_power_watts             pool_id
+trainfleet_pool_sm_utilization_ratio                pool_id accelerator
+trainfleet_pool_tensor_active_ratio                 pool_id accelerator
+trainfleet_pool_dram_active_ratio                   pool_id accelerator
 trainfleet_pool_disk_utilization_ratio              pool_id
 trainfleet_pool_disk_capacity_bytes                 pool_id
 trainfleet_pool_disk_available_bytes                pool_id
 trainfleet_device_utilization_ratio                 job_id pod_id device accelerator
 trainfleet_device_memory_utilization_ratio          job_id pod_id device accelerator
 trainfleet_device_power_watts                       job_id pod_id device accelerator
+trainfleet_device_sm_utilization_ratio              job_id pod_id device accelerator
+trainfleet_device_tensor_active_ratio               job_id pod_id device accelerator
+trainfleet_device_dram_active_ratio                 job_id pod_id device accelerator
+trainfleet_device_tensor_flops_per_second           job_id pod_id device accelerator
+trainfleet_device_nvlink_receive_bytes_per_second   job_id pod_id device accelerator
+trainfleet_device_nvlink_transmit_bytes_per_second  job_id pod_id device accelerator
+trainfleet_device_pcie_receive_bytes_per_second     job_id pod_id device accelerator
+trainfleet_device_pcie_transmit_bytes_per_second    job_id pod_id device accelerator
 trainfleet_job_usage_info                           job_id source
 trainfleet_job_usage_timestamp_seconds              job_id
 trainfleet_job_phase_seconds                        job_id phase
@@ -167,8 +194,9 @@ class TestEachFamily:
 
 
 def test_keys_cover_every_class_that_a_family_reads() -> None:
-    assert {family.of for family in FAMILIES} == set(KEYS) == set(FULL)
-    for of, (names, read) in KEYS.items():
+    assert {family.of for family in FAMILIES} == set(FULL)
+    assert set(KEYS) == {*FULL, HeldTime}  # only the status page shows it
+    for of, (names, read) in ((of, KEYS[of]) for of in FULL):
         assert len(read(FULL[of])) == len(names)
 
 

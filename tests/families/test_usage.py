@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.page.reading import joined, samples
-from trainfleet_exporter.model import JobUsage, PodUsage, PoolUsage, UsageSource, UsageValues
+from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource, UsageValues
 from trainfleet_exporter.page import Renderer, RenderSettings
 
 # Field of UsageValues -> family after the level, by the contract.
@@ -27,7 +27,19 @@ SUFFIXES = {
     "accelerator_memory_capacity_bytes": "accelerator_memory_capacity_bytes",
     "accelerator_power_watts": "accelerator_power_watts",
 }
-RATES = {"network_receive", "network_transmit", "disk_read", "disk_write"}
+PROFILED = {
+    "sm_utilization": "sm_utilization_ratio",
+    "tensor_active": "tensor_active_ratio",
+    "dram_active": "dram_active_ratio",
+    "tensor_flops": "tensor_flops_per_second",
+    "nvlink_receive": "nvlink_receive_bytes_per_second",
+    "nvlink_transmit": "nvlink_transmit_bytes_per_second",
+    "pcie_receive": "pcie_receive_bytes_per_second",
+    "pcie_transmit": "pcie_transmit_bytes_per_second",
+}
+SUFFIXES |= PROFILED
+BY_KIND = {"accelerator_utilization", "accelerator_memory", *PROFILED}
+RATES = {field for field, suffix in SUFFIXES.items() if suffix.endswith("_per_second")}
 DISKS = ("disk_utilization", "disk_capacity_bytes", "disk_available_bytes")
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -48,9 +60,7 @@ def expected(
     labels = {"provider": "p", **keys}
     return {
         f"trainfleet_{level}_{SUFFIXES[field]}": (
-            {**labels, "accelerator": kind}
-            if SUFFIXES[field].startswith("accelerator_") and "ratio" in SUFFIXES[field]
-            else labels,
+            {**labels, "accelerator": kind} if field in BY_KIND else labels,
             value,
         )
         for field, value in read.items()
@@ -64,6 +74,13 @@ def test_what_is_given_is_shown_and_nothing_else(read: dict[str, float], kind: A
     assert shown(JobUsage("j", values)) == expected("job", {"job_id": "j"}, read, kind)
     assert shown(PodUsage("j", "w", values)) == expected("pod", {"job_id": "j", "pod_id": "w"}, read, kind)
     assert shown(PoolUsage(pool_id="q", values=values)) == expected("pool", {"pool_id": "q"}, read, kind)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(PROFILED)), numbers), kinds)
+def test_a_device_has_what_profilers_measure(read: dict[str, float], kind: Any) -> None:
+    labels = {"provider": "p", "job_id": "j", "pod_id": "w", "device": "0", "accelerator": kind}
+    named = {f"trainfleet_device_{PROFILED[field]}": (labels, value) for field, value in read.items()}
+    assert shown(DeviceUsage("j", "w", "0", kind, **read)) == named
 
 
 @given(st.dictionaries(st.sampled_from(DISKS), numbers))

@@ -94,7 +94,8 @@ PAI = (
         workspaces=_ONE,
         collectors=("jobs", "pods:max_jobs: 4", "pools"),
         fails=("pods",),
-        loses=_OF_PODS,
+        loses=(*_OF_PODS, "job_phase_seconds"),
+        some=_OF_PODS,  # ListJobs has statuses as well
         unlike=_GONE,
     ),
     Row(
@@ -144,7 +145,7 @@ PAI = (
         workspaces=_ONE,
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
-        loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
+        loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position", "job_pending_reason"),
     ),
     Row(
         api="paistudio",
@@ -158,7 +159,7 @@ PAI = (
         api="cloudmonitor",
         operation="DescribeMetricLast",
         workspaces=_ONE,
-        collectors=("jobs", "pools", "usage:source: cloudmonitor"),
+        collectors=("jobs", "pools", "usage:source: cloudmonitor, profiling: [sm, flops, nvlink]"),
         fails=("usage",),
         loses=(*_USAGE, *_POOL_USAGE),
     ),

@@ -28,9 +28,7 @@ def _is_of(key: Key, workspace_id: str, jobs: set[str]) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("workspace_id", "row"), ROWS.items(), ids=["pai", "modelarts"])
-def test_a_workspace_vanishes_with_all_that_is_in_it_and_comes_back(
-    workspace_id: str, row: Row, tmp_path: Path
-) -> None:
+def test_workspace_vanishes_with_its_content_and_comes_back(workspace_id: str, row: Row, tmp_path: Path) -> None:
     async def main() -> None:
         simulator = Simulator(seed=5, clouds=("pai", "modelarts"), population=1, still=True)
         async with open_site(tmp_path, row, simulator) as site:

@@ -57,6 +57,14 @@ _USAGE = UsageValues(
     accelerator_memory_bytes=60129542144.0,
     accelerator_memory_capacity_bytes=68719476736.0,
     accelerator_power_watts=312.5,
+    sm_utilization=0.75,
+    tensor_active=0.0,
+    dram_active=0.5,
+    tensor_flops=3.25e14,
+    nvlink_receive=1.5e11,
+    nvlink_transmit=0.0,
+    pcie_receive=1e9,
+    pcie_transmit=0.5,
 )
 _POOL_USAGE = UsageValues(
     cpu=0.079,
@@ -69,6 +77,9 @@ _POOL_USAGE = UsageValues(
     accelerator_memory_bytes=0.0,
     accelerator_memory_capacity_bytes=1099511627776.0,
     accelerator_power_watts=4800.0,
+    sm_utilization=0.75,
+    tensor_active=0.0,
+    dram_active=0.5,
 )
 
 EXAMPLES: dict[str, tuple[object, ...]] = {
@@ -233,7 +244,9 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
         Node(pool_id="pool-a", node_name="bare"),
     ),
     "device_usage": (
-        DeviceUsage("567524/1108482", "job-demo.0", "3", "gpu", 0.5, 0.25, 312.5),
+        DeviceUsage(
+            "567524/1108482", "job-demo.0", "3", "gpu", 0.5, 0.25, 312.5, 0.75, 0.0, 0.5, 1e14, 2e10, 0.0, 1e9, 0.5
+        ),
         DeviceUsage("bare", "bare.0", "0", "npu"),
     ),
     "pod_usage": (

@@ -96,7 +96,7 @@ def test_it_is_one_gzip_member() -> None:
     assert plain == get(example_store(), Format.TEXT, zipped=False)
 
 
-def test_only_the_exporters_own_metrics_are_compressed_by_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scrape_compresses_only_the_exporters_own_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     page = example_store().current()
     compressed: list[bytes] = []
     add = Deflater.add

@@ -51,7 +51,7 @@ USAGE: dict[type, tuple[str, ...]] = {
     PoolUsage: ("pool",),
 }
 ACTIONS = (*["update"] * 6, "put", "drop", "look")
-DEVICE_FIELDS = ("utilization", "memory_utilization", "power_watts")
+DEVICE_FIELDS = DeviceUsage.__struct_fields__[len(USAGE[DeviceUsage]) :]
 FIELDS = {
     **dict.fromkeys(USAGE, tuple(f"values.{name}" for name in UsageValues.__struct_fields__ if name != "accelerator")),
     DeviceUsage: DEVICE_FIELDS,

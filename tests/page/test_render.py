@@ -84,7 +84,7 @@ def _histogram(name: str, found: Any, shown: ClassicHistogram | None) -> list[Sa
     ]
 
 
-def test_labels_come_in_the_order_of_provider_keys_and_further_labels() -> None:
+def test_labels_are_in_order_provider_keys_others() -> None:
     rendered = (
         Renderer(RenderSettings()).render_at_once('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)]).lines
     )

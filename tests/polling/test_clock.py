@@ -229,9 +229,7 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_while_the_clock_is_wrong_nothing_wrong_is_shown_and_then_it_heals(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_wrong_clock_shows_nothing_wrong_and_recovers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The clouds' clock stays: Alibaba refuses what is signed by ours; Huawei's tokens do not mind."""
     caplog.set_level(logging.INFO)
 
@@ -278,7 +276,7 @@ def _check_log(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("the clock was set by" in message for message in messages) == 1
 
 
-def test_a_token_is_renewed_in_time_although_the_clock_was_set_back(tmp_path: Path) -> None:
+def test_token_is_renewed_in_time_after_the_clock_is_set_back(tmp_path: Path) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         clouds = ("modelarts",)

@@ -93,7 +93,7 @@ def test_only_a_part_that_failed_makes_a_poll_fail(watched: Watched) -> None:
     assert (watched.state.success, watched.failures.count) == (False, 2)
 
 
-def test_the_errors_of_the_latest_poll_are_kept_and_not_endlessly_many(watched: Watched) -> None:
+def test_errors_of_the_latest_poll_are_kept_up_to_a_limit(watched: Watched) -> None:
     watched.poll(DOWN, SLOW)
     assert watched.failures.latest == [DOWN, SLOW]
     watched.poll(*[DOWN] * 60)
@@ -119,7 +119,7 @@ def test_an_error_that_is_kept_holds_nothing_that_was_in_use(watched: Watched) -
     assert (error.__traceback__, error.__context__, inner.__traceback__) == (None, None, None)
 
 
-def test_the_last_error_of_what_is_done_without_gives_way_to_the_next_one_of_its_weight(watched: Watched) -> None:
+def test_last_minor_error_is_replaced_by_the_next_minor_one(watched: Watched) -> None:
     watched.poll(DOWN, failed=False)
     watched.poll(SLOW, failed=False)
     assert watched.last == "slow down"
@@ -130,7 +130,7 @@ def test_the_last_error_of_what_is_done_without_gives_way_to_the_next_one_of_its
     assert watched.last == "slow down"
 
 
-def test_of_failures_the_first_that_is_no_open_circuit_is_the_last_error(watched: Watched) -> None:
+def test_first_failure_without_open_circuit_is_the_last_error(watched: Watched) -> None:
     watched.poll(OPEN, DOWN, SLOW)
     assert watched.last == "down"
     watched.poll(OPEN)

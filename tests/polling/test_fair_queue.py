@@ -72,7 +72,7 @@ class _Slow(PartsCollector):
         await part.publish(count(part.key))
 
 
-def test_all_parts_are_read_in_turn_if_they_do_not_fit_into_a_poll() -> None:
+def test_parts_beyond_one_poll_are_read_in_turn() -> None:
     async def main() -> None:
         collector = _Slow()
         rig = Rig(collector, poll_timeout=30)

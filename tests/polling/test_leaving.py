@@ -53,7 +53,7 @@ def test_one_that_comes_polls_at_once_and_one_that_goes_no_more() -> None:
     run_stepped(main)
 
 
-def test_one_that_goes_in_the_middle_of_a_poll_that_outlasted_its_interval() -> None:
+def test_provider_removed_during_an_overlong_poll() -> None:
     async def main() -> None:
         polls: list[float] = []
         rig = _counting(polls, seconds=49)

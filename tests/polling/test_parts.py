@@ -98,7 +98,7 @@ def test_rebuilt_or_expired_part_is_counted_as_it_is_then() -> None:
     run(main)
 
 
-def test_a_part_lives_three_intervals_after_its_failure_to_the_second() -> None:
+def test_part_expires_exactly_three_intervals_after_failure() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
         await asyncio.sleep(100)
@@ -203,6 +203,25 @@ def test_part_that_cannot_be_rebuilt_stays_due() -> None:
     run(main)
 
 
+def test_part_that_cannot_be_rebuilt_loses_only_itself() -> None:
+    async def fail(_: float) -> tuple[Sequence[object], float | None]:
+        raise ZeroDivisionError
+
+    async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
+        return two("c"), None
+
+    async def main(store: Store) -> None:
+        await store.parts.publish("a", count("a"), stale_at=START, rebuild=fail)
+        await store.parts.publish("b", count("b"), stale_at=START, rebuild=fail)
+        await store.parts.publish("c", count("c"), stale_at=START, rebuild=rebuild)
+        with pytest.raises(ZeroDivisionError):
+            await store.parts.expire()
+        assert [store.series(key) for key in "abc"] == [1, 1, 2]
+        assert (store.state.series, store.state.oldest_part) == (4, START)
+
+    run(main)
+
+
 def test_answer_replaces_a_rebuilt_part() -> None:
     async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
         return count("a", 2), None
@@ -249,7 +268,7 @@ class _Interrupted(Renderer):
         return rendered
 
 
-def test_an_answer_is_shown_whole_though_its_part_was_dropped_meanwhile() -> None:
+def test_answer_is_shown_whole_after_its_part_was_dropped() -> None:
     async def main() -> None:
         renderer = _Interrupted()
         store = Store(renderer=renderer)

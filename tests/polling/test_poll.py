@@ -73,7 +73,7 @@ def test_texts_that_are_too_long_are_counted_in_each_poll() -> None:
     run_stepped(main)
 
 
-def test_what_has_gone_is_shown_no_more_and_is_a_failure_if_it_goes_on_being_listed() -> None:
+def test_deleted_part_is_a_failure_only_while_still_listed() -> None:
     async def gone(part: Part) -> None:
         await part.not_found(NotFound("no such job"))
 
@@ -134,7 +134,7 @@ def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixtur
     assert "cannot be shown: 5 malformed" in caplog.text
 
 
-def test_what_an_earlier_poll_lost_is_not_counted_again_and_not_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_losses_of_an_earlier_poll_are_not_counted_again(caplog: pytest.LogCaptureFixture) -> None:
     async def still(part: Part) -> None:
         part.still_lost({"malformed": 2})
 
@@ -192,7 +192,7 @@ def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_a_part_that_is_cut_off_has_failed_unless_the_exporter_stops(stops: bool) -> None:
+def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> None:
     reached: list[str] = []
 
     async def run(poll: Poll) -> None:

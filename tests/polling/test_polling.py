@@ -23,7 +23,7 @@ def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Bulk:
     return Bulk(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
 
 
-def test_a_part_fails_alone_is_kept_three_intervals_and_then_gone() -> None:
+def test_failing_part_is_kept_three_intervals_and_dropped() -> None:
     broken: set[str] = set()
 
     async def run(poll: Poll) -> None:
@@ -169,7 +169,7 @@ def test_failed_poll_is_logged_and_the_next_one_runs() -> None:
     run_stepped(main)
 
 
-def test_a_fault_of_ours_is_one_parts_and_leaves_a_trace_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_error_fails_one_part_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def run(poll: Poll) -> None:
         for key, divisor in (("a", 0), ("b", 1)):
             async with poll.part(key) as part:
@@ -316,7 +316,7 @@ def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCa
     ]
 
 
-def test_the_first_cycle_is_at_once_the_next_are_spread_and_new_units_come_first() -> None:
+def test_first_cycle_is_immediate_and_later_ones_are_spread() -> None:
     async def main() -> None:
         units = _Units("a", "b", "c")
         rig = Rig(units.collector)
@@ -348,7 +348,7 @@ def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
     run_stepped(main)
 
 
-def test_an_answer_about_a_unit_that_ended_meanwhile_is_not_shown() -> None:
+def test_answer_about_an_ended_unit_is_not_shown() -> None:
     async def main() -> None:
         units = _Units("a", takes=10)
         rig = Rig(units.collector)
@@ -361,7 +361,7 @@ def test_an_answer_about_a_unit_that_ended_meanwhile_is_not_shown() -> None:
     run_stepped(main)
 
 
-def test_a_cycle_stretches_and_says_so_and_the_next_follows_at_once() -> None:
+def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
     async def main() -> None:
         units = _Units("a", "b", "c", "d", takes=200, workers=1)  # 800 s of work each 300 s
         rig = Rig(units.collector, poll_timeout=250)

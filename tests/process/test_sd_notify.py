@@ -108,7 +108,7 @@ def test_only_a_changed_status_is_sent(ears: Ears) -> None:
     assert [message["STATUS"] for message in ears.listen()] == ["1 well", "1 failing"]
 
 
-def test_the_watchdog_hears_the_loop_twice_within_its_time_and_nothing_of_a_loop_that_hangs(ears: Ears) -> None:
+def test_watchdog_is_pinged_by_a_live_loop_only(ears: Ears) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         await asyncio.sleep(0.5)
@@ -199,9 +199,7 @@ def test_lost_service_manager_is_logged_once(tmp_path: Path, caplog: pytest.LogC
     assert said == "the service manager cannot be told that the daemon is well: No such file or directory"
 
 
-def test_a_service_manager_that_does_not_read_holds_up_the_loop_but_once(
-    ears: Ears, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stuck_service_manager_delays_the_loop_only_once(ears: Ears, caplog: pytest.LogCaptureFixture) -> None:
     async def script(manager: ServiceManager, words: list[str]) -> None:
         manager.ready()
         for _ in range(2):

@@ -386,7 +386,7 @@ def _of_attempts(*attempts: Mapping[str, Any]) -> Records:
     return huawei_history.records(_row(record))
 
 
-def test_every_documented_fault_and_recovery_is_counted_by_its_word() -> None:
+def test_documented_faults_and_recoveries_are_counted_by_word() -> None:
     for scenario in sorted(modelarts("recover_record", "fault_scenario")):
         (fault,) = _of_attempts(_attempt(fault_scenario=scenario, recover_result="success")).faults or ()
         assert (fault.platform_cause, fault.cause) == (scenario, huawei_history.CAUSES[scenario])
@@ -398,7 +398,7 @@ def test_every_documented_fault_and_recovery_is_counted_by_its_word() -> None:
         assert [recovery.result for recovery in found] == ([] if result == "recovering" else [result])
 
 
-def test_only_a_documented_downgrade_is_followed_by_an_attempt_for_the_same_fault() -> None:
+def test_only_a_downgrade_has_a_next_attempt_for_its_fault() -> None:
     for result in sorted(modelarts("recover_record", "recover_result")):
         later = {**_attempt(recover_result="success"), "recover_start_at": 150_060}
         faults = _of_attempts(_attempt(recover_result=result), later).faults or ()

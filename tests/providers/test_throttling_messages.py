@@ -57,7 +57,7 @@ def test_a_wait_hint_is_milliseconds() -> None:
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "Throttling.User"), (429, ""), (403, "Forbidden"), (500, "Unknown")]
 )
-def test_a_month_s_quota_that_is_gone_is_an_hour_s_pause_under_any_code(status: int, code: str) -> None:
+def test_spent_monthly_quota_pauses_an_hour_under_any_code(status: int, code: str) -> None:
     error = _pai(status, code, "The request was denied: User API quota limit.", x_acs_retry_after="5")
     assert isinstance(error, Throttled)
     assert error.retry_after == 3600

@@ -247,7 +247,7 @@ def _outcome(exporter_folder: Path, context: ssl.SSLContext, settings: str = "{}
     return run_stepped(main)
 
 
-def test_a_good_certificate_is_taken_and_nothing_in_the_environment_makes_a_bad_one_good(
+def test_environment_cannot_make_a_bad_certificate_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
 ) -> None:
     _loop_is_quiet(logged)
@@ -302,7 +302,7 @@ def test_plain_http_beyond_this_machine_is_asked_for(kind: Kind, tmp_path: Path)
     asyncio.run(build(tmp_path, kind, "http://cloud.test", http="{allow_plain_http: true}").aclose())
 
 
-def test_a_credentials_uri_over_plain_http_is_of_this_machine_only(tmp_path: Path) -> None:
+def test_plain_http_credentials_uri_must_be_local(tmp_path: Path) -> None:
     kind = KINDS["pai: credentials URI"]
     environ = {name: value.format(url="http://cloud.test") for name, value in kind.environ.items()}
     path = tmp_path / "config.yaml"

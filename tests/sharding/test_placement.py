@@ -72,9 +72,7 @@ def test_from_four_shards_to_five_a_fifth_of_the_units_moves(spread: int, salt: 
 
 
 @given(provider=_names, spread=st.integers(1, 6))
-def test_the_members_of_an_account_are_distinct_and_a_new_shard_replaces_one_at_most(
-    provider: str, spread: int
-) -> None:
+def test_account_members_differ_and_a_shard_replaces_one(provider: str, spread: int) -> None:
     for total in range(1, 12):
         members, after = (ShardAssignment(provider, Shard(0, n), spread).members for n in (total, total + 1))
         assert len(set(members)) == len(members) == min(total, spread)
@@ -155,7 +153,7 @@ def test_the_parts_of_an_account_come_to_no_more_than_all_of_it(tmp_path: Path, 
     assert max(shown.values()) <= min(spread, total)
 
 
-def test_what_is_asked_for_the_whole_account_is_the_primaries_to_spend(tmp_path: Path) -> None:
+def test_calls_for_the_whole_account_are_spent_by_primaries(tmp_path: Path) -> None:
     config = load("providers:\n" + _PROVIDER.format(name="p", account="main", spread=8), tmp_path)
     for ordinal in range(4):
         share = ShardAssignment("p", Shard(ordinal, 4), 8)
@@ -217,7 +215,7 @@ def test_a_platform_that_does_not_split_is_with_one_shard(tmp_path: Path) -> Non
     assert apportioned(config, WHOLE, {"alibaba_pai": True}) is config
 
 
-def test_what_was_spent_of_another_part_of_a_budget_is_not_set_against_this_one(tmp_path: Path) -> None:
+def test_spending_of_another_shard_does_not_count(tmp_path: Path) -> None:
     path, holder = tmp_path / "state.json", AccountKey("account", "main")
     kept = opened(path, part=Shard(0, 4).part)
     kept.budget(holder, "dlc", 25_000)

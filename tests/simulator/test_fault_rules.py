@@ -21,7 +21,7 @@ def statuses(caller: Caller, calls: int) -> list[int]:
     return [caller.get("dlc", "ListJobs", JOBS).status_code for _ in range(calls)]
 
 
-def test_the_first_calls_are_let_through_and_then_so_many_are_not() -> None:
+def test_rule_lets_first_calls_pass_and_fails_the_next() -> None:
     caller = Caller(population=5)
     caller.simulator.faults.add(Fault({"operation": "ListJobs"}, status=500, skip=2, times=2))
     assert statuses(caller, 6) == [200, 200, 500, 500, 200, 200]

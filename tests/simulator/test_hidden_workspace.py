@@ -96,7 +96,7 @@ def test_on_modelarts() -> None:
     assert modelarts_jobs(caller, catalog.DEFAULT, TEAM) == before
 
 
-def test_the_default_workspace_of_modelarts_takes_the_old_jobs_with_it() -> None:
+def test_hidden_default_workspace_hides_v1_jobs() -> None:
     caller = ModelArtsCaller(population=5)
     jobs = caller.body(f"{V1}/training-jobs")["jobs"]
     caller.simulator.hide_workspace(catalog.DEFAULT)

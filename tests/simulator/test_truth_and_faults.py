@@ -66,7 +66,7 @@ def test_the_log_can_be_read_from_where_one_left_off() -> None:
     assert send(caller.simulator, "/truth", {"since": "x"}).status_code == 400
 
 
-def test_refused_signatures_are_logged_and_unknown_operations_do_not_grow_the_log() -> None:
+def test_log_has_refused_signatures_and_bounded_operations() -> None:
     caller = Caller()
     send(caller.simulator, JOBS, headers=signed_headers(JOBS, {}, access_key_secret="wrong"))
     for name in ("MadeUp1", "MadeUp2"):

@@ -178,7 +178,7 @@ def test_a_client_that_goes_away_ends_what_hangs() -> None:
     serve(main)
 
 
-def test_a_client_that_does_not_wait_for_a_late_answer_has_timed_out() -> None:
+def test_client_times_out_on_a_late_answer() -> None:
     async def main(url: str, simulator: Simulator, asked: dict[str, Asking]) -> None:
         simulator.faults.add(fault_of(asked["pai ListJobs"], delay=30))
         assert (await raw(url, asked["pai ListJobs"], wait=5)).data == b""

@@ -61,7 +61,7 @@ def test_a_figure_that_cannot_be_had_is_left_out() -> None:
     assert "descriptors" not in table(days)
 
 
-def test_the_table_has_a_row_for_each_figure_and_a_column_for_each_day() -> None:
+def test_table_has_rows_of_figures_and_columns_of_days() -> None:
     rows = (Row("a", "things", Limit(more=2)), Row("b", "size, KiB", Limit(share=0.05), 1024), Row("c", "a note"))
     days = [{"a": 5.0, "b": 2048.0, "c": 0.0}, {"a": 6.0, "b": 2150.4, "c": 3.0}]
     assert table(days, rows).splitlines() == [
@@ -79,7 +79,7 @@ def test_what_grew_most_comes_first() -> None:
     assert growing("Files", Counter(a=1), Counter(a=1)).endswith("- nothing")
 
 
-def test_traces_and_errors_are_unexpected_and_an_operator_s_error_is_not() -> None:
+def test_operator_errors_are_the_only_expected_errors() -> None:
     log = logging.getLogger("trainfleet_exporter.app.reload")
     with logbook() as book:
         log.info("not counted")

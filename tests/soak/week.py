@@ -21,7 +21,6 @@ from tests.soak.measure import Look, look
 from tests.soak.site import MODELARTS, PAI, RETENTION, WORKSPACES, Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.polling import Runner, schedule
-from trainfleet_exporter.web import server
 from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0
@@ -70,7 +69,6 @@ def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line
         logbook() as book,
         _counting_polls(polls),
         patch.object(schedule, "_EXPIRY_INTERVAL", _TICK),
-        patch.object(server, "_TICK_SECONDS", _TICK),
     ):
         week = run_stepped(lambda: _run(setting, folder, book, say), start=_START)
     week.done.update(polls)

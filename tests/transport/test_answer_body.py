@@ -92,7 +92,7 @@ def test_no_body_at_all_needs_no_gzip_trailer() -> None:
     assert _read(b"") == b""
 
 
-def test_numbers_that_json_does_not_have_spoil_no_more_than_themselves() -> None:
+def test_numbers_invalid_in_json_lose_only_themselves() -> None:
     payload = decode_json(b'{"a": NaN, "b": -Infinity, "c": 1e400, "d": 1}')
     assert payload["d"] == 1
     assert not any(math.isfinite(payload[key]) for key in "abc")

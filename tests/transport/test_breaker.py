@@ -43,7 +43,7 @@ def test_the_refusal_says_since_when_for_how_long_and_why() -> None:
     run_stepped(main)
 
 
-def test_it_stays_open_twice_as_long_after_each_failed_trial_up_to_the_maximum() -> None:
+def test_each_failed_trial_doubles_the_open_time_to_a_maximum() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         breaker = Breaker("host", max_open=6)
@@ -113,7 +113,7 @@ def test_a_permit_is_settled_once() -> None:
     run_stepped(main)
 
 
-def test_failures_of_attempts_that_were_under_way_do_not_lengthen_it() -> None:
+def test_failures_of_earlier_attempts_do_not_extend_it() -> None:
     async def main() -> None:
         breaker = Breaker("host", max_open=30)
         late = [breaker.admit() for _ in range(9)]
@@ -125,7 +125,7 @@ def test_failures_of_attempts_that_were_under_way_do_not_lengthen_it() -> None:
     run_stepped(main)
 
 
-def test_a_late_success_closes_it_and_a_trial_that_fails_after_it_counts_as_one_failure() -> None:
+def test_late_success_closes_it_and_later_trial_counts_once() -> None:
     async def main() -> None:
         breaker = Breaker("host", max_open=30)
         late = breaker.admit()
@@ -141,7 +141,7 @@ def test_a_late_success_closes_it_and_a_trial_that_fails_after_it_counts_as_one_
     run_stepped(main)
 
 
-def test_a_trial_that_fails_after_a_success_counts_as_one_failure() -> None:
+def test_failed_trial_after_a_success_is_one_failure() -> None:
     async def main() -> None:
         breaker = Breaker("host", max_open=30)
         late = breaker.admit()
@@ -155,7 +155,7 @@ def test_a_trial_that_fails_after_a_success_counts_as_one_failure() -> None:
     run_stepped(main)
 
 
-def test_a_trial_that_fails_has_failed_for_every_poll_that_waited_for_it() -> None:
+def test_failed_trial_fails_for_every_waiting_poll() -> None:
     async def main() -> None:
         breaker = Breaker("host", max_open=30)
         _fail(breaker, 5)

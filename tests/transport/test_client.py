@@ -91,7 +91,7 @@ def test_a_good_answer_is_returned_and_counted() -> None:
     run_stepped(main)
 
 
-def test_an_answer_that_holds_nothing_is_counted_as_no_data_and_returned() -> None:
+def test_empty_answer_is_counted_as_no_data_and_returned() -> None:
     async def main() -> None:
         rig = Rig(Script(200))
         assert await rig.call(no_data=lambda payload: not payload["Jobs"]) == {"Jobs": []}
@@ -137,7 +137,7 @@ def test_a_request_that_cannot_be_written_is_refused(target: str) -> None:
     run_stepped(main)
 
 
-def test_a_cancelled_attempt_is_counted_as_a_timeout_and_gives_its_slot_back() -> None:
+def test_cancelled_attempt_is_a_timeout_and_frees_its_slot() -> None:
     async def main() -> None:
         async def never(_: httpx.Request) -> httpx.Response:
             await asyncio.sleep(3600)
@@ -245,7 +245,7 @@ def test_without_savings_there_is_no_retry() -> None:
     run_stepped(main)
 
 
-def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -> None:
+def test_retry_after_the_deadline_is_not_waited_for() -> None:
     async def main() -> None:
         rig = Rig(Script(*[200] * 20, json_answer(503, retry_after="5")))
         await save_up(rig, 20)
@@ -311,7 +311,7 @@ def test_attempts_never_exceed_eleven_tenths_of_the_calls(script: list[int | str
 # Throttling
 
 
-def test_a_servers_hint_is_obeyed_exactly_and_holds_back_the_whole_host() -> None:
+def test_retry_after_is_obeyed_for_the_whole_host() -> None:
     async def main() -> None:
         script = Script(*[200] * 10, json_answer(429, retry_after="7.5"), 200)
         rig = Rig(script)
@@ -356,7 +356,7 @@ def test_pause_beyond_the_deadline_fails_at_once() -> None:
     run_stepped(main)
 
 
-def test_throttling_without_a_hint_pauses_longer_and_longer_until_a_call_goes_through() -> None:
+def test_throttling_without_hint_pauses_ever_longer() -> None:
     async def main() -> None:
         script = Script(429, 429, 429, 429, 200, 429, 200)
         rig = Rig(script)

@@ -26,7 +26,7 @@ from trainfleet_exporter.transport import (
 # Breakers
 
 
-def test_a_host_that_cannot_be_connected_to_is_left_alone_for_every_operation() -> None:
+def test_unreachable_host_opens_the_breaker_of_all_operations() -> None:
     async def main() -> None:
         script = Script(httpx.ConnectError("connection refused"))
         rig = Rig(script)
@@ -102,7 +102,7 @@ def test_throttling_does_not_close_a_breaker() -> None:
     run_stepped(main)
 
 
-def test_a_request_that_could_not_be_sent_does_not_close_a_breaker() -> None:
+def test_unsent_request_does_not_close_a_breaker() -> None:
     async def main() -> None:
         rig = Rig(Script(httpx.ConnectError("connection refused")))
         for _ in range(5):
@@ -130,7 +130,7 @@ def test_an_open_breaker_refuses_before_the_queue_does() -> None:
     run_stepped(main)
 
 
-def test_who_waits_while_a_breaker_opens_is_refused_and_leaves_no_slot_taken() -> None:
+def test_opening_breaker_refuses_waiting_calls_and_frees_slots() -> None:
     async def main() -> None:
         async def fail(_: httpx.Request) -> httpx.Response:
             await asyncio.sleep(0.1)
@@ -242,7 +242,7 @@ def test_a_retry_that_a_breaker_will_refuse_is_not_waited_for() -> None:
     run_stepped(main)
 
 
-def test_silence_after_connecting_opens_the_operation_and_not_the_host() -> None:
+def test_silent_answer_opens_the_operation_and_not_the_host() -> None:
     async def main() -> None:
         async with raw_server(hanging()) as server, Rig(base_url=f"http://{server.address}") as rig:
             errors = [await rig.failure("GetJob") for _ in range(6)]

@@ -223,7 +223,7 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
     _is(error, httpx.ConnectError, "certificate not trusted: self-signed certificate")
 
 
-def test_a_certificate_of_the_ca_file_is_trusted_for_its_own_name_only(tmp_path: Path) -> None:
+def test_ca_file_certificate_is_trusted_for_its_name_only(tmp_path: Path) -> None:
     authority = _Authority(tmp_path)
     settings = HttpSettings(ca_file=authority.certificate, trust_env=False)
 

@@ -38,7 +38,7 @@ def _now() -> float:
         max_size=40,
     ),
 )
-def test_never_more_turns_than_the_burst_and_the_rate_times_the_time(
+def test_turns_never_exceed_burst_plus_rate(
     rate: float, concurrency: int, steps: list[tuple[float, float, float | None, Priority, float]]
 ) -> None:
     async def main() -> None:
@@ -111,7 +111,7 @@ def test_a_rate_below_one_has_a_burst_of_one() -> None:
     run_stepped(main)
 
 
-def test_sweeps_go_before_details_and_each_kind_in_the_order_of_coming() -> None:
+def test_sweeps_precede_details_in_order_of_arrival() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
         order: list[str] = []
@@ -149,7 +149,7 @@ def test_cancelled_waiter_blocks_no_other() -> None:
     run_stepped(main)
 
 
-def test_who_is_cancelled_in_the_moment_of_its_turn_gives_it_back() -> None:
+def test_call_cancelled_at_its_turn_returns_the_turn() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1, concurrency=1)
         await limiter.acquire(BULK, 100)
@@ -220,7 +220,7 @@ def test_only_those_count_who_go_before_and_still_wait() -> None:
     run_stepped(main)
 
 
-def test_a_slot_that_does_not_come_free_ends_in_a_timeout_at_the_deadline() -> None:
+def test_busy_slots_end_in_a_timeout_at_the_deadline() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
         await limiter.acquire(BULK, 100)
@@ -280,7 +280,7 @@ def test_a_pause_with_a_queue_behind_it_is_refused_as_throttling() -> None:
     run_stepped(main)
 
 
-def test_who_waits_already_learns_of_a_pause_that_is_too_long_for_it() -> None:
+def test_waiting_call_fails_at_a_pause_beyond_its_deadline() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
         await limiter.acquire(BULK, 100)

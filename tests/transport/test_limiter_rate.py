@@ -71,7 +71,7 @@ def test_it_never_falls_below_a_floor(configured: float, least: float) -> None:
     run_stepped(main)
 
 
-def test_it_recovers_by_a_twentieth_of_the_configured_rate_a_minute() -> None:
+def test_rate_recovers_by_a_twentieth_a_minute() -> None:
     async def main() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now())
@@ -111,7 +111,7 @@ def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
     run_stepped(main)
 
 
-def test_throttling_below_the_named_pace_halves_and_recovers_up_to_it() -> None:
+def test_throttled_rate_halves_and_recovers_to_the_named_pace() -> None:
     async def main() -> None:
         limiter = _limiter(8)
         limiter.throttled(_now(), pace=2.0)
@@ -124,7 +124,7 @@ def test_throttling_below_the_named_pace_halves_and_recovers_up_to_it() -> None:
     run_stepped(main)
 
 
-def test_a_pace_above_the_configured_rate_changes_no_limit_but_the_throttling_does() -> None:
+def test_pace_above_the_configured_rate_is_ignored() -> None:
     async def main() -> None:
         limiter = _limiter(2)
         limiter.throttled(_now(), pace=200.0)
@@ -135,7 +135,7 @@ def test_a_pace_above_the_configured_rate_changes_no_limit_but_the_throttling_do
     run_stepped(main)
 
 
-def test_even_a_pace_of_nothing_lets_a_request_through_in_an_hour() -> None:
+def test_zero_pace_allows_one_request_an_hour() -> None:
     async def main() -> None:
         limiter = _limiter(2)
         limiter.throttled(_now(), pace=0.0)
@@ -174,9 +174,7 @@ def test_errors_name_the_present_rate() -> None:
         max_size=30,
     ),
 )
-def test_whatever_happens_the_rate_stays_in_its_bounds_and_comes_back(
-    configured: float, steps: list[tuple[float, float, float | None]]
-) -> None:
+def test_rate_stays_in_bounds_and_recovers(configured: float, steps: list[tuple[float, float, float | None]]) -> None:
     async def main() -> None:
         limiter = _limiter(configured)
         for gap, ago, pace in steps:

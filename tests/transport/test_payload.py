@@ -69,7 +69,7 @@ def read(row: Any) -> tuple[Row, Counter[str]]:
         ({"Memory": 512}, Row(memory=512.0)),
         ({"IsSpot": "True"}, Row(is_spot=True)),
         ({"Spec": {"Type": 7, "PodCount": "2"}}, Row(spec=Spec("7", 2.0))),
-        ({"Specs": [{"Type": "a"}, None, "x", {"Type": "b"}]}, Row(specs=[Spec("a"), Spec("b")])),
+        ({"Specs": [{"Type": "a"}, None, {"Type": "b"}]}, Row(specs=[Spec("a"), Spec("b")])),
         ({"Tags": {"a": "b", "c": {"d": [1]}}}, Row(tags={"a": "b", "c": {"d": [1]}})),
         ({"Word": "text"}, Row(word="text")),
         ({"Word": {"Type": 5}}, Row(word=Spec("5"))),
@@ -91,6 +91,7 @@ def test_what_fits_in_some_way_is_read_and_nothing_counted(fields: dict[str, Any
         ({"JobId": "a", "Memory": {"x": 1}}, Row(job_id="a"), 1),
         ({"JobId": {"x": 1}, "Specs": "none"}, Row(), 0),
         ({"JobId": True, "IsSpot": 2}, Row(), 0),
+        ({"JobId": "a", "Specs": [{"Type": "a"}, "x", [], {"Type": "b"}]}, Row("a", specs=[Spec("a"), Spec("b")]), 2),
     ],
 )
 def test_what_does_not_fit_is_absent_alone(fields: dict[str, Any], expected: Row, lost: int) -> None:

@@ -14,7 +14,7 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotF
 from trainfleet_exporter.transport import Call, TextForm
 
 
-def test_credentials_are_prepared_once_a_call_however_many_attempts_it_makes() -> None:
+def test_credentials_are_prepared_once_for_all_attempts() -> None:
     async def main() -> None:
         rig = Rig(Script(*[200] * 10, 503, 503, 200))
         for _ in range(10):
@@ -40,7 +40,7 @@ def test_a_call_whose_credentials_ended_goes_again_with_new_ones(status: int) ->
     run_stepped(main)
 
 
-def test_credentials_that_are_refused_again_are_not_renewed_for_ever() -> None:
+def test_repeatedly_refused_credentials_are_not_renewed_forever() -> None:
     async def main() -> None:
         rig = Rig(Script(403))
         rig.dialect.outdated.update(range(100))
@@ -50,7 +50,7 @@ def test_credentials_that_are_refused_again_are_not_renewed_for_ever() -> None:
     run_stepped(main)
 
 
-def test_credentials_that_are_still_good_are_not_renewed_for_a_refusal() -> None:
+def test_valid_credentials_are_not_renewed_after_a_refusal() -> None:
     async def main() -> None:
         rig = Rig(Script(403, 200))
         assert isinstance(await rig.failure(), AccessDenied)
@@ -59,7 +59,7 @@ def test_credentials_that_are_still_good_are_not_renewed_for_a_refusal() -> None
     run_stepped(main)
 
 
-def test_without_credentials_nothing_is_sent_and_the_error_names_the_operation() -> None:
+def test_call_without_credentials_fails_before_sending() -> None:
     async def main() -> None:
         rig = Rig(Script(200))
 

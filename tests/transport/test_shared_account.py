@@ -82,7 +82,7 @@ def _account(budgets: dict[str, Budget] | None = None, rate: float = 1000) -> Ac
     return Account("main", CallLimits(requests_per_second=rate, concurrency=4), budgets)
 
 
-def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_account() -> None:
+def test_spent_budget_refuses_calls_of_every_provider() -> None:
     async def main() -> None:
         budget = Budget("dlc", 7, known={JANUARY.name: 0})
         account, answer = _account({"dlc": budget}), Script(200)
@@ -103,7 +103,7 @@ def test_a_spent_budget_is_refused_before_sending_for_every_provider_of_the_acco
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> None:
+def test_budget_counts_each_attempt_with_retries_and_failures() -> None:
     async def main() -> None:
         budget = Budget("dlc", 1000, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(200, 503, 200, 404, 429, 200), "dlc")
@@ -114,7 +114,7 @@ def test_every_attempt_is_taken_from_the_budget_retries_and_failures_too() -> No
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_a_retry_that_the_budget_cannot_pay_leaves_the_real_error() -> None:
+def test_retry_beyond_the_budget_keeps_the_real_error() -> None:
     async def main() -> None:
         budget = Budget("dlc", 11, known={JANUARY.name: 0})
         provider = _Provider(_account({"dlc": budget}), Script(*[200] * 10, 503), "dlc")
@@ -127,7 +127,7 @@ def test_a_retry_that_the_budget_cannot_pay_leaves_the_real_error() -> None:
     run_stepped(main, start=JANUARY.starts)
 
 
-def test_a_cancelled_attempt_was_billed_and_one_that_only_waited_was_not() -> None:
+def test_cancelled_attempt_is_billed_and_waiting_one_is_not() -> None:
     async def main() -> None:
         async def hang(_: httpx.Request) -> httpx.Response:
             await asyncio.sleep(3600)
@@ -146,7 +146,7 @@ def test_a_cancelled_attempt_was_billed_and_one_that_only_waited_was_not() -> No
 
 
 @pytest.mark.parametrize("hint", [None, "1"])
-def test_attempts_stay_below_eleven_tenths_of_calls_when_everything_is_throttled(hint: str | None) -> None:
+def test_throttled_attempts_stay_below_110_percent_of_calls(hint: str | None) -> None:
     """Two providers of one account, three APIs, each healthy for a while: its savings are spent, and no more."""
 
     async def main() -> None:
@@ -182,7 +182,7 @@ def test_attempts_stay_below_eleven_tenths_of_calls_when_everything_is_throttled
     run_stepped(main)
 
 
-def test_providers_of_one_account_slow_down_together_and_other_apis_do_not() -> None:
+def test_only_the_throttled_api_slows_down_for_the_account() -> None:
     async def main() -> None:
         account = _account(rate=8)
         first = _Provider(account, Script(httpx.Response(429, headers={"x-pace": "1"}), 200), "dlc", "aiworkspace")

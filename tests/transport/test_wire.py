@@ -122,7 +122,7 @@ def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(main())
 
 
-def test_the_settings_proxy_gets_the_whole_address_and_its_own_credentials() -> None:
+def test_configured_proxy_gets_full_address_and_credentials() -> None:
     async def main() -> None:
         async with raw_server(JSON_OK) as proxy:
             settings = HttpSettings(proxy_url=f"http://me:pass%2Fword@{proxy.address}")

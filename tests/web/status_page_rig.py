@@ -26,7 +26,8 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
+from trainfleet_exporter.web.pages import Pages
 
 NOW = START
 

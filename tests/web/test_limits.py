@@ -90,7 +90,7 @@ def meet(visit: Callable[[Visitor], Awaitable[None]], app: object = hello) -> No
         finally:
             writer.close()
             await server.stop()
-        assert not server._server.server_state.connections
+        assert not server.connections
 
     run_stepped(main)
 

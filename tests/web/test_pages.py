@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
+from trainfleet_exporter.web.pages import Pages
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 

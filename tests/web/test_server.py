@@ -16,7 +16,7 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.web.listeners import listen, listen_on_each
+from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
 
 
@@ -84,7 +84,7 @@ def test_one_taken_address_releases_the_other() -> None:
     with held_port() as port:
         first = f"127.0.0.1:{port}"
         with pytest.raises(StartError, match="Address already in use"):
-            listen_on_each([first, f"127.0.0.1:{taken[0].getsockname()[1]}"])
+            listen(first, f"127.0.0.1:{taken[0].getsockname()[1]}")
         _close(listen(first))
     _close(taken)
 

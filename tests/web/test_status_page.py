@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
-from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.model import HeldTime, Job, Status
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
+from trainfleet_exporter.web.status_page.words import utc
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
@@ -42,6 +43,31 @@ def test_all_is_well() -> None:
     assert not page.all("p", "alarm")
     assert not page.all("p", "notice")
     assert not page.all("script")
+
+
+def _held(rig: Rig) -> Rig:
+    rig.publish("pai/histories", "pai", HeldTime(NOW - 5 * 3600, 36_000.0, 27_000.0))
+    rig.publish("ma/histories", "ma", HeldTime(NOW - 600, 12_000.0, 12_000.0))
+    return rig
+
+
+def test_first_card_is_runtime_goodput_if_it_is_known() -> None:
+    page = _held(healthy()).see()
+    since = utc(NOW - 5 * 3600, "%H:%M UTC")
+    label, (figure, detail) = next(iter(page.tiles().items()))
+    assert (label, figure) == ("Runtime goodput", "81 %")
+    assert detail == f"of the time that accelerators were held, since {since} (5 h 00 min)"
+    note = page.section("held")
+    assert "for 13.3 accelerator-hours and were running for 10.8 of them. The rest is" in note
+
+
+@pytest.mark.parametrize("family", ["trainfleet_job_phase_seconds", "trainfleet_job_requested_accelerators"])
+def test_goodput_of_hidden_families_is_not_shown(family: str) -> None:
+    rig = _held(healthy())
+    rig.deny = [family]
+    page = rig.see()
+    assert "Runtime goodput" not in page.tiles()
+    assert "Runtime goodput" not in text_of(page.root)
 
 
 def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -15,7 +16,7 @@ from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
 from trainfleet_exporter.model import Job, Pod, Readings, Status, Subject
 from trainfleet_exporter.model import JobUsage as Usage
 from trainfleet_exporter.web import status_page
-from trainfleet_exporter.web.status_page import FigureSources, StatusPage
+from trainfleet_exporter.web.status_page import StatusPage
 from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, read_fleet
 
 JOBS, PODS = 2_000, 8_000
@@ -43,16 +44,7 @@ def large() -> Rig:
 
 
 def _page(rig: Rig) -> StatusPage:
-    return StatusPage(
-        FigureSources(
-            page_store=rig.page_store,
-            telemetry=rig.telemetry,
-            last_errors=lambda: rig.errors,
-            denied=tuple,
-            telemetry_path="/metrics",
-            notice="",
-        )
-    )
+    return StatusPage(rig.pages())
 
 
 def test_rows_have_bounds(large: Rig) -> None:
@@ -143,17 +135,9 @@ async def _ask(page: StatusPage) -> Response:
 def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     rig = healthy()
     deny: list[str] = []
-    sources = FigureSources(
-        page_store=rig.page_store,
-        telemetry=rig.telemetry,
-        last_errors=dict,
-        denied=lambda: deny,
-        telemetry_path="/metrics",
-        notice="",
-    )
 
     async def main() -> None:
-        page = StatusPage(sources)
+        page = StatusPage(replace(rig.pages(), denied=lambda: deny))
         assert b"metrics.deny" not in (await _ask(page)).body
         deny.append("trainfleet_jobs")
         await asyncio.sleep(1)

@@ -178,7 +178,7 @@ def _faults() -> list[Panel]:
             "short",
             Query(
                 f"sum by (provider, cause) ({_of_range('provider:trainfleet_faults:increase1m')})",
-                "{{provider}} · {{cause}}",
+                "{{cause}} · {{provider}}",
             ),
             width=8,
         ),
@@ -189,7 +189,7 @@ def _faults() -> list[Panel]:
             "s",
             Query(
                 f"60 * {sum_by_model(held, 'provider')}\n/ ({sum_by_model(faults, 'provider')} > 0)",
-                "{{provider}} · {{accelerator_name}}",
+                "{{accelerator_name}} · {{provider}}",
             ),
             width=8,
         ),
@@ -240,7 +240,7 @@ def _queue() -> list[Panel]:
         bucket = f"increase(trainfleet_job_{family}_seconds_bucket{{{P}}}[$__range])"
         return Query(
             with_pool(f"histogram_quantile(0.9, sum by (provider, pool_id, le) ({bucket}))"),
-            "{{provider}} · {{pool_name}}",
+            "{{pool_name}} · {{provider}}",
         )
 
     reasons = info("provider, job_id", "reason", f"trainfleet_job_pending_reason{{{P}}} == 1")
@@ -273,7 +273,11 @@ def _queue() -> list[Panel]:
 
 def _jobs() -> list[Panel]:
     by = "provider, job_id"
-    lowest = f"bottomk({_MOST}, {once(by, f'job:trainfleet_ettr_without_queue:ratio{{{P}}}')})"
+    live = f"job:trainfleet_held_accelerators:sum{{{P}}}"
+    lowest = (
+        f"bottomk(\n  {_MOST},\n  {once(by, f'job:trainfleet_ettr_without_queue:ratio{{{P}}}')}\n"
+        f"  and {ON_JOB}\n  {live}\n)"
+    )
     whose = "job_name, user_name"
 
     def of_those(record: str) -> str:
@@ -283,8 +287,8 @@ def _jobs() -> list[Panel]:
         row("Jobs"),
         table(
             "Jobs with the lowest training time",
-            f"The {_MOST} jobs with the lowest ETTR without queue, over their whole life. Faults count since the "
-            "exporter first saw the job.",
+            f"The {_MOST} jobs that hold accelerators with the lowest ETTR without queue, over their whole life. "
+            "Faults count since the exporter first saw the job.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),

@@ -14,14 +14,16 @@ import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.web.access import Access, AccessControl
-from trainfleet_exporter.web.app import Pages, make_app
+from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
-from trainfleet_exporter.web.listeners import listen_on_each
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import WebServer
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ class Daemon:
         load: Callable[[], Config] | None = None,
         shard: Shard = WHOLE,
     ) -> None:
+        check_writable(config.global_.ledger_file)
         self.exporter = Exporter(config, platforms, shard=shard)
         self._schedule = Schedule(self.exporter.runners)
         self._manager = ServiceManager(lambda: _in_words(self.exporter))
@@ -81,7 +84,7 @@ class Daemon:
             notice=web.notice,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
-        sockets = listen_on_each(web.addresses)
+        sockets = listen(*web.addresses)
         self._access = web.access
         self.server = _server(make_app(pages), sockets, web)
         self._building: asyncio.Task[None] | None = None

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+
+import msgspec
 
 from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
+from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
+from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.transport import Attempt
+
+log = logging.getLogger(__name__)
 
 
 class Exporter:
@@ -41,6 +48,8 @@ class Exporter:
         self.telemetry = Telemetry(shard)
         self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
         self.state = StateFile(config.global_.state_file)
+        self._job_ledger = LedgerFile(config.global_.ledger_file)
+        self._use = UseWatch(self.page_store)
         self._platforms = platforms
         self._observe = observe
         self._adapt = adapt
@@ -117,7 +126,9 @@ class Exporter:
         self._ledger.write_soon()
 
     def leave_state(self) -> None:
-        """Write down what was spent, exactly, and leave the state file to others. More than once does no harm."""
+        """Write down what was spent, exactly, and leave the state file to others; and write the last ended jobs. More
+        than once does no harm."""
+        self._job_ledger.close()
         if not self.state.released.is_set():
             try:
                 self._ledger.close()
@@ -171,6 +182,7 @@ class Exporter:
         if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
             self._renderer = _renderer(plan.config)
         self.config = plan.config
+        self._job_ledger.path = plan.config.global_.ledger_file
         self._members = {member.name: member for member in plan.members}
         for member in plan.fresh:
             self._start(member)
@@ -216,6 +228,7 @@ class Exporter:
             settings=plan.config.global_,
             account=account,
             observe=partial(self._attempted, config.name),
+            record_end=partial(self._ended, config.name),
             shard=self._assignment(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
@@ -237,7 +250,7 @@ class Exporter:
                 provider.name,
                 collector,
                 telemetry=self.telemetry,
-                page_store=self.page_store,
+                page_store=self._use,
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
@@ -277,6 +290,17 @@ class Exporter:
         self._accounts.attempted(provider, attempt.api)
         self._throttling.attempted(provider, attempt.caller, attempt.api)
         self._show_facts(member)
+
+    def _ended(self, provider: str, end: JobEnd) -> None:
+        """Record a job that has ended: one line of the log, and one of the ledger."""
+        member = self._members.get(provider)
+        if member is None:  # removed meanwhile
+            return
+        use = self._use.take(provider, end.job.job_id)
+        labels = self.config.global_.metrics.job_labels
+        ended = ended_job(provider, member.provider.facts, end, use, job_labels=labels)
+        log.info("job ended", extra={"fields": msgspec.to_builtins(ended)})
+        self._job_ledger.add(ended)
 
 
 def _facts_key(member: Member) -> tuple[str, str, str]:

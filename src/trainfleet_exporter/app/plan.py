@@ -77,7 +77,7 @@ class Plan:
 
 def bases(config: Config) -> list[Basis]:
     """What each provider of a config is built from. Reads files, so that it may have to be done in a thread."""
-    settings = config.global_.model_copy(update={"state_file": None})  # which they have nothing to do with
+    settings = config.global_.model_copy(update={"state_file": None, "ledger_file": None})  # not their business
     return [Basis(found, settings, _digest(found.http.ca_file)) for found in config.providers]
 
 

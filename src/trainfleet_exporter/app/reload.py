@@ -21,6 +21,7 @@ from trainfleet_exporter.app.plan import Basis, Plan, bases
 from trainfleet_exporter.budgets import Spent, StateFile, read_state
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
+from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
@@ -173,6 +174,8 @@ class Reloader:
 
     def _read(self) -> _Draft:
         config = self._load()
+        if config.global_.ledger_file != self._exporter.config.global_.ledger_file:
+            check_writable(config.global_.ledger_file)
         path = config.global_.state_file
         if self._exporter.state.is_at(path):
             return _Draft(config, bases(config), None, {})

@@ -119,6 +119,17 @@ class Budget:
         self._save = save
         self._safe: dict[str, int] = {}
 
+    def know(self, months: Mapping[str, int]) -> None:
+        """Take over what another record says of these months: the larger of both counts.
+
+        What it says is certain: if an assumed share is taken back later, this much stays.
+        """
+        self._look()
+        for name, calls in months.items():
+            certain = max(calls, self.record.get(name, 0) - self._assumed.get(name, 0))
+            self.record[name] = max(calls, self.record.get(name, 0))
+            self._assumed[name] = self.record[name] - certain
+
     def assume_nothing(self) -> None:
         """Take back the elapsed shares, because what was spent before is about to be added to the record."""
         self._look()

@@ -94,8 +94,11 @@ class Ledger:
         """
         leave = self._last_page()
         for key, months in known.items():
-            record = self._spent.setdefault(key, {})
-            record.update({month: max(calls, record.get(month, 0)) for month, calls in months.items()})
+            if (budget := self._budgets.get(key)) is not None:
+                budget.know(months)
+            else:
+                record = self._spent.setdefault(key, {})
+                record.update({month: max(calls, record.get(month, 0)) for month, calls in months.items()})
         self._file = _opened(file)
         for budget in self._budgets.values():
             budget.saved_by(self._save)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from trainfleet_exporter.config.environment import expand
+from trainfleet_exporter.config.environment import Expansion, expand
 from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape, show_path
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import ConfigError, Fault
@@ -37,7 +37,7 @@ _FIXES = {
 class _Builder:
     """Turns PyYAML's nodes into ours. A node that several aliases name is built once."""
 
-    def __init__(self, file: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, file: str, environ: Mapping[str, str] | None) -> None:
         self.file = file
         self.environ = environ
         self.faults: list[Fault] = []
@@ -69,7 +69,8 @@ class _Builder:
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALAR_TAGS:
             if node.tag == _STANDARD + "null":
                 return None
-            return Scalar(_line(node), expand(node.value, self.environ))
+            text = Expansion(node.value) if self.environ is None else expand(node.value, self.environ)
+            return Scalar(_line(node), text)
         self.broken.add(loc)
         self._fault(node, loc, Rule.TAG)
         return None
@@ -119,10 +120,11 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def read_document(path: Path, environ: Mapping[str, str], *, keys: str) -> Document:
+def read_document(path: Path, environ: Mapping[str, str] | None, *, keys: str) -> Document:
     """Parse a file. What is not one YAML mapping raises `ConfigError` at once; lesser faults are in the document.
 
-    `keys` names the top-level keys, for the message about a file without them.
+    `environ` fills in `${NAME}`; without it that is a text like any other. `keys` names the top-level keys, for the
+    message about a file without them.
     """
     file = str(path)
 

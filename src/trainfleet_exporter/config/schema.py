@@ -108,6 +108,9 @@ class Global(Section):
     """Which families and tags the exporter publishes."""
     state_file: StateFile | None = None
     """File that keeps spent monthly budgets over a restart. Its folder must be writable. One process may use it."""
+    ledger_file: StateFile | None = None
+    """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be
+    writable. The flag `--ledger` overrides it."""
 
 
 class Http(Section):

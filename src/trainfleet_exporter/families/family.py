@@ -15,6 +15,7 @@ from trainfleet_exporter.model import (
     ClassicHistogram,
     DeviceUsage,
     FinishedCount,
+    HeldTime,
     Job,
     JobCount,
     JobFaults,
@@ -96,6 +97,7 @@ _KEY_LABELS: dict[type, tuple[str, ...]] = {
     PodExit: ("job_id", "pod_id"),
     NodeFaults: ("pool_id", "node_name"),
     PoolWaits: ("pool_id",),
+    HeldTime: (),
 }
 KEYS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]] = {
     of: (labels, _values(*labels)) for of, labels in _KEY_LABELS.items()

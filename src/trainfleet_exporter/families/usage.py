@@ -36,21 +36,41 @@ _USAGE_FIELDS = (
 )
 """What follows the level in the name, the meaning, and the field of UsageValues."""
 _WITHOUT_READING = " Absent without a recent reading."
-_BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory"})
+_PROFILED_FIELDS = (
+    ("sm_utilization_ratio", "Share of time in which the multiprocessors of {} are busy, 0 to 1", "sm_utilization"),
+    ("tensor_active_ratio", "Share of time in which the tensor cores of {} are active, 0 to 1", "tensor_active"),
+    ("dram_active_ratio", "Share of time in which the memory of {} moves data, 0 to 1", "dram_active"),
+    ("tensor_flops_per_second", "Floating-point operations per second on the tensor cores of {}", "tensor_flops"),
+    ("nvlink_receive_bytes_per_second", "Bytes per second received over NVLink by {}", "nvlink_receive"),
+    ("nvlink_transmit_bytes_per_second", "Bytes per second sent over NVLink by {}", "nvlink_transmit"),
+    ("pcie_receive_bytes_per_second", "Bytes per second received over PCIe by {}", "pcie_receive"),
+    ("pcie_transmit_bytes_per_second", "Bytes per second sent over PCIe by {}", "pcie_transmit"),
+)
+"""The same of what profilers measure: of the accelerators of a job, pod or pool, and of one accelerator. The field of
+DeviceUsage has the same name."""
+_BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory", *(row[2] for row in _PROFILED_FIELDS)})
 """Fields whose families have the kind of accelerator as a label."""
+
+
+def _combined(suffix: str) -> str:
+    """How the values of parts make the value of a whole."""
+    return "Mean" if suffix.endswith("_ratio") else "Sum"
 
 
 def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily, ...]:
     """The families of one level. Pools have no rates."""
-    found = []
+    rows = []
     for suffix, meaning, field in _USAGE_FIELDS:
+        pods = f" {_combined(suffix)} of its pods if the source reports pods only." if level == "job" else ""
+        rows.append((suffix, f"{meaning.format(level)}.{pods}", field))
+    for suffix, meaning, field in _PROFILED_FIELDS:
+        whose = meaning.format(f"the accelerators of a {level}")
+        rows.append((suffix, f"{whose}. {_combined(suffix)} of its devices.", field))
+    found = []
+    for suffix, meaning, field in rows:
         if level == "pool" and suffix.endswith("_per_second"):
             continue
-        name, path, text = f"trainfleet_{level}_{suffix}", f"values.{field}", f"{meaning.format(level)}."
-        if level == "job":
-            combined = "Mean" if suffix.endswith("_ratio") else "Sum"
-            text += f" {combined} of its pods if the source reports pods only."
-        text += _WITHOUT_READING
+        name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning}{_WITHOUT_READING}", f"values.{field}"
         if field in _BY_ACCELERATOR:
             found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
         else:
@@ -101,6 +121,15 @@ USAGE_FAMILIES = (
         "Power in watts that one accelerator of a pod draws." + _WITHOUT_READING,
         DeviceUsage,
         number("power_watts"),
+    ),
+    *(
+        _gauge(
+            f"device_{suffix}",
+            f"{meaning.format('one accelerator of a pod')}.{_WITHOUT_READING}",
+            DeviceUsage,
+            number(field),
+        )
+        for suffix, meaning, field in _PROFILED_FIELDS
     ),
     _gauge(
         "job_usage_info",

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from trainfleet_exporter.families import FAMILIES, MetricFamily
-from trainfleet_exporter.model import Job, JobCount, JobUsage, ProviderFacts, Readings
+from trainfleet_exporter.model import HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings
 from trainfleet_exporter.page import deflate
 from trainfleet_exporter.page.blocks import Block, MetricsPage
 from trainfleet_exporter.page.formats import Format, head
@@ -25,7 +25,7 @@ _REST_SECONDS = 1.0
 _REST = 9
 """How many times the CPU time of a build the next one waits: builds take a tenth of the time at most."""
 
-_COUNTED_CLASSES = frozenset({Job, JobCount, JobUsage, ProviderFacts, Readings})
+_COUNTED_CLASSES = frozenset({HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings})
 """Classes of the model that the figures of the status page are made of."""
 
 Texts = tuple[bytes, ...]
@@ -144,7 +144,8 @@ class PageStore:
     def objects(self) -> list[tuple[str, Sequence[object]]]:
         """Return what is published now as objects, part by part, each with the name of its provider.
 
-        Only the classes that the status page makes figures of: ProviderFacts, Job, JobCount, JobUsage, and Readings.
+        Only the classes that the status page makes figures of: ProviderFacts, Job, JobCount, JobUsage, HeldTime, and
+        Readings.
         """
         return list(self._objects.values())
 

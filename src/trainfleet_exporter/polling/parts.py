@@ -155,31 +155,41 @@ class PartStore:
         self.keep_only(())
 
     async def expire(self) -> None:
-        """Drop what has been kept long enough, and rebuild dated parts without what became too old."""
+        """Drop what has been kept long enough, and rebuild dated parts without what became too old.
+
+        A part that cannot be rebuilt stays due, and the others go on. Then the first such error is raised.
+        """
         wall = time.time()
+        first_error: Exception | None = None
         for key, shown in list(self._shown.items()):
             if self._shown.get(key) is not shown:
                 continue  # replaced or dropped while another was rebuilt
             if self._is_expired(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
-                due, shown.stale_at = shown.stale_at, None
                 try:
-                    objects, stale_at = await shown.rebuild(wall)
-                    rendered = await self._renderer.render(self._state.provider, objects, shown.rendered)
-                except BaseException:
-                    shown.stale_at = due
-                    raise
-                if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
-                    shown.stale_at = stale_at
-                if self._shown.get(key) is shown and rendered is not shown.rendered:
-                    self._page_store.put(
-                        self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects
-                    )
-                    self._series += rendered.series - shown.rendered.series
-                    shown.rendered = rendered
+                    await self._rebuild(key, shown, shown.rebuild, wall)
+                except Exception as error:  # noqa: BLE001 - raised below
+                    first_error = first_error or error
         self._note_figures()
         self.account()
+        if first_error is not None:
+            raise first_error
+
+    async def _rebuild(self, key: str, shown: _Shown, rebuild: Rebuild, wall: float) -> None:
+        due, shown.stale_at = shown.stale_at, None
+        try:
+            objects, stale_at = await rebuild(wall)
+            rendered = await self._renderer.render(self._state.provider, objects, shown.rendered)
+        except BaseException:
+            shown.stale_at = due
+            raise
+        if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
+            shown.stale_at = stale_at
+        if self._shown.get(key) is shown and rendered is not shown.rendered:
+            self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
+            self._series += rendered.series - shown.rendered.series
+            shown.rendered = rendered
 
     def account(self) -> None:
         """Note the age of the oldest part (apart from the other figures, because it costs a walk over all parts)."""

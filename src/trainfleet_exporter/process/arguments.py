@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import trainfleet_exporter
 
-COMMANDS = ("backfill", "demo", "diagnose", "healthcheck", "once", "simulate")
+COMMANDS = ("backfill", "demo", "diagnose", "healthcheck", "once", "report", "simulate")
 SWITCHES = frozenset(
     (
         "-h",

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.config import Global, ProviderConfig
-from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.sharding import ALL, ShardAssignment
@@ -63,6 +63,8 @@ class BuildContext:
     """Shared with the other providers of the same account."""
     observe: Callable[[Attempt], None]
     """Receives each attempt to call an API."""
+    record_end: Callable[[JobEnd], None] = lambda end: None
+    """Receives each job that was seen to end, once."""
     shard: ShardAssignment = ALL
     """What of the provider this exporter polls: all of it, unless several exporters share the work."""
 

@@ -58,7 +58,8 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
     """The object that a body holds, as `into`: a msgspec.Struct, or dict for plain values.
 
     Fields that were given and do not fit are counted (json_fields.UNUSABLE), except texts; they have their default.
-    An item of a list or map that does not fit is left out; it is null where the type allows that. Raises NotJson,
+    An item of a list or map that does not fit is null where the type allows that: a reader counts it, and knows that
+    what it adds up is incomplete. Else it is left out, and counted if it is an object of a list. Raises NotJson,
     NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
     """
     if into is not dict:
@@ -203,8 +204,14 @@ def _fit_array(given: Any, cls: type[msgspec.Struct]) -> Any:
 def _fit_list(given: Any, kind: inspect.Type) -> Any:
     if not isinstance(given, list):
         return _ABSENT
-    items = (_fit_item(item, kind) for item in given)
-    return [item for item in items if item is not _ABSENT]
+    found = []
+    for item in given:
+        fitted = _fit_item(item, kind)
+        if fitted is not _ABSENT:
+            found.append(fitted)
+        elif isinstance(kind, inspect.StructType):  # numbers count themselves, and texts do not count
+            unusable(item, "malformed")
+    return found
 
 
 def _fit_dict(given: Any, kind: inspect.Type) -> Any:

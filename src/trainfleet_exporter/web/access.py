@@ -18,19 +18,18 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
-from trainfleet_exporter.web.connection import with_security_headers
+from trainfleet_exporter.web.connection import with_headers, with_security_headers
 from trainfleet_exporter.web.connection_limiter import client_of
 from trainfleet_exporter.web.login import Logins, Verdict
 from trainfleet_exporter.web.tls import Pair, make_context, read_pair
@@ -170,7 +169,7 @@ class AccessControl:
             refusal: Response | None = PlainTextResponse("The web config file is not usable; the log says why.\n", 500)
         else:
             refusal = await self._refusal(config, scope)
-            send = _with_headers(config.headers, send)
+            send = with_headers(config.headers, send, replace=True)
         await (with_security_headers(refusal) if refusal is not None else self._app)(scope, receive, send)
 
     async def _refusal(self, config: WebConfig, scope: Scope) -> Response | None:
@@ -211,19 +210,6 @@ class Bucket:
             return False
         self._full_at = full_at
         return True
-
-
-def _with_headers(headers: Mapping[str, str], send: Send) -> Send:
-    """Return a `send` that adds these headers to an answer, in place of its own of the same name."""
-
-    async def adding(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            answer = MutableHeaders(scope=message)
-            for name, value in headers.items():
-                answer[name] = value
-        await send(message)
-
-    return adding if headers else send
 
 
 def _load(path: Path, pair: Pair | None) -> _State:

@@ -5,62 +5,20 @@ None of them calls a cloud or waits for a poll: they show what was published las
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
-
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from trainfleet_exporter.page import PageStore
-from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
-from trainfleet_exporter.web.status_page import FigureSources, StatusPage
-
-
-class ReloadResult(Protocol):
-    """How a reload went (app.reload.ReloadOutcome)."""
-
-    @property
-    def success(self) -> bool: ...
-    @property
-    def text(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """What the endpoints show and do. `waiting_for` names the collectors whose first poll has not ended."""
-
-    page_store: PageStore
-    telemetry: Telemetry
-    waiting_for: Callable[[], list[str]]
-    config_text: Callable[[], str]
-    telemetry_path: str = "/metrics"
-    last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]] = dict
-    """By provider and collector."""
-    denied: Callable[[], Sequence[str]] = tuple
-    """`metrics.deny`: globs of families that are not published."""
-    notice: str = ""
-    """A warning at the top of the status page."""
-    reload: Callable[[], Awaitable[ReloadResult]] | None = None
-    """Reloads the config; None if requests may not do that."""
+from trainfleet_exporter.web.pages import Pages
+from trainfleet_exporter.web.status_page import StatusPage
 
 
 def make_app(pages: Pages) -> ASGIApp:
     """Return the ASGI application. It answers GET and HEAD, and POST and PUT for the reload."""
-    sources = FigureSources(
-        page_store=pages.page_store,
-        telemetry=pages.telemetry,
-        last_errors=pages.last_errors,
-        denied=pages.denied,
-        telemetry_path=pages.telemetry_path,
-        notice=pages.notice,
-    )
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("trainfleet-exporter is healthy.\n")
@@ -91,7 +49,7 @@ def make_app(pages: Pages) -> ASGIApp:
     starlette = Starlette(
         routes=[
             Route(pages.telemetry_path, MetricsEndpoint(pages.page_store, pages.telemetry), methods=["GET", "HEAD"]),
-            Route("/", StatusPage(sources).answer),
+            Route("/", StatusPage(pages).answer),
             Route("/-/healthy", healthy),
             Route("/-/ready", ready),
             Route("/config", config),

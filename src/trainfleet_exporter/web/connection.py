@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable
-from enum import Enum
-from functools import partial
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
+import uvicorn
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -52,14 +53,14 @@ PIPELINED = 4
 """Requests that may wait for the answer to an earlier one."""
 
 SECURITY_HEADERS = {
-    b"x-content-type-options": b"nosniff",
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
-    b"x-frame-options": b"DENY",
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-frame-options": "DENY",
 }
 """For browsers: an answer is what its type says, runs nothing, and is not part of another site's page."""
 _REFUSAL = (
     b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n"
-    + b"".join(b"%s: %s\r\n" % header for header in SECURITY_HEADERS.items())
+    + "".join(f"{name}: {value}\r\n" for name, value in SECURITY_HEADERS.items()).encode()
     + b"\r\n%s\n"
 )
 
@@ -68,45 +69,23 @@ class _BadRequestError(Exception):
     """What came is not a valid request, is over a limit, or is one request too many."""
 
 
-class _ClientFaults(logging.Filter):
-    """Hides uvicorn's warnings but at level debug: they are about what clients send, who could fill a log."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno != logging.WARNING or log.isEnabledFor(logging.DEBUG)
-
-
-_LOG = logging.getLogger("uvicorn.error.connection")
-_LOG.addFilter(_ClientFaults())
-
-
-class _Part(Enum):
-    """Which part of a request is to come."""
-
-    NONE = 0
-    HEAD = 1
-    BODY = 2
+_UVICORN_LOG = logging.getLogger("uvicorn.error.connection")
+_UVICORN_LOG.setLevel(logging.ERROR)  # its warnings are about what clients send, who could fill a log
 
 
 class Connection(HttpToolsProtocol):
-    """Gives each request's application a way to abort its connection (see `abort_of`)."""
+    """One connection, which an application can abort by the scope of a request (see `abort_of`)."""
 
-    def __init__(
-        self,
-        config: Any,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        *,
-        slot: Slot,
-    ) -> None:
-        super().__init__(config=config, server_state=server_state, app_state=app_state)
-        self.logger = _LOG
+    def __init__(self, config: uvicorn.Config, state: ServerState, slot: Slot) -> None:
+        super().__init__(config, state, app_state={})
+        self.logger = _UVICORN_LOG
         self._slot = slot
         self._deadline: asyncio.TimerHandle | None = None
         self._answering: RequestResponseCycle | None = None
         """The request that is being answered; others may wait behind it."""
         self._is_idle = False
         """Whether nothing has come since the last answer."""
-        self._incomplete = _Part.NONE
+        self._incomplete: Literal["head", "body"] | None = None
         """The part of a request that has begun and not ended."""
         self._request_bytes = 0
         """Bytes of the request so far, in reads that may also hold the end of another one."""
@@ -122,7 +101,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._slot.close = self._abort
+        self._slot.close = self.abort
         self._set_deadline(HEAD_SECONDS, self._request_timed_out)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,8 +123,8 @@ class Connection(HttpToolsProtocol):
         self._read_bytes = len(data)
         self._request_bytes += self._read_bytes
         super().data_received(data)
-        if self._incomplete is not _Part.NONE and self._request_bytes > REQUEST_BYTES and not self._is_refused:
-            self._refuse(431 if self._incomplete is _Part.HEAD else 413)
+        if self._incomplete and self._request_bytes > REQUEST_BYTES and not self._is_refused:
+            self._refuse(431 if self._incomplete == "head" else 413)
 
     def pause_writing(self) -> None:
         """The client has not read what was sent last."""
@@ -164,16 +143,13 @@ class Connection(HttpToolsProtocol):
         elif not self.transport.is_closing():
             self._close()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """The connection was idle for IDLE_SECONDS."""
-        self._close()
-
     # A request.
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
-        self._incomplete = _Part.HEAD
+        self.scope["extensions"] = {_EXTENSION: {"connection": weakref.ref(self)}}
+        self._incomplete = "head"
         self._request_bytes, self._header_count = self._read_bytes, 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -198,27 +174,23 @@ class Connection(HttpToolsProtocol):
         lacks_host = hosts == 0 and self.parser.get_http_version() == "1.1"
         if self._status != 400 or lacks_host or hosts > 1:  # RFC 9112, 3.2
             raise _BadRequestError
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().on_headers_complete()
-        self._incomplete = _Part.BODY
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and cycle.scope is self.scope:  # else it was not a request that is answered
-            abort = partial(_abort, weakref.ref(cycle), self.transport)  # weak: the cycle has the scope
-            self.scope["extensions"] = {_EXTENSION: {"abort": abort}}
+        self._incomplete = "body"
 
     def on_message_complete(self) -> None:
         """The last byte of a request."""
         super().on_message_complete()
-        self._incomplete = _Part.NONE
+        self._incomplete = None
         if self._answering is None and not self._is_refused and not self.transport.is_closing():  # answered before
-            self._is_idle = True
-            self._set_deadline(IDLE_SECONDS, self._close)
+            self._await_request()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
         self._slot.begin_answer()
         if self.flow.write_paused:  # by the answer before this one
             self._slot.stall()
-        self._set_deadline(ANSWER_SECONDS, self._abort)
+        self._set_deadline(ANSWER_SECONDS, self.abort)
         answer_begins()
         super()._start_asgi_task(cycle, app)
 
@@ -227,21 +199,25 @@ class Connection(HttpToolsProtocol):
         self._answering = None
         answer_ends()
         super().on_response_complete()
+        self._unset_keepalive_if_required()  # uvicorn's own timer
         if self._answering is None:  # else the next one has begun
-            self._await_request()
+            self._go_on()
 
-    def _await_request(self) -> None:
-        """Wait for a request, or for the rest of one; or end the connection."""
+    def _go_on(self) -> None:
+        """Wait for the next request, or for the rest of one; or end the connection."""
         self._slot.end_answer()
         if self.transport.is_closing():
             self._set_deadline(PARTING_SECONDS, self.transport.abort)
         elif self._is_refused:
             self._close_slowly()
-        elif self._incomplete is not _Part.NONE:
+        elif self._incomplete:
             self._set_deadline(HEAD_SECONDS, self._request_timed_out)
         else:
-            self._is_idle = True
-            self._cancel_deadline()  # uvicorn has one of its own for this
+            self._await_request()
+
+    def _await_request(self) -> None:
+        self._is_idle = True
+        self._set_deadline(IDLE_SECONDS, self._close)
 
     def send_400_response(self, msg: str) -> None:
         """What came is not a request, or is over a limit."""
@@ -261,16 +237,17 @@ class Connection(HttpToolsProtocol):
 
     def _request_timed_out(self) -> None:
         log.debug("a request of %s did not come in time", self.client)
-        if self._incomplete is _Part.HEAD:
+        if self._incomplete == "head":
             self._refuse(408)
         else:
             self._close()
 
     def _refuse(self, status: int) -> None:
         """Read no more. Send this status, unless an answer is under way: then that one is the last."""
+        log.debug("a request of %s is refused: %d", self.client, status)
         self._is_refused = True
         if self._answering is None:
-            if self._incomplete is not _Part.BODY:  # else the request was answered before its end
+            if self._incomplete != "body":  # else the request was answered before its end
                 reason = HTTPStatus(status).phrase.encode()
                 self.transport.write(_REFUSAL % (status, reason, len(reason) + 1, reason))
             self._close_slowly()
@@ -289,46 +266,42 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
         self._set_deadline(_LINGER_SECONDS, self.transport.abort)
 
-    def _abort(self) -> None:
-        if self._answering is None:
-            self.transport.abort()
-        else:
-            _abort(weakref.ref(self._answering), self.transport)
+    def abort(self) -> None:
+        """Close the connection at once: what is not sent yet is thrown away, and the client sees a broken connection
+        instead of a short answer."""
+        if self._answering is not None:
+            # Else its handler learns of the end too late: it would go on writing, and uvicorn logs a handler that
+            # returns before the end of its answer as an error.
+            self._answering.disconnected = True
+        self.transport.abort()
 
 
-def _abort(answer: weakref.ref[RequestResponseCycle], transport: asyncio.Transport) -> None:
-    cycle = answer()
-    if cycle is not None:
-        # Else it learns of the end too late, or never if other requests wait: uvicorn logs a handler that returns
-        # before the end of its answer as an error, unless the client is known to have left.
-        cycle.disconnected = True
-    transport.abort()
-
-
-def abort_of(scope: Any) -> Callable[[], None]:
-    """Return what aborts the connection of an ASGI scope: what is not sent yet is thrown away, and the client sees a
-    broken connection instead of a short answer. It does nothing on another server, which closes the connection anyway
-    when a handler returns before the end of its answer."""
-    given = scope.get("extensions", {}).get(_EXTENSION)
-    abort: Callable[[], None] = given["abort"] if given else _nothing
-    return abort
-
-
-def _nothing() -> None:
-    pass
+def abort_of(scope: Scope) -> Callable[[], None]:
+    """Return what aborts the connection of an ASGI scope. It does nothing on another server, which closes the
+    connection anyway when a handler returns before the end of its answer."""
+    extension = scope.get("extensions", {}).get(_EXTENSION, {})
+    connection: Connection | None = extension["connection"]() if extension else None
+    return connection.abort if connection is not None else lambda: None
 
 
 def with_security_headers(app: ASGIApp) -> ASGIApp:
     """Return the application with SECURITY_HEADERS in its answers, unless they have their own of the same name."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        async def adding(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                headers = [header for header in SECURITY_HEADERS.items() if header[0] not in own]
-                message = {**message, "headers": [*message["headers"], *headers]}
-            await send(message)
-
-        await app(scope, receive, adding)
+        await app(scope, receive, with_headers(SECURITY_HEADERS, send, replace=False))
 
     return call
+
+
+def with_headers(headers: Mapping[str, str], send: Send, *, replace: bool) -> Send:
+    """Return a `send` that adds these headers to an answer. If it has one of the same name, `replace` decides."""
+
+    async def adding(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answer = MutableHeaders(scope=message)
+            for name, value in headers.items():
+                if replace or name not in answer:
+                    answer[name] = value
+        await send(message)
+
+    return adding

@@ -63,7 +63,7 @@ class Slot:
         self.state = State.NEW
         self.since = asyncio.get_running_loop().time()
         """The loop's time at which its state began."""
-        self.close: Callable[[], object] = _nothing
+        self.close: Callable[[], object] = lambda: None
         """Closes the connection at once; set by its owner."""
 
     def begin_answer(self) -> None:
@@ -85,7 +85,7 @@ class Slot:
 
     def release(self) -> None:
         """The connection is closed, or about to be. More than once does no harm."""
-        self.close = _nothing
+        self.close = lambda: None
         self._change(State.CLOSED, set(State) - {State.CLOSED})
 
     def _change(self, to: State, allowed: Collection[State]) -> None:
@@ -176,10 +176,6 @@ class ConnectionLimiter:
                 "newcomers are turned away" if is_refused else "who waits longest is cut off",
             )
         self._short_at = now
-
-
-def _nothing() -> None:
-    pass
 
 
 def client_of(address: str) -> str:

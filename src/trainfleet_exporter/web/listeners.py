@@ -9,13 +9,14 @@ it is one attempt a second, one log line when that begins and one when it is ove
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,167 +38,134 @@ _HANDSHAKE_SECONDS = 10.0
 """For the TLS handshake."""
 
 
-class Shortage:
-    """Logs that connections cannot be accepted: once when that begins, once when it is over."""
-
-    def __init__(self) -> None:
-        self._over: asyncio.TimerHandle | None = None
-        self._since: float | None = None
-
-    def note(self, error: OSError) -> None:
-        """Note that a connection could not be accepted.
-
-        There may not be any: a system without descriptors refuses before it looks. So attempts find the end of a
-        shortage, and not the next connection.
-        """
-        self.cancel()
-        loop = asyncio.get_running_loop()
-        self._over = loop.call_later(_RETRY_SECONDS + _OVER_SECONDS, self._end)
-        if self._since is None:
-            self._since = loop.time()
-            reason = os.strerror(error.errno) if error.errno else type(error).__name__
-            log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
-
-    def cancel(self) -> None:
-        """Do not log that it is over."""
-        if self._over is not None:
-            self._over.cancel()
-            self._over = None
-
-    def _end(self) -> None:
-        assert self._since is not None
-        lasted = asyncio.get_running_loop().time() - self._since
-        self._over = self._since = None
-        log.info("connections are accepted again, after %.0f s", lasted)
-
-
 class Listener:
-    """Accepts the connections of one listening socket, as far as the limiter admits them, in place of asyncio.Server.
+    """Accepts connections on listening sockets, as far as the limiter admits them, in place of asyncio.Server.
 
     `protocol` makes the protocol of each. `tls` returns the TLS context for the next one; without it there is no TLS.
     """
 
     def __init__(
         self,
-        sock: socket.socket,
+        sockets: Sequence[socket.socket],
         protocol: Callable[[Slot], asyncio.BaseProtocol],
         *,
         limiter: ConnectionLimiter,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None,
-        shortage: Shortage,
     ) -> None:
-        self._sock = sock
+        self._sockets = sockets
         self._protocol = protocol
         self._limiter = limiter
         self._tls = tls
-        self._shortage = shortage
         self._loop = asyncio.get_running_loop()
-        self._retry: asyncio.TimerHandle | None = None
-        self._opening: set[asyncio.Task[None]] = set()
+        self.opening: set[asyncio.Task[None]] = set()
         """Connections that are accepted and not set up (TLS handshakes)."""
-        self._is_open = True
-        self._loop.add_reader(self._sock, self._accept)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether every connection that was accepted is set up, or closed."""
-        return not self._opening
+        self._short_since: float | None = None
+        """When the shortage began, on the loop's clock."""
+        self._timer: asyncio.TimerHandle | None = None
+        """The next attempt during a shortage, or its end."""
+        self._resume()
 
     def close(self) -> None:
-        """Accept no more. The socket itself stays open."""
-        if self._is_open:
-            self._is_open = False
-            self._shortage.cancel()
-            self._pause()
+        """Accept no more. The sockets themselves stay open."""
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+        if self._timer is not None:
+            self._timer.cancel()
 
     def abort(self) -> None:
         """Close the connections that are not set up."""
-        for task in self._opening:
+        for task in self.opening:
             task.cancel()
 
     def _resume(self) -> None:
-        self._retry = None
-        self._loop.add_reader(self._sock, self._accept)
-        self._accept()  # also without a new connection: else a shortage that lasts would count as over
+        for sock in self._sockets:
+            self._loop.add_reader(sock, self._accept, sock)
 
-    def _pause(self) -> None:
-        if self._retry is None:
-            self._loop.remove_reader(self._sock)
-        else:
-            self._retry.cancel()
-
-    def _accept(self) -> None:
+    def _accept(self, sock: socket.socket) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
-                connection, address = self._sock.accept()
+                connection, address = sock.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:  # by the client
                 continue
             except OSError as error:
-                # The socket stays readable: without a pause the event loop would spin.
-                self._pause()
-                self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
-                self._shortage.note(error)
+                self._note_shortage(error)
                 return
             slot = self._limiter.admit(address[0])
             if slot is None:
                 connection.close()
                 continue
-            task = self._loop.create_task(self._open(connection, address[0], slot))
+            task = self._loop.create_task(self._open(connection, slot))
             slot.close = task.cancel
-            self._opening.add(task)
-            task.add_done_callback(partial(self._opened, connection, slot))
+            self.opening.add(task)
+            task.add_done_callback(partial(self._opened, connection, address[0], slot))
 
-    def _opened(self, connection: socket.socket, slot: Slot, task: asyncio.Task[None]) -> None:
-        self._opening.discard(task)
+    def _note_shortage(self, error: OSError) -> None:
+        # The sockets stay readable: without a pause the event loop would spin.
+        self.close()
+        self._timer = self._loop.call_later(_RETRY_SECONDS, self._retry)
+        if self._short_since is None:
+            self._short_since = self._loop.time()
+            reason = os.strerror(error.errno) if error.errno else type(error).__name__
+            log.warning("connections wait, because none can be accepted: %s; tried again every second", reason)
+
+    def _retry(self) -> None:
+        self._timer = self._loop.call_later(_OVER_SECONDS, self._end_shortage)
+        self._resume()
+        for sock in self._sockets:
+            # Also without a new connection: a system without descriptors refuses before it looks for one, so only an
+            # attempt finds the end of a shortage.
+            self._accept(sock)
+
+    def _end_shortage(self) -> None:
+        assert self._short_since is not None
+        log.info("connections are accepted again, after %.0f s", self._loop.time() - self._short_since)
+        self._short_since = self._timer = None
+
+    async def _open(self, connection: socket.socket, slot: Slot) -> None:
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            tls = {
+                "ssl": await self._tls(),
+                "ssl_handshake_timeout": _HANDSHAKE_SECONDS,
+                "ssl_shutdown_timeout": PARTING_SECONDS,
+            }
+        await self._loop.connect_accepted_socket(partial(self._protocol, slot), connection, **tls)
+
+    def _opened(self, connection: socket.socket, client: str, slot: Slot, task: asyncio.Task[None]) -> None:
+        self.opening.discard(task)
         error = None if task.cancelled() else task.exception()
-        if task.cancelled() or error is not None:  # maybe before it did anything
+        if isinstance(error, OSError):  # the client left, or speaks no TLS that we speak; asyncio has closed the socket
+            reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
+            log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
+            slot.release()
+        elif error is not None or task.cancelled():  # maybe before it did anything
             connection.close()
             slot.release()
-        if error is not None:
-            log.error("a connection did not come about, on a fault of the exporter's own", exc_info=error)
-
-    async def _open(self, connection: socket.socket, client: str, slot: Slot) -> None:
-        protocol = partial(self._protocol, slot)
-        try:
-            if self._tls is None:
-                await self._loop.connect_accepted_socket(protocol, connection)
-            else:
-                await self._loop.connect_accepted_socket(
-                    protocol,
-                    connection,
-                    ssl=await self._context(self._tls, connection),
-                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                    ssl_shutdown_timeout=PARTING_SECONDS,
-                )
-        except OSError as error:  # the client left, or speaks no TLS that we speak
-            reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
-            slot.release()
-            log.debug("a connection of %s did not come about: %s: %s", client, type(error).__name__, reason)
-
-    @staticmethod
-    async def _context(tls: Callable[[], Awaitable[ssl.SSLContext]], connection: socket.socket) -> ssl.SSLContext:
-        try:
-            return await tls()
-        except BaseException:
-            connection.close()  # which asyncio does not own yet
-            raise
+            if error is not None:
+                log.error("a connection did not come about, on a fault of the exporter's own", exc_info=error)
 
 
-def listen(address: str) -> list[socket.socket]:
-    """Open the listening sockets for `host:port`, `:port` (every interface) or `[::1]:port`.
+def listen(*addresses: str) -> list[socket.socket]:
+    """Open the listening sockets for each `host:port`, `:port` (every interface) or `[::1]:port`, or none of them.
 
     Raises StartError in one clear line: a malformed address, a taken port, a forbidden one.
     """
+    with contextlib.ExitStack() as opened:
+        sockets = [opened.enter_context(sock) for address in addresses for sock in _listen(address)]
+        opened.pop_all()
+    return sockets
+
+
+def _listen(address: str) -> Iterator[socket.socket]:
     host, port = split_address(address)
-    sockets: list[socket.socket] = []
     try:
         for family, sockaddr in _resolve(host, port):
             # Naming IPPROTO_TCP matters: asyncio sets TCP_NODELAY only on sockets that say they are TCP, and without
             # it each answer on a kept connection waits some 40 ms.
             sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-            sockets.append(sock)
+            yield sock
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
@@ -205,23 +173,7 @@ def listen(address: str) -> list[socket.socket]:
             sock.listen(_BACKLOG)
             sock.setblocking(False)
     except (OSError, UnicodeError) as error:
-        for sock in sockets:
-            sock.close()
         raise StartError(f"cannot listen on {address}: {_reason(error)}") from None
-    return sockets
-
-
-def listen_on_each(addresses: Sequence[str]) -> list[socket.socket]:
-    """Open the listening sockets of all addresses, or none of them. Raises as `listen` does."""
-    sockets: list[socket.socket] = []
-    try:
-        for address in addresses:
-            sockets += listen(address)
-    except StartError:
-        for sock in sockets:
-            sock.close()
-        raise
-    return sockets
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -7,7 +7,7 @@ password hashes are full of them, and what this exporter cannot do is refused in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -16,13 +16,12 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.environment import Expansion
 from trainfleet_exporter.config.kinds import CountFrom1, Flag
 from trainfleet_exporter.config.parse import read_document
 from trainfleet_exporter.config.scalars import Surroundings, show, text_of
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.translate import Problem, validate
-from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape
+from trainfleet_exporter.config.tree import Document, Scalar, Table, shape
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
@@ -149,9 +148,8 @@ def read_web_config(path: Path) -> WebFileRead:
 
     Raises ConfigError if it is not a YAML mapping at all.
     """
-    document = read_document(path, {}, keys=", ".join(WebFile.allowed_keys()))
-    root = _literal(document.root)
-    assert isinstance(root, Table)
+    document = read_document(path, None, keys=", ".join(WebFile.allowed_keys()))
+    root = document.root
     checked = validate(WebFile, root, (), Surroundings(path.parent, {}))
     given, problems, tls = checked.section, list(checked.problems), None
     if given is not None:
@@ -159,7 +157,8 @@ def read_web_config(path: Path) -> WebFileRead:
         written = frozenset(section) if isinstance(section, Table) else frozenset[str]()
         spoilt = {problem.loc[1] for problem in problems if problem.loc[0] == _TLS and problem.loc[1:]}
         problems += [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]
-        problems = _first_of_each(problems)
+        # One for each place: an invalid value comes before a missing one.
+        problems = list({problem.loc: problem for problem in reversed(problems)}.values())
         if written and not any(problem.loc[0] == _TLS for problem in problems):
             tls = given.tls_server_config
     found = {document.fault(problem.loc, problem.message) for problem in problems if problem.loc not in document.broken}
@@ -202,28 +201,3 @@ def _other_problems(given: WebFile) -> Iterator[Problem]:
         yield Problem(
             ("rate_limit", "burst"), "required, but missing; allowed: how many requests may come at once, 1 or more"
         )
-
-
-def _first_of_each(problems: Iterable[Problem]) -> list[Problem]:
-    """Keep one problem for each place: an invalid value comes before a missing one."""
-    first: dict[Loc, Problem] = {}
-    for problem in problems:
-        first.setdefault(problem.loc, problem)
-    return list(first.values())
-
-
-def _literal(node: Node) -> Node:
-    """Return the tree with its texts as they are written: `${NAME}` means nothing in this file."""
-    if isinstance(node, Scalar):
-        return Scalar(node.line, Expansion(node.expansion.written))
-    if isinstance(node, Row):
-        row = Row()
-        row.extend(map(_literal, node))
-        row.item_lines = node.item_lines
-        return row
-    if isinstance(node, Table):
-        table = Table(node.line)
-        table.update({key: _literal(value) for key, value in node.items()})
-        table.key_lines = node.key_lines
-        return table
-    return None

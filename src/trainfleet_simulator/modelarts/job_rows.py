@@ -91,7 +91,8 @@ def _running_records(job: Job, now: int) -> list[dict[str, Any]]:
 def _run(job: Job, start: int, now: int, *, in_place: bool = False) -> dict[str, Any]:
     """The start of a run. Its accelerators are ready some seconds later; until then, and without any, the time is 0."""
     has_cards = any(role.cards for role in job.draft.roles)
-    ready = start + 3 + job.created % 5
+    loading = job.draft.plan.loading
+    ready = start + (3 + job.created % 5 if loading is None else loading)
     return {
         "start_at": start,
         "start_type": "restarted" if in_place else "init_or_rescheduled",

@@ -25,6 +25,10 @@ DIMENSIONS = {
     "node": ("userId", "regionId", "quotaId", "nodeId"),
 }
 IDLE_WATTS, WATTS_PER_PERCENT = 62.0, 3.4
+PEAK_TFLOPS = {"GU8T": 148, "V100": 125, "NVIDIA V100": 125, "NVIDIA A10": 125}
+"""Of one card, dense, in 16 bits."""
+SM_SHARE, TENSOR_SHARE, DRAM_SHARE = 0.82, 0.44, 0.55
+"""A busy card keeps its multiprocessors busy for most of the time, and its tensor cores for about half of that."""
 _POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
 _MB, _MIB = 10**6, 2**20
 
@@ -69,6 +73,12 @@ def card_memory(pod: Pod) -> int:
     return ECS_SPECS[role.machine].card_memory if role.machine else _POOLED_CARD_MEMORY.get(role.card_type, 0)
 
 
+def card_type(pod: Pod) -> str:
+    """The model of a pod's cards."""
+    role = pod.role
+    return ECS_SPECS[role.machine].card_type if role.machine else role.card_type
+
+
 def _as_it_is(metric_type: str, factor: float = 1.0, plus: float = 0.0) -> Read:
     def read(job: Job, pod: Pod, at: int) -> float | None:
         value = reading(metric_type, job, pod, at)
@@ -95,10 +105,20 @@ def _all_of_it(job: Job, pod: Pod, at: int) -> float | None:
     return None if reading("GpuMemoryUsage", job, pod, at) is None else _cards_mib(pod)
 
 
-def _link_rate(job: Job, pod: Pod, at: int) -> float | None:
+def _link_rate(per_percent: float) -> Read:
     """MiB/s over the links between the cards of one pod; a card alone has nobody to talk to."""
+
+    def read(job: Job, pod: Pod, at: int) -> float | None:
+        value = reading("GpuCoreUsage", job, pod, at)
+        return None if value is None else value * per_percent * (pod.role.cards > 1)
+
+    return read
+
+
+def _tensor_tflops(job: Job, pod: Pod, at: int) -> float | None:
+    """As much of the card's peak as its tensor cores are active."""
     value = reading("GpuCoreUsage", job, pod, at)
-    return None if value is None else value * 310 * (pod.role.cards > 1)
+    return None if value is None else value / 100 * TENSOR_SHARE * PEAK_TFLOPS.get(card_type(pod), 0)
 
 
 _DLC = (
@@ -133,8 +153,14 @@ _DLC = (
     Metric(
         "CARD_GPU_POWER_USAGE", "W", "card", _as_it_is("GpuCoreUsage", WATTS_PER_PERCENT, IDLE_WATTS), of_cards=True
     ),
-    Metric("CARD_GPU_SM_UTIL", "%", "card", _as_it_is("GpuCoreUsage", 0.82), of_cards=True),
-    Metric("CARD_GPU_NVLINK_RECEIVE", "MiB/s", "card", _link_rate, of_cards=True),
+    Metric("CARD_GPU_SM_UTIL", "%", "card", _as_it_is("GpuCoreUsage", SM_SHARE), of_cards=True),
+    Metric("CARD_GPU_PIP_TENSOR_ACTIVE", "%", "card", _as_it_is("GpuCoreUsage", TENSOR_SHARE), of_cards=True),
+    Metric("CARD_GPU_DRAM_ACTIVE_UTIL", "%", "card", _as_it_is("GpuCoreUsage", DRAM_SHARE), of_cards=True),
+    Metric("CARD_GPU_TENSORTFLOPS_USED", "TFLOPS", "card", _tensor_tflops, of_cards=True),
+    Metric("CARD_GPU_NVLINK_RECEIVE", "MiB/s", "card", _link_rate(310), of_cards=True),
+    Metric("CARD_GPU_NVLINK_TRANSMIT", "MiB/s", "card", _link_rate(310), of_cards=True),
+    Metric("CARD_GPU_PCIE_RECEIVE", "MiB/s", "card", _as_it_is("GpuCoreUsage", 24.0), of_cards=True),
+    Metric("CARD_GPU_PCIE_TRANSMIT", "MiB/s", "card", _as_it_is("GpuCoreUsage", 9.0), of_cards=True),
 )
 _QUOTA = (
     PoolMetric("QUOTA_CPU_UTIL", "%", "quota", "cpu_util"),

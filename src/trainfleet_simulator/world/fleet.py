@@ -51,6 +51,7 @@ class World:
         history: int | None = None,
         patience: int = 1,
         still: bool = False,
+        closed: bool = False,
     ) -> None:
         self.started = int(now) - (_SETTLED if still else 0)
         self.now = self.started - 32 * DAY
@@ -58,7 +59,7 @@ class World:
         """Up to when there are readings: until now, and in a still world on and on."""
         self.hidden: set[str] = set()
         """Workspaces that have vanished with their jobs."""
-        self.closed = False
+        self.closed = closed
         """Whether nobody submits anything meanwhile; what is there lives on and ends."""
         self._still = still
         self._stopped_at: float = math.inf
@@ -259,7 +260,12 @@ class World:
             self._become(job, "Running", "Restarting")
         else:
             self._become(job, "Restarting")
-        self._after(job, restart.lasts, self._go_on)
+        loads_again = job.draft.plan.loading is not None and not restart.as_sub_status
+        self._after(job, restart.lasts, self._load_again if loads_again else self._go_on)
+
+    def _load_again(self, job: Job) -> None:
+        self._become(job, "EnvPreparing")
+        self._after(job, job.draft.plan.loading or 0, self._go_on)
 
     def _loss(self, job: Job, old: Pod, new: Pod) -> Loss:
         """What befell a pod. It is not drawn, so that everything else happens as it would otherwise."""

@@ -68,6 +68,8 @@ class Plan:
     gives_up_after: int | None = None
     restarts: tuple[Restart, ...] = ()
     hangs_after: int | None = None
+    loading: int | None = None
+    """How long each run loads before its accelerators work; None: some seconds, and nothing after a restart on PAI."""
 
 
 @dataclass(frozen=True, slots=True)

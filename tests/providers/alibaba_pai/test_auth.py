@@ -154,7 +154,7 @@ def test_wrong_clock_is_reported_with_the_services_time(code: str, date: str | N
     assert error.message == f"the clock of this machine {reported}"
 
 
-def test_a_metadata_service_that_is_asked_too_often_says_for_how_long_to_wait() -> None:
+def test_metadata_429_gives_its_retry_after() -> None:
     error = CREDENTIALS.metadata.judge(HttpAnswer(429, {"retry-after": "7"}, b"", None))
     assert isinstance(error, Throttled)
     assert (error.status, error.retry_after) == (429, 7.0)

@@ -90,7 +90,7 @@ def test_half_lists_and_broken_answers_never_replace_a_part(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_a_server_that_gives_smaller_pages_than_asked_for_is_read_to_the_end(run: Run) -> None:
+def test_pages_smaller_than_requested_are_read_to_the_end(run: Run) -> None:
     cloud = Cloud()
     cloud.page_cap = 40
     cloud.jobs = [job(f"j{number}") for number in range(130)]
@@ -152,7 +152,7 @@ def test_a_workspace_that_is_gone_takes_its_series_along(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_configured_workspaces_are_polled_even_where_they_cannot_be_listed(run: Run) -> None:
+def test_configured_workspaces_are_polled_without_a_list(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Workspaces" in name else None
@@ -229,7 +229,7 @@ def _up(fleet: Fleet) -> float | None:
 
 
 @pytest.mark.parametrize("source", ["auto", "job_metrics"])
-def test_a_provider_whose_cloud_is_gone_is_down_whatever_had_nothing_to_ask(run: Run, source: str) -> None:
+def test_provider_of_an_unreachable_cloud_is_down(run: Run, source: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]  # on a quota: `auto` has no reason to ask for its metrics
 
@@ -306,7 +306,7 @@ def test_an_idle_pool_keeps_the_name_of_its_accelerators(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_without_the_right_to_list_machine_types_nothing_else_is_lost(run: Run) -> None:
+def test_missing_right_to_list_machine_types_loses_only_them(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Ecs" in name else None

@@ -79,7 +79,7 @@ def test_keys_of_the_environment(tmp_path: Path, given: str) -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(KEYS))
-def test_half_a_key_in_the_environment_is_a_fault_that_names_the_other_half(tmp_path: Path, missing: str) -> None:
+def test_half_a_key_in_the_environment_names_the_missing_half(tmp_path: Path, missing: str) -> None:
     (there,) = KEYS.keys() - {missing}
     expected = (
         "2: providers[0].credentials: found no credentials, and an environment that cannot stand in for them "
@@ -261,7 +261,7 @@ def test_profiles_of_the_sdks(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["1", "899", "43201", "1h", "900.5", "-900", "0.0"])
-def test_what_sts_would_refuse_of_a_profile_is_a_fault_in_either_file(tmp_path: Path, seconds: str) -> None:
+def test_profile_that_sts_would_refuse_is_a_fault(tmp_path: Path, seconds: str) -> None:
     role = AK | {"mode": "RamRoleArn", "ram_role_arn": ROLE, "expired_seconds": seconds}
     environ = home(tmp_path, role, current="prod", ini=INI.replace("1800", seconds))
     allowed = "allowed: a whole number of seconds from 900 to 43200"
@@ -343,7 +343,7 @@ def test_they_differ_where_what_they_stand_for_differs(tmp_path: Path) -> None:
     assert credentials_of(tmp_path, environ=KEYS) != credentials_of(tmp_path, environ=changed)
 
 
-def test_the_metadata_service_is_plain_http_by_nature_and_sts_is_not(tmp_path: Path) -> None:
+def test_metadata_service_uses_http_and_sts_https(tmp_path: Path) -> None:
     text = MINIMAL + "    endpoints: {metadata: 'http://metadata.example'}\n"
     for near in ("http://100.100.100.200", "http://169.254.169.254", "http://[fe80::1]", "http://127.0.0.1:1"):
         (provider,) = load(tmp_path, text.replace("http://metadata.example", near)).providers

@@ -32,7 +32,7 @@ from trainfleet_simulator.keys import Key
 from trainfleet_simulator.pai.sts import ECS_ROLE, ROLE
 
 
-def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(stepped: Stepped) -> None:
+def test_chain_retries_soon_after_a_slow_metadata_service(stepped: Stepped) -> None:
     def prepare(simulator: Simulator) -> None:
         simulator.faults.add(Fault({"api": "metadata"}, delay=100))
 
@@ -73,7 +73,7 @@ def test_a_metadata_service_without_tokens_is_asked_without_one(status: int, ste
     ("status", "outcome", "pause"),
     [(400, "client", 5 * MINUTE), (429, "throttled", MINUTE / 2), (503, "server", MINUTE / 2)],
 )
-def test_a_metadata_service_that_fails_is_not_asked_without_a_token(
+def test_failing_metadata_service_is_not_asked_without_token(
     stepped: Stepped, status: int, outcome: str, pause: float
 ) -> None:
     def prepare(simulator: Simulator) -> None:
@@ -91,7 +91,7 @@ def test_a_metadata_service_that_fails_is_not_asked_without_a_token(
     stepped(KINDS["machine"], steps, prepare)
 
 
-def test_a_metadata_service_that_wants_a_token_for_a_token_is_not_asked_without_one(stepped: Stepped) -> None:
+def test_metadata_401_for_a_token_is_not_retried_without_token(stepped: Stepped) -> None:
     def prepare(simulator: Simulator) -> None:
         simulator.sts.allow_v1 = True
         simulator.faults.add(Fault({"operation": "PutToken"}, status=401))

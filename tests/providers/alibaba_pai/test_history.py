@@ -176,6 +176,79 @@ def test_preemption_by_reason_code() -> None:
     assert (found.queued, found.prepared) == (65, 30)
 
 
+def test_preemption_after_a_restart_in_place_is_a_fault_of_its_own() -> None:
+    """The record is of a restart that was over when the run ended, so it does not explain the end."""
+    history = [
+        *WAITED,
+        _status("Running", 95, 500),
+        _status("Queuing", 500, 560, "JobPreempted"),
+        _status("EnvPreparing", 560, 580),
+        _status("Running", 580),
+    ]
+    hang = _restart(200, 45, DetailErrorInfoList=[_error("JobHang", pod="j-worker-0")])
+    found = _poll("Running", history, 600, restarts=[hang])
+    assert found.faults == {("hang", "JobHang"): 1, ("preempted", "JobPreempted"): 1}
+    assert found.phases == {"queued": 125, "preparing": 50, "running": 405 - 45 + 20, "recovering": 45}
+
+
+def test_preemption_with_a_record_is_one_fault() -> None:
+    history = [
+        *WAITED,
+        _status("Running", 95, 500),
+        _status("Queuing", 500, 560, "JobPreempted"),
+        _status("Running", 560),
+    ]
+    for record in (_restart(499, 1, Reason="PodEvicted"), _restart(450, None, "Success"), _restart(450, 110)):
+        assert sum(_poll("Running", history, 600, restarts=[record]).faults.values()) == 1
+
+
+def test_details_of_a_fault_that_come_late_make_no_second_fault() -> None:
+    histories = JobHistories(T)
+    history = [*WAITED, _status("Running", 95)]
+    record = _restart(200, None, "Restarting", TriggerID="trigger-1", JobRestartCount=1)
+    _poll("Running", history, 210, restarts=[record], histories=histories)
+    detailed = record | {"DetailErrorInfoList": [_error("NodeNotReady", "lingjun-7", "j-worker-3")]}
+    found = _poll("Running", history, 220, restarts=[detailed], histories=histories)
+    assert sum(found.faults.values()) == 1
+    assert found.nodes == {("lingjun-7", "node"): 1}
+
+
+def test_two_faults_and_recoveries_of_one_second_are_two() -> None:
+    first, second = (
+        _restart(200, seconds, TriggerID=f"trigger-{seconds}", DetailErrorInfoList=[_error("GPULost", "n1", "p0")])
+        for seconds in (30, 40)
+    )
+    found = _poll("Running", [*WAITED, _status("Running", 95)], 400, restarts=[first, second])
+    assert found.faults == {("accelerator", "GPULost"): 2}
+    assert (found.recoveries, found.recovery_seconds) == ({("PodLevel", "success"): 2}, 70)
+
+
+def test_restart_under_way_is_not_over_when_it_has_a_duration() -> None:
+    histories = JobHistories(T)
+    history = [*WAITED, _status("Running", 95)]
+    for seconds, status, counted in ((10, "Restarting", {}), (25, "Success", {("PodLevel", "success"): 1})):
+        found = _poll("Running", history, 230, restarts=[_restart(200, seconds, status)], histories=histories)
+        assert found.recoveries == counted
+    assert found.recovery_seconds == 25
+
+
+def test_duration_of_a_recovery_may_come_late() -> None:
+    histories = JobHistories(T)
+    history = [*WAITED, _status("Running", 95)]
+    for seconds, expected in ((None, 0), (40, 40), (None, 40)):
+        found = _poll("Running", history, 300, restarts=[_restart(200, seconds)], histories=histories)
+        assert (found.recoveries, found.recovery_seconds) == ({("PodLevel", "success"): 1}, expected)
+
+
+def test_last_detail_of_an_ended_job_takes_the_place_of_its_row() -> None:
+    """ListJobs had its history while it ran; its end is in GetJob only."""
+    histories = JobHistories(T)
+    _poll("Running", [*WAITED, _status("Running", 95)], 400, histories=histories, detail=False)
+    history = [*WAITED, _status("Running", 95, 430), _status("Succeeded", 430)]
+    found = _poll("Succeeded", history, 460, histories=histories)
+    assert found.phases == {"queued": 65, "preparing": 30, "running": 335}
+
+
 def test_restart_that_has_a_record_is_one_fault() -> None:
     history = [
         *WAITED,
@@ -189,6 +262,19 @@ def test_restart_that_has_a_record_is_one_fault() -> None:
     found = _poll("Running", history, 600, restarts=restarts)
     assert found.faults == {("process", "ProcessExit"): 1, ("other", "Unknown"): 1}
     assert found.phases == {"queued": 65, "preparing": 30, "running": 206 + 160 + 80, "recovering": 59}
+
+
+def test_restart_within_a_run_hides_no_later_preemption() -> None:
+    """The first restart has a record and the status stays Running; the second has a status and no record."""
+    history = [
+        *WAITED,
+        _status("Running", 95, 300),
+        _status("Restarting", 300, 340, "PodPreempted"),
+        _status("Running", 340),
+    ]
+    restarts = [_restart(200, 30, DetailErrorInfoList=[_error("SlowNode", "n1")])]
+    found = _poll("Running", history, 600, restarts=restarts)
+    assert found.faults == {("degraded", "SlowNode"): 1, ("preempted", "PodPreempted"): 1}
 
 
 def test_restart_during_queueing() -> None:
@@ -271,7 +357,7 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
         UNUSABLE.reset(token)
     assert found.phases == {"queued": 65, "preparing": 30, "running": 35, "recovering": 5}
     assert found.faults == {("hang", "Hang"): 1}
-    assert lost == {"out_of_range": 1, "malformed": 4}
+    assert lost == {"out_of_range": 1, "malformed": 5}  # the 7 counts in the row and in the detail
 
 
 def test_job_without_a_history_has_no_phases() -> None:
@@ -293,6 +379,9 @@ def test_job_without_a_history_has_no_phases() -> None:
         (("OOMKilled",), "process"),
         (("E1001", "Node"), "node"),
         (("E1001", None), "other"),
+        (("QuotaChanged",), "other"),
+        (("SpecConflict",), "other"),
+        (("NodeExchange",), "node"),
         (("the node is gone",), "other"),
         ((None,), "other"),
     ],

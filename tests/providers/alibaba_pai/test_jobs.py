@@ -61,7 +61,7 @@ def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(run: Run, count: int
     run(cloud, steps)
 
 
-def test_a_job_that_moves_on_during_a_sweep_is_shown_once_with_its_latest_state(run: Run) -> None:
+def test_job_that_changes_during_a_sweep_has_its_latest_state(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Queuing")]
 
@@ -135,7 +135,7 @@ def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_a_row_that_two_sweeps_meet_at_the_same_time_is_shown_once(run: Run) -> None:
+def test_row_of_two_concurrent_sweeps_is_shown_once(run: Run) -> None:
     cloud = Cloud()
     cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
     cloud.jobs = [job("a", WorkspaceId=None)]

@@ -143,7 +143,7 @@ def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
     run(cloud, steps, POOLS.replace("    limits", "    jobs: {exclude: {name: [name-left out]}}\n    limits"))
 
 
-def test_a_workload_type_that_no_config_names_is_counted_where_it_waits(run: Run) -> None:
+def test_unknown_workload_type_is_counted_in_its_queue(run: Run) -> None:
     cloud = _world()
     del cloud.quotas[1]
     cloud.quotas[0]["QuotaConfig"] = None
@@ -163,7 +163,7 @@ def test_a_workload_type_that_no_config_names_is_counted_where_it_waits(run: Run
     run(cloud, steps)
 
 
-def test_a_quota_that_fails_keeps_its_last_answer_and_one_that_is_gone_does_not(run: Run) -> None:
+def test_failing_quota_keeps_its_answer_and_deleted_one_does_not(run: Run) -> None:
     cloud = _world()
 
     async def steps(fleet: Fleet) -> None:
@@ -186,7 +186,7 @@ def test_a_quota_that_fails_keeps_its_last_answer_and_one_that_is_gone_does_not(
     run(cloud, steps)
 
 
-def test_without_a_list_of_quotas_there_is_nothing_to_poll_and_that_is_a_failure(run: Run) -> None:
+def test_missing_list_of_quotas_is_a_failed_poll(run: Run) -> None:
     cloud = _world()
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None
 

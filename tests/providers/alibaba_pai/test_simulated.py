@@ -98,7 +98,7 @@ def _held_against_the_world(simulator: Simulator, page: Page) -> None:
     assert agreeing > len(cpu) / 2
 
 
-def test_each_job_is_shown_once_by_its_source_and_as_the_world_has_it(tmp_path: Path) -> None:
+def test_each_job_is_shown_once_and_as_simulated(tmp_path: Path) -> None:
     _poll(tmp_path, "auto", _mixed)
 
 

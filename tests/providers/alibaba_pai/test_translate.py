@@ -78,7 +78,6 @@ def _job(text: str) -> tuple[Job | None, Counter[str]]:
             '"RequestGPU":"8","ResourceId":"q"',
             {"pool_id": "q", "payment_type": "PrePaid", "accelerators": (Accelerators("gpu", "", 8.0),)},
         ),
-        ('"JobSpecs":[null,5,{"UseSpotInstance":true}]', {"payment_type": "Spot"}),
         ('"JobSpecs":"none","Settings":7,"Unread":{"Priority":"high"}', {}),
         ('"GmtCreateTime":"2026-01-02T03:04:05Z"', {"created": NOW}),
         ('"GmtCreateTime":"0001-01-01T00:00:00Z","GmtRunningTime":"1970-01-01T08:00:00.000+08:00"', {}),
@@ -108,6 +107,7 @@ def test_a_field_is_read_in_each_of_its_forms(fields: str, expected: dict[str, A
             '"JobSpecs":[{"PodCount":"many","ResourceConfig":{"CPU":"x","GPU":"-2"}}]',
             {"malformed": 2, "out_of_range": 1},
         ),
+        ('"JobSpecs":[{"PodCount":1,"ResourceConfig":{"CPU":"4","Memory":"8Gi","GPU":"2"}},5,null]', {"malformed": 2}),
     ],
 )
 def test_what_cannot_be_used_is_absent_and_counted(fields: str, lost: dict[str, int]) -> None:
@@ -260,6 +260,12 @@ def test_no_pods_is_not_the_same_as_no_list_of_them(fields: Row, known: bool) ->
     assert detail.replaced == ((RoleCount("Worker", 0),) if known else ())
     assert [each.count for each in detail.present] == ([0] * 6 if known else [])
     assert dropped == ({} if known else {"no_data": 1})
+
+
+def test_an_unreadable_role_leaves_no_requested_pods() -> None:
+    specs = [{"Type": "Worker", "PodCount": 2}, "x"]
+    detail, _, dropped = translate.pods(payload({"JobId": "a", "JobSpecs": specs, "Pods": []}, payloads.JobPods))
+    assert (detail.requested, dropped) == ((), {"malformed": 1})
 
 
 def _queue(*rows: Row, unreadable: int = 0) -> translate_pools.Queue:

@@ -32,7 +32,7 @@ def test_durations_go_on_and_changes_show(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_a_row_that_cannot_be_used_in_full_is_counted_at_every_poll(run: Run) -> None:
+def test_partly_unusable_row_is_counted_at_every_poll(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", Priority="high", Duration="long")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.providers.credentials.rig import MockClients, ask
 from tests.providers.credentials.third_cloud import CREDENTIALS, FORMAT, Signed
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.errors import AccessDenied, ServerTrouble, Throttled
 from trainfleet_exporter.providers.credentials import (
     AssumedRole,
     Credential,
@@ -41,10 +42,12 @@ UNTIL = START + 3600
 
 
 class Services:
-    """All services of the cloud. They count requests by path; `without` answer 404."""
+    """All services of the cloud. They count requests by path; `without` answer `status`."""
 
-    def __init__(self, *without: str) -> None:
+    def __init__(self, *without: str, status: int = 404) -> None:
         self.without = without
+        self.status = status
+        self.until = UNTIL
         self.asked: Counter[str] = Counter()
         self.requests: list[httpx.Request] = []
 
@@ -53,13 +56,13 @@ class Services:
         self.asked[path] += 1
         self.requests.append(request)
         if path in self.without:
-            return httpx.Response(404)
+            return httpx.Response(self.status)
         if path == "/token":
             return httpx.Response(200, text="session-token\n")
         if path == "/roles/":
             return httpx.Response(200, text="node")
         key = f"{path.rpartition('/')[2]}-{self.asked[path]}"
-        keys = {"AccessKeyId": key, "SecretAccessKey": "s", "Token": "t", "Expiration": iso_time(UNTIL)}
+        keys = {"AccessKeyId": key, "SecretAccessKey": "s", "Token": "t", "Expiration": iso_time(self.until)}
         return httpx.Response(200, json=keys)
 
 
@@ -151,7 +154,7 @@ def test_a_token_of_a_file_is_read_at_each_request(tmp_path: Path) -> None:
     assert [request.headers["authorization"] for request in services.requests] == ["first", "second"]
 
 
-def test_a_machine_without_sessions_is_asked_without_one_if_allowed() -> None:
+def test_metadata_without_sessions_is_used_if_allowed() -> None:
     services = Services("/token")
     found = ask(MachineRole(), CREDENTIALS, services)
     assert isinstance(found, Issued)
@@ -193,7 +196,27 @@ def test_a_chain_stays_with_the_link_that_answered() -> None:
     )
 
 
-def test_nothing_is_asked_and_no_file_is_read_when_a_source_is_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_passing_error_does_not_settle_a_chain(status: int) -> None:
+    services = Services("/token", status=status)
+    addresses = ["metadata, role node", "the credentials URI at http://127.0.0.1:7"]
+
+    async def main() -> None:
+        credential = open_credential(FirstOf((MachineRole(), URI)), CREDENTIALS, MockClients(services))
+        # As soon as the first one answers, the chain stays with it.
+        for failing, origin in (("/token", addresses[1]), ("/token", addresses[1]), ("", addresses[0]), ("/token", "")):
+            services.without = (failing,)
+            with contextlib.suppress(ServerTrouble, Throttled):
+                await credential.prepare(asyncio.get_running_loop().time() + 20)
+            assert credential.origin == (origin or addresses[0])
+            await asyncio.sleep(3500)
+            services.until += 3500
+
+    run_stepped(main)
+    assert services.asked["/keys"] == 2
+
+
+def test_opening_a_source_sends_no_request_and_reads_no_file(tmp_path: Path) -> None:
     services = Services()
     missing = ProfileFile(tmp_path / "missing", "missing", FORMAT)
     others: list[Source] = [PasswordUser("me", Secret("x"), ""), ProfileKeys(missing, "p")]
@@ -248,7 +271,7 @@ def test_keys_of_a_profile_follow_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "again"), [(401, True), (403, False), (None, True)])
-def test_a_refusal_is_worth_another_try_only_if_it_blames_the_credential(status: int | None, again: bool) -> None:
+def test_only_refused_credentials_are_retried(status: int | None, again: bool) -> None:
     async def main() -> None:
         credential, _ = await ready(MachineRole(), Services())
         dialect = Signed("api", credential)

@@ -54,7 +54,7 @@ def test_a_caller_without_a_credential_sends_none() -> None:
     assert not dialect.refused(AccessDenied("no", status=401), None)
 
 
-def test_a_call_whose_keys_expire_while_it_waits_is_made_with_others() -> None:
+def test_call_uses_new_keys_if_its_keys_expire_in_the_queue() -> None:
     used: list[str] = []
     issued: list[float] = []
 

@@ -52,7 +52,7 @@ def test_keys_of_variables_may_have_a_token() -> None:
         ("http://127.0.0.1:7/planted ä", "is no http or https address"),
     ],
 )
-def test_an_address_with_secrets_is_plain_http_only_where_that_is_safe(uri: str, reported: str) -> None:
+def test_address_with_secrets_needs_https_or_loopback(uri: str, reported: str) -> None:
     environ = Environment({"URI": uri})
 
     def near(base_url: str) -> bool:

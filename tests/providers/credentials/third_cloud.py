@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.credentials import (
     AssumedRole,
     CredentialExchange,
@@ -36,7 +36,7 @@ class Answer(Struct, rename="pascal"):
 def judge(answer: HttpAnswer) -> CloudError | None:
     """By the HTTP status alone."""
     status = answer.status
-    kinds = {401: AccessDenied, 403: AccessDenied, 404: NotFound}
+    kinds = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 429: Throttled}
     if status in kinds:
         return kinds[status]("refused", status=status)
     if status >= 400:

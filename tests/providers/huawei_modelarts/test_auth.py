@@ -77,9 +77,7 @@ class _Keys(FixedCredential[Keys]):
     ],
     ids=["signature", "token", "ModelArts.0203", "ModelArts.2784", "a right that is missing", "the clock"],
 )
-def test_another_credential_is_worth_a_try_only_where_the_credential_was_refused(
-    error: AccessDenied, again: bool
-) -> None:
+def test_only_a_refused_credential_is_replaced(error: AccessDenied, again: bool) -> None:
     dialect = HuaweiDialect(
         "modelarts", Identity(_Keys("a test", Keys("ak", "sk")), region="cn-north-4", project_id="p")
     )

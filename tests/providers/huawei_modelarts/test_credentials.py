@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, dict[str, str], str, float | None]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_opens_the_cloud_says_where_it_comes_from_and_when_it_ends(kind: str, home: Path) -> None:
+def test_credential_works_and_states_origin_and_expiry(kind: str, home: Path) -> None:
     credentials, environ, origin, lifetime = KINDS[kind]
     if "HOME" in environ:
         environ = {**environ, "HOME": str(home / environ["HOME"])}
@@ -92,7 +92,7 @@ def test_it_opens_the_cloud_says_where_it_comes_from_and_when_it_ends(kind: str,
     stepped(home, credentials, check, environ=environ)
 
 
-def test_temporary_keys_that_are_given_are_signed_with_their_token(home: Path) -> None:
+def test_given_temporary_keys_are_signed_with_their_token(home: Path) -> None:
     async def check(rig: Rig) -> None:
         assert await rig.exporter.poll_once()
 
@@ -144,7 +144,7 @@ def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: p
     ],
     ids=["oidc", "machine", "password"],
 )
-def test_what_cannot_be_renewed_is_used_to_its_end_and_had_again_after_it(
+def test_unrenewable_credential_is_used_until_it_expires(
     home: Path, credentials: str, api: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def check(rig: Rig) -> None:

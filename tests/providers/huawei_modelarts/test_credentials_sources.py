@@ -43,7 +43,7 @@ async def polled(rig: Rig, seconds: int = 10) -> bool:
     return all(good)
 
 
-def test_files_that_rotate_one_after_the_other_are_taken_together(home: Path) -> None:
+def test_files_that_rotate_in_turn_are_read_together(home: Path) -> None:
     simulator = simulated()
     first, second, third = (simulator.agency.issue(START, 24 * HOUR, "sts") for _ in range(3))
     texts = {"access": "access_key_id", "secret": "access_key_secret", "token": "security_token"}
@@ -108,7 +108,7 @@ def test_missing_profile_is_reported_after_a_while(home: Path, caplog: pytest.Lo
     stepped(home, PROFILE, check, environ={"HOME": str(home)})
 
 
-def test_a_metadata_service_without_sessions_is_asked_without_one(home: Path) -> None:
+def test_metadata_service_without_sessions_needs_no_token(home: Path) -> None:
     async def check(rig: Rig) -> None:
         rig.simulator.agency.metadata_tokens = False
         assert await rig.exporter.poll_once()
@@ -175,9 +175,7 @@ def test_a_metadata_service_that_hangs_takes_three_seconds(home: Path, caplog: p
     stepped(home, MACHINE, check)
 
 
-def test_a_chain_whose_metadata_service_was_slow_once_is_not_blind_for_minutes(
-    home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_chain_retries_soon_after_a_slow_metadata_service(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check(rig: Rig) -> None:
         rig.simulator.faults.add(Fault(match={"api": "metadata"}, delay=100))
         assert not await rig.exporter.poll_once()
@@ -212,7 +210,7 @@ def test_unknown_project_is_requested_every_five_minutes(home: Path) -> None:
     stepped(home, KEYS, check, more="")
 
 
-def test_a_project_is_asked_for_at_once_where_the_keys_have_changed(home: Path) -> None:
+def test_changed_keys_request_the_project_at_once(home: Path) -> None:
     async def check(rig: Rig) -> None:
         assert not await rig.exporter.poll_once()
         (home / "secret").write_text(SECRET_KEY)
@@ -236,9 +234,7 @@ def test_metadata_is_never_asked_through_a_proxy(home: Path) -> None:
     stepped(home, MACHINE, check, more=f'project_id: {PROJECT_ID}\n    http: {{proxy_url: "http://127.0.0.1:9"}}')
 
 
-def test_a_chain_without_any_link_names_them_all_and_asks_no_more_than_every_five_minutes(
-    home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_empty_chain_names_all_links_and_pauses_five_minutes(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def check(rig: Rig) -> None:
         rig.simulator.agency.name = None
         rig.schedule.start()

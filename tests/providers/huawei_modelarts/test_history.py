@@ -9,6 +9,7 @@ from typing import Any
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
+from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
@@ -244,6 +245,39 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
     assert lost == {"out_of_range": 2, "malformed": 1}
 
 
+def test_queue_of_a_job_whose_first_run_cannot_be_read_is_not_known() -> None:
+    for unreadable in (7, _run(None, 300, end_recover="pod_reschedule")):
+        found = _poll(_row("Running", unreadable, _run(400)), 500)
+        assert (found.phases, found.queued) == ({"running": 100}, None)
+
+
+def test_run_that_is_yet_to_start_changes_nothing() -> None:
+    """A record without any time stands for the next run."""
+    found = _poll(_row("Pending", _run(50, 200), _run(None)), 300)
+    assert found.phases == {"queued": 50, "running": 150, "recovering": 100}
+
+
+def test_hang_under_way_in_place() -> None:
+    hang = _attempt(400, None, "proc_restart", "job_hanged", "recovering", "worker-1")
+    found = _poll(_row("Running", _run(60, None, xpu=80, recover_records=[hang])), 430)
+    assert found.phases == {"queued": 60, "preparing": 20, "running": 320, "recovering": 30}
+    assert found.faults == {("hang", "job_hanged"): 1}
+
+
+def test_end_of_a_recovery_may_come_late() -> None:
+    histories = JobHistories(T)
+    for end, seconds in ((None, 0), (440, 40), (None, 40)):
+        attempt = _attempt(400, end, "proc_restart", "job_failed", "success", "worker-1")
+        found = _poll(_row("Running", _run(60, None, recover_records=[attempt])), 500, histories=histories)
+        assert (found.recoveries, found.recovery_seconds) == ({("proc_restart", "success"): 1}, seconds)
+
+
+def test_exit_code_0_of_a_job_that_goes_on_is_not_set() -> None:
+    statuses = [{"task": "worker-0", "exit_code": 0}, {"task": "worker-1", "exit_code": 1}]
+    assert _poll(_row("Running", _run(0), task_statuses=statuses), 20).exits == {"worker-1": 1}
+    assert _poll(_row("Completed", _run(0, 9), task_statuses=statuses), 20).exits == {"worker-0": 0, "worker-1": 1}
+
+
 def test_unknown_words_are_shown_as_codes_only() -> None:
     attempts = [
         _attempt(10, 20, "warm_swap", "cosmic_ray", "partial", "worker-0"),
@@ -273,3 +307,26 @@ def test_exit_codes_of_tasks() -> None:
     ]
     found = _poll(_row("Failed", _run(0, 10), task_statuses=statuses), 20)
     assert found.exits == {"worker-0": 137, "worker-1": 0, "worker-2": -9}
+
+
+def test_history_is_made_again_when_anything_in_it_changes() -> None:
+    """Else a poll repeats the history of the poll before."""
+    retry = _attempt(10, None, "npu_step_retry", "chip_fault", "recovering", "worker-0")
+
+    def row(phase: str = "Running", end: float | None = None, **status: Any) -> payloads.Job:
+        return _row(phase, _run(0, None, recover_records=[retry | {"recover_end_at": end or 0}]), **status)
+
+    reader = object.__new__(ModelArtsJobReader)
+    assert reader.has_history_of(row(duration=5), row(duration=9))
+    later = row()
+    assert later.metadata is not None
+    later.metadata.create_time = T * 1000 + 1
+    for changed in (
+        row("Failed"),
+        row(end=T + 20),
+        row(start_time=T * 1000),
+        row(task_statuses=[{"task": "worker-0", "exit_code": 1}]),
+        later,
+        payload({"metadata": {"id": "j"}}, payloads.Job),
+    ):
+        assert not reader.has_history_of(changed, row())

@@ -41,7 +41,7 @@ def test_tasks_of_a_job_and_how_often_it_may_be_restarted() -> None:
     assert translate.details("a", translate.tasks(payloads.Job())) == []
 
 
-def test_a_job_that_names_no_workspace_is_in_the_one_that_was_asked() -> None:
+def test_job_without_workspace_is_in_the_requested_one() -> None:
     nameless = row()
     del nameless["metadata"]["workspace_id"]
     found, named = translate.job(read(nameless), "w"), translate.job(read(row()), "w")
@@ -132,7 +132,21 @@ def test_roles_of_a_heterogeneous_job_add_up() -> None:
     assert (found.cpu_cores, found.accelerators) == (None, ())
 
 
-def test_tags_are_annotations_that_are_texts_and_all_lists_of_tags() -> None:
+@pytest.mark.parametrize(
+    ("names", "more", "lost"),
+    [(["worker-0"], ["x"], 1), (["worker-0", {"name": "worker-1"}], [], 1), (["worker-0", None], [], 0)],
+)
+def test_unreadable_roles_and_tasks_leave_no_totals(names: list[Any], more: list[Any], lost: int) -> None:
+    given = job("a", tasks=names)
+    gpu = {"main_container_allocated_resources": {"cpu_core_num": 8, "accelerator_num": 1, "accelerator_type": "GPU"}}
+    given["tasks"] = [{"role": "worker", "task_resource": gpu}, *more]
+    with counting_unusable() as counted:
+        found = translate.job(read(given))
+    assert found is not None
+    assert (found.cpu_cores, found.accelerators, counted["malformed"]) == (None, (), lost)
+
+
+def test_tags_are_text_annotations_and_all_lists_of_tags() -> None:
     given = row()
     given["metadata"] |= {"annotations": {"team": "vision", "number": 3}, "tags": [{"key": "team", "value": "speech"}]}
     given["spec"]["tags"] = [{"key": "empty"}, {"value": "without a key"}, "x"]

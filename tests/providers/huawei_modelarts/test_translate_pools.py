@@ -235,7 +235,7 @@ def test_a_long_queue_comes_in_pages(run: Run) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 499, 500, 501])
-def test_a_queue_without_a_total_ends_with_a_page_that_is_not_full(run: Run, rows: int) -> None:
+def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.workloads["pool-1"] = COUNTS
         every = [queued(f"job-{number}", number + 1, **{"nvidia.com_gpu": "1"}) for number in range(rows)]
@@ -352,7 +352,7 @@ def test_places_in_a_queue(positions: list[object], shown: list[int]) -> None:
     assert queue_places(rows, ()) == []
 
 
-def test_a_queue_with_an_amount_that_cannot_be_read_has_no_sum_of_that_kind() -> None:
+def test_unreadable_amount_leaves_no_sum_of_its_kind() -> None:
     given = [queued("a", 1, **{"nvidia.com_gpu": "8"}), queued("b", 2, **{"nvidia.com_gpu": "many"})]
     rows = payloads(given, Workload)
     assert pool_queue("pool-1", rows, ["gpu"]) == PoolQueue("pool-1", ())

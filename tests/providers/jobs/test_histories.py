@@ -7,6 +7,7 @@ from typing import Any
 from trainfleet_exporter.model import (
     FaultCount,
     Job,
+    JobEnd,
     JobFaults,
     JobTime,
     NodeFaults,
@@ -56,7 +57,7 @@ def _fault(at: float, **given: Any) -> JobFault:
 def test_job_without_a_history_shows_nothing() -> None:
     histories = JobHistories(BEGAN)
     assert _poll(histories, _job(), None, 10) == {PodExit: []}
-    assert histories.fleet() == []
+    assert histories.fleet(BEGAN + 100) == []
 
 
 def test_faults_of_before_our_start_are_not_counted() -> None:
@@ -72,7 +73,7 @@ def test_same_fault_in_many_polls_counts_once() -> None:
     for now in range(10, 100, 10):  # each answer is a new object
         shown = _poll(histories, _job(), Records(faults=(_fault(5, nodes=(("n1", "node"),)),)), now)
     assert shown[JobFaults].faults[0].count == 1
-    assert histories.fleet() == [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
+    assert histories.fleet(BEGAN + 100) == [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
 
 
 def test_counters_never_fall_when_the_platform_forgets() -> None:
@@ -141,7 +142,7 @@ def test_detail_adds_recoveries_to_the_intervals_of_a_row() -> None:
 
 
 def _waits(histories: JobHistories) -> dict[str, PoolWaits]:
-    return {found.pool_id: found for found in histories.fleet() if isinstance(found, PoolWaits)}
+    return {found.pool_id: found for found in histories.fleet(BEGAN + 100) if isinstance(found, PoolWaits)}
 
 
 def test_job_is_observed_once_when_it_starts() -> None:
@@ -201,15 +202,15 @@ def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
         _poll(histories, _job(f"j{number}"), blamed, 10)
     histories.keep_only({"j0"}, BEGAN + 20)
     three = [NodeFaults("q", "n1", (FaultCount("accelerator", "", 3),))]
-    assert histories.fleet() == three
+    assert histories.fleet(BEGAN + 100) == three
     _poll(histories, _job("j1"), Records(faults=(_fault(1, nodes=(("n1", "accelerator"),)),)), 30)
-    assert histories.fleet() == three
+    assert histories.fleet(BEGAN + 100) == three
 
 
 def test_machines_of_jobs_without_a_pool_are_not_counted() -> None:
     histories = JobHistories(BEGAN)
     _poll(histories, _job(pool_id=""), Records(faults=(_fault(1, nodes=(("vm-1", "node"),)),)), 10)
-    assert histories.fleet() == []
+    assert histories.fleet(BEGAN + 100) == []
 
 
 def test_forgotten_jobs_take_no_memory_after_a_week() -> None:
@@ -220,7 +221,8 @@ def test_forgotten_jobs_take_no_memory_after_a_week() -> None:
     )
     _poll(histories, _job(), records, 10)
     histories.keep_only(set(), BEGAN + 8 * 86400)
-    kept = {name: value for name, value in vars(histories).items() if name not in ("_began", "_pools", "_nodes")}
+    state = vars(histories) | vars(vars(histories)["_held"])
+    kept = {name: value for name, value in state.items() if name not in ("_began", "_held", "_pools", "_nodes")}
     assert all(not value for value in kept.values()), kept
 
 
@@ -228,3 +230,43 @@ def test_exit_codes_are_shown() -> None:
     records = Records(faults=(), exit_codes=(("worker-0", 137), ("worker-1", 0)))
     shown = _poll(JobHistories(BEGAN), _job(status=Status.FAILED), records, 10)
     assert shown[PodExit] == [PodExit("j", "worker-0", 137), PodExit("j", "worker-1", 0)]
+
+
+def test_end_has_the_faults_of_the_whole_life() -> None:
+    histories = JobHistories(BEGAN)
+    spans = _spans(("queued", -900, -600), ("preparing", -600, -500), ("running", -500, 300))
+    faults = (_fault(-400), _fault(100, cause="hang"))
+    recovered = (Recovery(BEGAN - 400, "restart", "success", 30.0), Recovery(BEGAN + 100, "restart", "failed", None))
+    recovering = _spans(("recovering", -400, -370))
+    job = Job(job_id="j", status=Status.FAILED, finished=BEGAN + 360)
+    shown = _poll(histories, job, Records(spans, faults, recovered, recovering), 400)
+    assert shown[JobFaults].faults == (FaultCount("hang", "node_fault", 1),)  # the metric counts from our start on
+    end = histories.end(job, BEGAN + 400)
+    assert {entry.phase: entry.seconds for entry in end.phases or ()} == {
+        "queued": 300,
+        "preparing": 100,
+        "running": 770,
+        "recovering": 30,
+    }
+    assert end.held == 100 + 800 + 60  # from the queue to the end, in which it stopped
+    assert set(end.faults or ()) == {FaultCount("node", "node_fault", 1), FaultCount("hang", "node_fault", 1)}
+    assert (end.recoveries, end.recovery_seconds) == (2, 30)
+
+
+def test_end_of_a_job_without_a_history_is_mostly_unknown() -> None:
+    histories = JobHistories(BEGAN)
+    job = Job(job_id="j", status=Status.STOPPED, started=BEGAN, finished=BEGAN + 60)
+    assert histories.end(job, BEGAN + 90) == JobEnd(job=job, seen=BEGAN + 90, held=60)
+    never = Job(job_id="k", status=Status.STOPPED)
+    assert histories.end(never, BEGAN + 90) == JobEnd(job=never, seen=BEGAN + 90)
+
+
+def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
+    """A cloud's record of a job that never ran may not say any more that it waited."""
+    histories = JobHistories(BEGAN)
+    _poll(histories, _job(status=Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
+    ended = _job(status=Status.STOPPED)
+    assert _phases(_poll(histories, ended, Records(), 200)) == {"queued": 100}
+    end = histories.end(ended, BEGAN + 200)
+    assert [(entry.phase, entry.seconds) for entry in end.phases or ()] == [("queued", 100)]
+    assert end.held == 0

@@ -87,7 +87,7 @@ def test_a_page_is_let_go_before_the_next_is_asked_for() -> None:
     assert len(read(Watched("abcdefghi")).rows) == 9
 
 
-def test_what_moved_while_it_was_read_is_found_by_reading_once_more() -> None:
+def test_row_that_moved_between_pages_is_found_by_rereading() -> None:
     def one_leaves_and_one_comes(rows: list[str]) -> None:
         rows[:] = [*rows[1:], "j"]
 
@@ -119,7 +119,7 @@ class Thing(msgspec.Struct):
     name: str | None = None
 
 
-def test_rows_without_an_id_and_rows_that_are_no_objects_are_counted() -> None:
+def test_rows_without_id_and_non_objects_are_counted() -> None:
     async def page(number: int) -> Page[Thing]:
         return Page(5, [Thing("a"), Thing(""), None, Thing(), Thing("b")])
 

@@ -194,7 +194,7 @@ def test_a_failed_look_up_leaves_live_jobs_and_is_repeated() -> None:
     _run(check)
 
 
-def test_a_failed_list_fails_its_workspaces_and_the_jobs_are_unknown() -> None:
+def test_failed_list_fails_workspaces_and_leaves_jobs_unknown() -> None:
     async def check(polls: _Polls) -> None:
         polls.cloud.add("j")
         await polls.poll()
@@ -233,7 +233,7 @@ def test_a_list_of_ended_jobs_that_fails_is_replaced_by_look_ups(error: CloudErr
     _run(check, _Listing)
 
 
-def test_lists_of_ended_jobs_overlap_and_start_with_the_retention() -> None:
+def test_lists_of_ended_jobs_overlap_from_the_retention_on() -> None:
     async def check(polls: _Polls) -> None:
         await polls.poll()
         await polls.poll()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.model import FINISHED, Accelerators, Job, Status
 from trainfleet_exporter.providers.jobs.registry import JobRegistry, WorkspaceJobs
 
 BEGAN = 1_000.0
@@ -62,7 +62,7 @@ def test_what_started_and_ended_between_two_polls_is_counted() -> None:
     assert _counts(page)["failed"] == 1
 
 
-def test_a_job_that_holds_resources_after_its_end_is_live_and_its_retention_starts_when_it_lets_go() -> None:
+def test_ended_job_with_resources_is_live_until_it_releases() -> None:
     page = WorkspaceJobs("w")
     _settle(page, RUNNING, now=2000)
     reserving = _job("a", Status.SUCCEEDED, holds=True, finished=2030)
@@ -253,3 +253,81 @@ def test_an_expired_job_is_not_shown_while_it_is_pending() -> None:
     page.settle({}, now=9000, began=BEGAN, retention=HOUR, pending=["a"])
     assert list(page.jobs()) == []
     assert page.missing({}) == ["a"]
+
+
+GPUS = (Accelerators("gpu", "GU8T", 8),)
+
+
+def test_each_ending_is_taken_once_with_the_accelerators_of_before() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, replace(RUNNING, accelerators=GPUS), now=2000)
+    assert page.take_ended() == []
+    done = _job("a", Status.SUCCEEDED, finished=2030)
+    _settle(page, done, now=2060)
+    assert page.take_ended() == [replace(done, accelerators=GPUS)]
+    _settle(page, done, now=2120)
+    assert page.take_ended() == []
+
+
+def test_a_job_that_holds_resources_after_its_end_is_taken_when_it_lets_go() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, replace(RUNNING, accelerators=GPUS), now=2000)
+    _settle(page, _job("a", Status.FAILED, holds=True, finished=2030), now=2060)
+    assert page.take_ended() == []
+    done = _job("a", Status.FAILED, finished=9000)
+    _settle(page, done, now=9060)
+    assert page.take_ended() == [replace(done, accelerators=GPUS)]
+
+
+def test_a_job_whose_work_ended_before_the_start_is_taken_when_it_lets_go() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, _job("a", Status.SUCCEEDED, holds=True, finished=BEGAN - 5), now=BEGAN + 5)
+    done = _job("a", Status.SUCCEEDED, finished=BEGAN + 60)
+    _settle(page, done, now=BEGAN + 65)
+    assert page.take_ended() == [done]
+    assert _counts(page)["succeeded"] == 0  # its work was not seen to end
+
+
+def test_what_ended_before_the_start_is_not_taken() -> None:
+    page = WorkspaceJobs("w")
+    for now in (BEGAN + 5, BEGAN + 65):
+        _settle(page, _job("a", Status.FAILED, finished=BEGAN - 60), now=now)
+        assert page.take_ended() == []
+
+
+def test_an_ended_job_waits_for_its_last_history() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    done = _job("a", Status.STOPPED, finished=2030)
+    page.to_read["a"] = None
+    _settle(page, done, now=2060)
+    assert page.take_ended() == []
+    _settle(page, now=2060 + 2 * HOUR)  # it is not even shown any more
+    page.to_read.clear()
+    assert page.take_ended() == [done]
+
+
+def test_without_retention_an_ended_job_is_taken_all_the_same() -> None:
+    page = WorkspaceJobs("w")
+    page.settle({"a": RUNNING}, now=2000, began=BEGAN, retention=0)
+    for now in (2060, 2120):
+        page.settle({"a": _job("a", Status.FAILED, finished=2030)}, now=now, began=BEGAN, retention=0)
+        page.ends_known_until = now
+        assert [job.job_id for job in page.take_ended()] == (["a"] if now == 2060 else [])
+
+
+def test_a_job_that_runs_again_is_taken_again() -> None:
+    page = WorkspaceJobs("w")
+    done = _job("a", Status.FAILED, finished=2030)
+    for job, now in ((RUNNING, 2000), (done, 2060), (RUNNING, 2120), (replace(done, finished=2150), 2180)):
+        _settle(page, job, now=now)
+    assert [job.finished for job in page.take_ended()] == [2150]
+
+
+def test_a_reserved_job_that_vanishes_is_never_taken() -> None:
+    page = WorkspaceJobs("w")
+    _settle(page, RUNNING, now=2000)
+    _settle(page, _job("a", Status.SUCCEEDED, holds=True, finished=2030), now=2060)
+    _settle(page, now=2120)
+    assert page.take_ended() == []
+    assert page.unrecorded == {}

@@ -151,7 +151,7 @@ def test_a_size_is_asked_for_once_a_day_and_a_day_ahead() -> None:
     run_stepped(main)
 
 
-def test_a_shard_that_cannot_count_for_hours_divides_as_the_others_do() -> None:
+def test_shard_without_counts_for_hours_divides_as_others_do() -> None:
     async def main() -> None:
         cloud, broken = _Cloud({"large": 10}), _Cloud({"large": 10})
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(60)}
@@ -173,7 +173,7 @@ def test_a_shard_that_cannot_count_for_hours_divides_as_the_others_do() -> None:
     run_stepped(main)
 
 
-def test_a_workspace_whose_size_is_not_known_is_not_shown_and_the_last_size_counts_on() -> None:
+def test_workspace_of_unknown_size_keeps_its_last_size() -> None:
     async def main() -> None:
         cloud = _Cloud({"large": 11})
         cloud.broken = {"large"}
@@ -219,7 +219,7 @@ def _known(cloud: _Cloud) -> set[str]:
     return {key for key, _, _ in cloud.asked}
 
 
-def test_jobs_that_left_a_list_are_asked_for_by_who_counts_them_and_who_shows_them() -> None:
+def test_jobs_that_left_a_list_are_polled_by_both_shards() -> None:
     async def main() -> None:
         cloud = _Cloud({"large": 100})
         jobs = {f"j{n}": _job("large", f"j{n}") for n in range(40)}

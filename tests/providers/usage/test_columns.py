@@ -191,7 +191,7 @@ def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
         assert one.newest is other.newest
 
 
-def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
+def test_new_pods_do_not_mix_up_two_metrics_under_way() -> None:
     entities = Entities()
     first, second = _collected(MEMORY, [Reading("a", 0, 1)], entities), _collected(CPU, [Reading("b", 0, 2)], entities)
     _take(first, [Reading("c", 0, 3)])
@@ -228,9 +228,7 @@ def test_pods_that_come_while_two_metrics_are_read_do_not_mix_them_up() -> None:
     ),
     st.randoms(use_true_random=False),
 )
-def test_metrics_that_are_read_at_once_show_what_each_would_alone(
-    reads: list[tuple[Feed, list[Reading]]], turns: Random
-) -> None:
+def test_concurrent_metrics_equal_separate_ones(reads: list[tuple[Feed, list[Reading]]], turns: Random) -> None:
     entities = Entities()
     found: dict[int, list[Column]] = {}
 
@@ -270,7 +268,7 @@ def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
     assert collected.dropped == {}
 
 
-def test_pods_that_only_their_cards_tell_of_are_forgotten_when_they_are_replaced() -> None:
+def test_replaced_pods_known_by_cards_only_are_forgotten() -> None:
     entities = Entities()
     most = 0
     for restart in range(200):
@@ -307,7 +305,7 @@ def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
     assert asyncio.run(kept_of(found, since=NOW)) == []
 
 
-def test_a_reading_that_is_replaced_by_a_newer_one_gives_its_job_its_time() -> None:
+def test_newer_reading_gives_its_time_to_the_job() -> None:
     found = _made(CPU, [Reading("a", 0, 10, age=90), Reading("a", 0, 20, age=60)])
     assert [(list(column.readings.values), list(column.newest)) for column in found] == [([0.2], [NOW - 60])] * 2
 

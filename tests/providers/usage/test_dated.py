@@ -33,7 +33,7 @@ def test_a_sum_that_lacks_a_part_is_none() -> None:
     assert [time for time, _ in _pairs(whole(silent, is_ratio=False, goes_on=600))] == [0, 60, 300, 360, 420, 480, 540]
 
 
-def test_readings_are_put_in_order_and_the_first_of_a_time_counts() -> None:
+def test_readings_are_sorted_and_the_first_of_a_time_counts() -> None:
     dated = _dated((60, 1.0), (0, 2.0), (60, 3.0))
     assert dated.sort() == 1
     assert _pairs(dated) == [(0, 2.0), (60, 1.0)]

@@ -68,7 +68,7 @@ def test_readings_of_jobs_that_are_not_served_are_not_in_order() -> None:
     assert of.dropped == {"unlisted": 2}
 
 
-def test_readings_of_jobs_that_another_source_serves_are_passed_over() -> None:
+def test_readings_of_jobs_of_another_source_are_ignored() -> None:
     of = newest(index())
     of.take(batch([("c", "c-0"), ("d", "d-0")], 1, 2))
     assert found(of) == {}

@@ -146,7 +146,7 @@ def test_a_unit_is_one_metric_of_some_jobs() -> None:
     assert sink.reasons == {"unlisted": 1}
 
 
-def test_not_found_says_that_a_job_is_gone_only_where_it_was_asked_for_alone() -> None:
+def test_not_found_means_deleted_only_for_a_single_job() -> None:
     sink, metrics = _Sink(), [_Metric("a")]
     alone = PastMetrics(replace(CALLS, owners=1), metrics, _owners, _none)
     for unit in alone.units(DAY_ONE, lambda _: ()):

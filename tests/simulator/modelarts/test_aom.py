@@ -108,7 +108,7 @@ def test_the_mean_over_cards_is_the_task_metric_of_that_minute(
             assert history[-1 - behind] == pytest.approx(value, abs=1e-5)
 
 
-def test_jobs_on_public_machines_and_jobs_that_do_not_run_are_not_there(caller: Caller) -> None:
+def test_public_and_stopped_jobs_have_no_series(caller: Caller) -> None:
     found = by_job(caller, "ma_container_cpu_util")
     until = int(START - 60) // 60 * 60
     reporting = {
@@ -122,7 +122,7 @@ def test_jobs_on_public_machines_and_jobs_that_do_not_run_are_not_there(caller: 
         assert caller.job_id(name) not in found
 
 
-def test_a_job_that_ended_is_seen_as_long_as_the_window_reaches_back(caller: Caller) -> None:
+def test_ended_job_is_seen_within_the_window(caller: Caller) -> None:
     for _ in range(60):
         before = set(by_job(caller, "ma_container_cpu_util"))
         caller.clock.now += 60
@@ -171,7 +171,7 @@ def test_units(caller: Caller) -> None:
         assert one(f"ma_container_{metric}") == pytest.approx(rate * scale)
 
 
-def test_every_series_is_within_its_bounds_and_of_its_own_kind_of_device(caller: Caller) -> None:
+def test_series_are_within_bounds_and_of_their_device_kind(caller: Caller) -> None:
     for metric in METRICS:
         rows = ask(caller, f"{metric}{{{TRAINING}}}")
         assert rows

@@ -103,7 +103,7 @@ def test_a_body_must_be_the_one_that_was_signed(simulator: Simulator) -> None:
 
 
 @pytest.mark.parametrize("raw", ["labelSelector=os.modelarts/name%3Da%20b", "labelSelector=os.modelarts%2Fname=a+b"])
-def test_the_query_is_decoded_and_encoded_again_before_it_is_checked(simulator: Simulator, raw: str) -> None:
+def test_query_is_normalised_before_its_signature_is_checked(simulator: Simulator, raw: str) -> None:
     headers = signed_headers(POOLS, [("labelSelector", "os.modelarts/name=a b")])
     assert send(simulator, POOLS, headers=headers, raw_query=raw).status_code == 200
 
@@ -151,7 +151,7 @@ def with_token(caller: Caller, token: str) -> Any:
     return send(caller.simulator, POOLS, headers={"X-Auth-Token": token})
 
 
-def test_a_token_for_a_password_opens_everything_until_it_expires() -> None:
+def test_password_token_is_accepted_until_it_expires() -> None:
     caller = Caller(token_lifetime=600)
     answer = login(caller)
     assert answer.status_code == 201

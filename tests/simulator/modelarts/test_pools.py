@@ -68,7 +68,7 @@ def test_node_states_are_arrays_and_left_out_when_empty(caller: Caller) -> None:
     assert "parent" not in pools[ASCEND]["status"]
 
 
-def test_allocation_is_in_kubernetes_quantities_each_pool_in_its_own(caller: Caller) -> None:
+def test_allocation_is_in_the_quantity_form_of_each_pool(caller: Caller) -> None:
     body = caller.body(RUNTIME)
     tables = {item["metadata"]["name"]: item["table"] for item in body["items"]}
     assert set(tables) == {ASCEND, ASCEND_TEAM, GPU}
@@ -95,7 +95,7 @@ def test_statistics_count_as_the_list_of_workloads_does(caller: Caller) -> None:
             assert item["total"] == sum(map(int, item["status"].values()))
 
 
-def test_the_two_documented_names_and_types_of_the_statistics_both_occur(caller: Caller) -> None:
+def test_both_documented_forms_of_statistics_occur(caller: Caller) -> None:
     keys = {pool: next(iter(caller.body(statistics(pool)))) for pool in (ASCEND, ASCEND_TEAM, GPU)}
     assert keys == {ASCEND: "statistics", ASCEND_TEAM: "statistics", GPU: "statics"}
     (team,) = caller.body(statistics(ASCEND_TEAM))["statistics"]["items"]
@@ -197,7 +197,7 @@ def values(points: list[dict[str, Any]]) -> list[float]:
 LAST_MINUTES = {"time_range": "-1.-1.5", "statistics": "average", "period": "60"}
 
 
-def test_the_monitor_has_percents_and_minus_one_where_it_has_no_data(caller: Caller) -> None:
+def test_monitor_gives_percent_and_minus_one_for_no_data(caller: Caller) -> None:
     points = monitored(caller, GPU, **LAST_MINUTES)
     assert {name for name in points if name.startswith("mem")} == {"memUsedRate"}
     assert all(START - 300 <= point["timestamp"] / 1000 <= START for rows in points.values() for point in rows)
@@ -250,7 +250,7 @@ def test_pools_without_nodes_have_no_data_or_no_points(caller: Caller) -> None:
     assert set(map(len, monitored(caller, NEVER_CAME, **LAST_MINUTES).values())) == {0}
 
 
-def test_the_monitor_takes_the_maximum_of_an_hour_unless_told_otherwise(caller: Caller) -> None:
+def test_monitor_gives_the_maximum_of_an_hour_by_default(caller: Caller) -> None:
     def before_last(**query: str) -> Any:
         return monitored(caller, GPU, **query)["cpuUsage"][-2]["statistics"][0]
 

@@ -141,7 +141,7 @@ def test_an_unknown_job_is_a_bad_request(caller: Caller) -> None:
         assert refusal(caller.get(f"{V2}/training-jobs/{path}")) == (400, "ModelArts.2775")
 
 
-def test_dedicated_and_public_jobs_tell_their_devices_in_different_places(caller: Caller) -> None:
+def test_dedicated_and_public_jobs_name_devices_differently(caller: Caller) -> None:
     pool = caller.job("pangu-pretrain")["spec"]["resource"]
     assert pool["pool_id"] == ASCEND
     assert "flavor_detail" not in pool
@@ -252,7 +252,7 @@ def test_the_newest_minutes_are_sometimes_not_there_yet() -> None:
     assert lags.count(0) > 30
 
 
-def test_what_was_told_stays_told_and_one_minute_is_added_a_minute() -> None:
+def test_past_values_stay_and_each_minute_adds_one() -> None:
     caller = Caller()
     before = caller.metrics("gpu-steady")["gpuUtil"]
     caller.clock.now += 600

@@ -152,7 +152,7 @@ def test_metrics_are_chosen_in_any_case(caller: Caller) -> None:
     assert names == ["gpuUtil", "cpuUsage"]
 
 
-def test_each_card_has_a_row_of_the_same_name_and_their_mean_is_the_pods(caller: Caller) -> None:
+def test_cards_have_rows_whose_mean_is_the_value_of_the_pod(caller: Caller) -> None:
     each = statistic(caller, "steady-v1", statistic_type="each", metrics="GpuUtil,MemUsage")
     assert [metric for metric, _ in each] == ["gpuUtil"] * 8 + ["memUsage"]
     (_, whole), *_ = statistic(caller, "steady-v1", metrics="GpuUtil")
@@ -182,7 +182,7 @@ def test_versions_come_and_go() -> None:
     assert 8 in seen
 
 
-def test_what_is_told_of_readings_again_is_what_would_be_told_anew(caller: Caller) -> None:
+def test_repeated_readings_equal_fresh_ones(caller: Caller) -> None:
     series = TaskSeries()
     job = next(job for job in caller.world.live() if job.running is not None and job.work_ended is None)
     assert job.running is not None

@@ -78,7 +78,7 @@ def test_a_nonce_serves_once_and_only_when_the_rest_was_right(simulator: Simulat
     assert refusal(send(simulator, PATH, headers=right)) == (400, "SignatureNonceUsed")
 
 
-def test_nonces_are_forgotten_when_their_dates_have_expired_anyway() -> None:
+def test_nonces_are_forgotten_after_their_dates_expire() -> None:
     clock = Clock()
     simulator = Simulator(1, clock=clock)
     send(simulator, PATH, headers=signed_headers(PATH, {}, nonce="n1"))
@@ -105,7 +105,7 @@ def test_a_content_hash_that_does_not_fit_the_body(simulator: Simulator) -> None
 
 
 @pytest.mark.parametrize("raw", ["DisplayName=a+b%2Fc&Status=Running", "Status=Running&DisplayName=a%20b/c"])
-def test_the_query_is_decoded_and_encoded_again_before_it_is_checked(simulator: Simulator, raw: str) -> None:
+def test_query_is_normalised_before_its_signature_is_checked(simulator: Simulator, raw: str) -> None:
     headers = signed_headers(PATH, {"DisplayName": "a b/c", "Status": "Running"})
     assert send(simulator, PATH, headers=headers, raw_query=raw).status_code == 200
 
@@ -122,7 +122,7 @@ def test_other_methods_are_no_operations(simulator: Simulator) -> None:
     assert refusal(send(simulator, PATH, headers=headers, method="DELETE")) == (404, "InvalidAction.NotFound")
 
 
-def test_the_same_path_is_another_operation_under_another_version() -> None:
+def test_version_decides_the_operation_of_a_path() -> None:
     caller = Caller()
     assert caller.get("paistudio", "ListQuotas", "/api/v1/quotas/").status_code == 200
     expected = (404, "InvalidAction.NotFound")

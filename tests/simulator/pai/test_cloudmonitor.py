@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulator.client import START, Caller, refusal
 from tests.simulator.pai.client import answered, last, pages, rpc, told
-from trainfleet_simulator.pai import monitor_subjects
-from trainfleet_simulator.pai.catalog import ACCOUNT_ID, REGION
+from trainfleet_simulator.pai import monitor_metrics, monitor_subjects
+from trainfleet_simulator.pai.catalog import ACCOUNT_ID, ECS_SPECS, QUOTAS, REGION
 from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
 from trainfleet_simulator.world.jobs import Job, Pod
 from trainfleet_simulator.world.usage import reading
@@ -43,11 +43,11 @@ def catalogue(caller: Caller, **query: str) -> dict[str, Any]:
     return answered(rpc(caller, "cloudmonitor", META, **query))
 
 
-def test_the_catalogue_tells_units_dimensions_periods_and_statistics(caller: Caller) -> None:
+def test_catalogue_has_units_dimensions_periods_and_statistics(caller: Caller) -> None:
     body = catalogue(caller, Namespace=DLC, PageSize="200")
-    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "25")
+    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "31")
     rows = {row["MetricName"]: row for row in body["Resources"]["Resource"]}
-    assert len(rows) == 25
+    assert len(rows) == 31
     assert {row["Periods"] for row in rows.values()} == {"60,300,900"}
     wanted = {
         "JOB_GPU_ACCELERATOR_DUTTY_UTIL": ("%", "userId,regionId,workspaceId,jobId", "Average,Minimum,Maximum"),
@@ -55,6 +55,9 @@ def test_the_catalogue_tells_units_dimensions_periods_and_statistics(caller: Cal
         "POD_GPU_MEMORY_USED": ("MiB", "userId,regionId,workspaceId,jobId,pod", "Average,Minimum,Maximum"),
         "POD_DISK_READ_RATE": ("Bytes/s", "userId,regionId,workspaceId,jobId,pod", "Average,Minimum,Maximum"),
         "CARD_GPU_POWER_USAGE": ("W", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_PIP_TENSOR_ACTIVE": ("%", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_TENSORTFLOPS_USED": ("TFLOPS", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
+        "CARD_GPU_PCIE_TRANSMIT": ("MiB/s", "userId,regionId,workspaceId,jobId,pod,gpuId", "Value"),
     }
     assert {name: (rows[name]["Unit"], rows[name]["Dimensions"], rows[name]["Statistics"]) for name in wanted} == wanted
 
@@ -191,6 +194,23 @@ def test_power_and_links_go_with_the_work(caller: Caller) -> None:
     assert mean(links) == pytest.approx(310 * duty, abs=1e-2)
 
 
+def test_profilers_agree_with_the_work(caller: Caller) -> None:
+    job = named(caller, "llm-pretrain-70b")
+    dimensions = json.dumps({"jobId": job.job_id})
+
+    def cards(metric: str) -> list[float]:
+        found = [point["Value"] for point in last(caller, f"CARD_GPU_{metric}", Dimensions=dimensions)]
+        assert len(found) == 16
+        return found
+
+    names = ("DUTY_CYCLE", "SM_UTIL", "PIP_TENSOR_ACTIVE", "TENSORTFLOPS_USED")
+    for duty, sm, tensor, tflops in zip(*map(cards, names), strict=True):
+        assert 0 < tensor < sm < duty
+        assert tflops == pytest.approx(tensor / 100 * monitor_metrics.PEAK_TFLOPS["GU8T"], rel=0.1)
+    models = {spec.card_type for spec in ECS_SPECS.values()} | {spec.card_type for spec in QUOTAS}
+    assert set(monitor_metrics.PEAK_TFLOPS) >= models - {""}
+
+
 def test_all_jobs_are_there_but_pay_as_you_go_general_computing(caller: Caller) -> None:
     found = {point["jobId"] for point in last(caller, "JOB_CPU_UTIL") if point["timestamp"] == NEWEST * 1000}
     running = {
@@ -293,7 +313,7 @@ def test_a_restarted_pod_reports_by_its_present_incarnation() -> None:
     assert [point["Average"] for point in points] == [value("CpuCoreUsage", job, pod, at) for pod in job.pods]
 
 
-def test_a_pod_that_is_being_replaced_keeps_the_last_point_of_its_former_incarnation() -> None:
+def test_replaced_pod_keeps_its_last_point_for_now() -> None:
     caller = Caller()
     lost: list[tuple[Job, Pod]] = []
     while not lost:
@@ -339,7 +359,7 @@ def test_pages_are_complete_and_stable_while_time_goes_on() -> None:
     assert last(caller, "CARD_GPU_DUTY_CYCLE") != whole, "a new question gets the points of its own time"
 
 
-def test_later_pages_and_other_metrics_of_the_minute_gather_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_of_a_minute_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller()
     looked_at: list[str] = []
     original = monitor_subjects.last_places
@@ -361,7 +381,7 @@ def test_later_pages_and_other_metrics_of_the_minute_gather_nothing_anew(monkeyp
     assert len(looked_at) > once
 
 
-def test_a_token_serves_again_but_no_other_question_and_not_for_ever() -> None:
+def test_next_token_is_for_one_query_and_expires() -> None:
     caller = Caller()
     query = {"Namespace": DLC, "MetricName": "JOB_CPU_UTIL", "Length": "5"}
     token = answered(rpc(caller, "cloudmonitor", LAST, **query))["NextToken"]
@@ -436,7 +456,7 @@ def test_fifty_may_be_named(caller: Caller) -> None:
 # What tests can change, and what the log remembers.
 
 
-def test_without_dimensions_it_can_be_made_to_refuse_or_to_say_nothing() -> None:
+def test_missing_dimensions_can_be_refused_or_answered_empty() -> None:
     caller = Caller()
     named_one = json.dumps({"jobId": named(caller, "tts-on-spot").job_id})
     caller.simulator.monitor.without_dimensions = "refused"

@@ -62,7 +62,7 @@ def test_unknown_parameters_are_ignored(caller: Caller) -> None:
     assert caller.jobs(Colour="blue")["TotalCount"] == caller.jobs()["TotalCount"] > 0
 
 
-def test_the_window_is_seven_days_unless_start_time_says_otherwise(caller: Caller) -> None:
+def test_default_window_is_seven_days(caller: Caller) -> None:
     """The worst trap of the API: a job that has run for 20 days is not listed."""
     running = {job["DisplayName"] for job in caller.all_jobs(Status="Running")}
     assert "llm-pretrain-70b" not in running
@@ -91,7 +91,7 @@ def test_the_range_may_be_of_finish_times(caller: Caller) -> None:
     assert caller.jobs(Status="Running", TimeRangeField="GmtFinishTime", StartTime=EARLY)["TotalCount"] == 0
 
 
-def test_a_job_that_holds_resources_after_its_end_has_not_finished(caller: Caller) -> None:
+def test_job_with_resources_after_its_end_has_not_finished(caller: Caller) -> None:
     for name, status, ended in (
         ("holds-after-success", "SucceededReserving", "GmtSuccessedTime"),
         ("holds-after-failure", "FailedReserving", "GmtFailedTime"),
@@ -114,7 +114,7 @@ def test_each_job_is_in_exactly_one_status_and_all_are_visible(caller: Caller) -
     assert len(ids) == sum(job.draft.workspace_id != "98765" for job in caller.world.jobs.values())
 
 
-def test_without_membership_nothing_is_visible_and_nothing_is_said(caller: Caller) -> None:
+def test_nothing_is_visible_without_membership(caller: Caller) -> None:
     hidden = [job for job in caller.world.jobs.values() if job.draft.workspace_id == "98765"]
     assert hidden
     assert caller.jobs(WorkspaceId="98765", StartTime=EARLY)["TotalCount"] == 0

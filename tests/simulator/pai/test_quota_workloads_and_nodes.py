@@ -55,7 +55,7 @@ def test_who_waits_has_a_position_and_who_runs_has_none(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("quota_id", [ROOT, TRAIN, VISION, GENERAL, COMING])
-def test_it_holds_exactly_what_waits_or_is_placed_in_the_quota_and_below(caller: Caller, quota_id: str) -> None:
+def test_list_holds_the_workloads_of_a_quota_and_its_children(caller: Caller, quota_id: str) -> None:
     world = caller.world
     family = {pool.spec.pool_id for pool in world.family(quota_id)}
     expected = {
@@ -148,7 +148,7 @@ def test_verbose_nodes_tell_what_is_requested(caller: Caller) -> None:
     assert told(caller, "ListNodes")["rows"] == [[row["NodeName"], "Ready", row["RequestGPU"]] for row in rows]
 
 
-def test_a_parent_lists_its_childrens_nodes_and_says_whose_they_are(caller: Caller) -> None:
+def test_parent_lists_nodes_of_its_children_with_their_quota(caller: Caller) -> None:
     rows = nodes(caller, QuotaId=ROOT)
     assert len(rows) == 4 + 6 + 3
     bound = [[quota["QuotaId"] for quota in row["BoundQuotas"]] for row in rows]

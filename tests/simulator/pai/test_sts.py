@@ -156,7 +156,7 @@ def test_other_roles_can_be_let_in(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("form", [False, True])
-def test_a_token_of_the_trusted_provider_is_as_good_as_a_signature(caller: Caller, form: bool) -> None:
+def test_token_of_a_trusted_provider_replaces_a_signature(caller: Caller, form: bool) -> None:
     if form:
         headers = UNSIGNED | {"content-type": "application/x-www-form-urlencoded"}
         content = urlencode(BY_TOKEN).encode()

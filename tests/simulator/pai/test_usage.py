@@ -65,7 +65,7 @@ def test_pods_of_one_job_are_alike_and_not_the_same(world: World) -> None:
     assert abs(mean(one) - mean(two)) < 15
 
 
-def test_the_hung_job_worked_once_and_then_idles_for_as_long_as_anyone_watches() -> None:
+def test_hung_job_worked_once_and_then_idles() -> None:
     caller = Caller()
     caller.clock.now += 2 * 3600
     job_id = caller.job("asr-hangs")["JobId"]

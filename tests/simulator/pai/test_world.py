@@ -203,7 +203,7 @@ def test_what_is_worth_watching_stays() -> None:
     assert {"asr-hangs", "asr-steady", "features-cpu", "tts-on-spot"} < set(running)
 
 
-def test_higher_priorities_leave_the_queue_first_and_equals_in_their_order() -> None:
+def test_queue_order_is_priority_and_then_arrival() -> None:
     world = World(SETTING, 5, START)
     world.advance(START + 6 * 3600)
     waited = []

@@ -82,8 +82,9 @@ class PaiClient:
         return await self.count_jobs(query, deadline=deadline)
 
     async def list_ecs_specs(self, *, deadline: float) -> Listing[payloads.EcsSpec]:
-        """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it."""
-        call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs", query={"ResourceType": "ECS"})
+        """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it. So is ResourceType:
+        spot jobs run on machine types of ECS and of Lingjun."""
+        call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs")
         return await _whole_list(self._dlc, call, payloads.EcsSpecsPage, attrgetter("instance_type"), deadline)
 
     async def get_job(self, job_id: str, into: type[J], *, deadline: float, priority: Priority = Priority.DETAIL) -> J:

@@ -156,7 +156,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
 
     @property
     def _families(self) -> Sequence[Family]:
-        return exposed(JOB_FAMILIES, self.settings.metrics.deny)
+        return exposed(JOB_FAMILIES, self.settings.metrics.deny, self._usage.profiling)
 
     @property
     def _with_pools(self) -> bool:
@@ -166,7 +166,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         choices = self._usage.metrics.choices()
         catalogues = {name: {each.name: each for each in listed} for name, listed in self._known.metrics.items()}
         of_jobs, unfed = feeds(catalogues.get(DLC, {}), self._families, choices)
-        families = exposed(POOL_FAMILIES, self.settings.metrics.deny)
+        families = exposed(POOL_FAMILIES, self.settings.metrics.deny, self._usage.profiling)
         of_pools, unfed_pools = feeds(catalogues.get(QUOTA, {}), families, choices)
         log_unfed("CloudMonitor", [*unfed, *unfed_pools] if catalogues else [], set())
         if not self._usage.enabled:
@@ -259,7 +259,7 @@ def job_life(
     job = lasting(then, shown_tags)
     gone = now.status in FINISHED and not now.holds_resources
     until = end_of_life(now, now.finished) if gone else None
-    counted = [count for spec in row.job_specs or () if (count := whole(spec.pod_count)) is not None]
+    counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, translate.END_TIMES[now.status])) if now.status in FINISHED else None
     known_of = Life(
         job=job,

@@ -77,7 +77,7 @@ class Job(Struct, rename="pascal", gc=False):
     request_memory: str | float | None = None
     request_gpu: str | float | None = field(name="RequestGPU", default=None)
     node_count: float | None = None
-    job_specs: list[JobSpec] | None = None
+    job_specs: list[JobSpec | None] | None = None
     settings: JobSettings | None = None
     status_history: list[StatusTransition] | None = None
 
@@ -101,6 +101,7 @@ class RestartRecord(Struct, rename="pascal", gc=False):
     restart_fail_reason: str | None = None
     restart_level_type: str | None = None
     restart_status: str | None = None
+    trigger_id: str | None = field(name="TriggerID", default=None)
     detail_error_info_list: list[RestartError | None] | None = None
 
 
@@ -159,7 +160,7 @@ class JobPods(JobRecords, rename="pascal", gc=False):
     """GetJob, only its pods and history. Null is an empty list of pods; without the field nothing is known of them."""
 
     restart_times: str | None = None
-    job_specs: list[Role] | None = None
+    job_specs: list[Role | None] | None = None
     pods: list[Pod | None] | UnsetType | None = UNSET
 
 

@@ -122,10 +122,10 @@ class AlibabaPai:
             return
         serving = Decided(chosen.source_of, shared.jobs.listed, shared.jobs.watch).serving
         interval = chosen.effective_interval(self._settings.poll_interval)
-        families, choices = exposed(JOB_FAMILIES, deny), chosen.metrics.choices()
+        families, choices = exposed(JOB_FAMILIES, deny, chosen.profiling), chosen.metrics.choices()
         if monitor is not None and chosen.by_cloudmonitor:
             jobs = Feeds(monitor, DLC, families, choices)
-            pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny), choices)
+            pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices)
             with_pools = pools if config.collectors.pools.enabled else None
             yield CloudMonitorCollector(shared, interval, monitor, jobs, with_pools, serves=serving(CLOUDMONITOR))
         elif monitor is not None:

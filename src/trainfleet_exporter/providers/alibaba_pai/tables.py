@@ -40,6 +40,8 @@ def _usage_sources(family: Family) -> list[str]:
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else "only if usage.metrics of the config names a metric"
+    if family.profile:
+        name += f"{' if' if family.names else ' and'} usage.profiling names {family.profile}"
     return [*found, f"{catalogue}, {name}"]
 
 
@@ -130,11 +132,11 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
         **{
             f"trainfleet_{suffix}": (
                 "unit at the source unproven"
-                if family.quantity == "bytes_per_second"
+                if family.quantity == "bytes_per_second" and not family.profile
                 else "name and unit at the source unproven"
             )
             for suffix, family in FAMILIES.items()
-            if not family.is_ratio
+            if not family.is_ratio or family.profile
         },
     }
 )

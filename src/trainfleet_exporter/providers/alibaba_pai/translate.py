@@ -27,7 +27,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
 from trainfleet_exporter.providers.values import amount, number, quantity, utc_time, whole
-from trainfleet_exporter.transport.json_fields import GIB, parse_quantity
+from trainfleet_exporter.transport.json_fields import GIB, parse_quantity, unusable
 
 JOB_STATUS = {
     "Created": Status.CREATING,
@@ -128,7 +128,7 @@ def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
 def needs_ecs_specs(row: payloads.Job) -> bool:
     """Whether only its machine types say what a job asked for."""
     for spec in row.job_specs or ():
-        if spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG):
+        if spec is not None and spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG):
             return True
     return False
 
@@ -152,7 +152,7 @@ def job(
     platform_status = row.status or ""
     status = job_status(platform_status, row.sub_status)
     pool_id = row.resource_id or ""
-    roles = [_role(spec, ecs_specs) for spec in row.job_specs] if row.job_specs else []
+    roles = [_role(spec, ecs_specs) for spec in row.job_specs or ()]
     cpu_cores = memory_bytes = nodes = None
     accelerators: tuple[Accelerators, ...] = ()
     if platform_status not in _OVER:
@@ -215,6 +215,10 @@ def pods(row: payloads.JobPods) -> tuple[JobPods, list[Pod], Counter[str]]:
     found: dict[str, Pod] = {}
     requested: dict[str, int] = {}
     for spec in row.job_specs or ():
+        if spec is None:  # it may be of any role
+            dropped["malformed"] += 1
+            requested.clear()
+            break
         role, wanted = spec.type or "", whole(spec.pod_count)
         if wanted is not None:
             requested[role] = requested.get(role, 0) + wanted
@@ -255,7 +259,7 @@ def pods(row: payloads.JobPods) -> tuple[JobPods, list[Pod], Counter[str]]:
 def _payment_type(row: payloads.Job, pool_id: str) -> str:
     """ListJobs filters by PaymentType but does not return it; it follows from the quota and the specs."""
     for spec in row.job_specs or ():
-        if spec.use_spot_instance:
+        if spec is not None and spec.use_spot_instance:
             return "Spot"
     return "PrePaid" if pool_id else "PostPaid"
 
@@ -268,8 +272,12 @@ def _finish_time(row: payloads.Job, platform_status: str) -> float | None:
     return finished if finished is not None else utc_time(getattr(row, field))
 
 
-def _role(spec: payloads.JobSpec, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
-    """What all pods of a role ask for: its ResourceConfig, or else what its machine type has."""
+def _role(spec: payloads.JobSpec | None, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
+    """What all pods of a role ask for: its ResourceConfig, or else what its machine type has. An unreadable role asks
+    for an unknown amount, and so does its job."""
+    if spec is None:
+        unusable({}, "malformed")
+        return _NO_MACHINE
     config = spec.resource_config
     machine = ecs_specs.get(spec.ecs_spec, _NO_MACHINE) if spec.ecs_spec else _NO_MACHINE
     if config is None or config == _NO_CONFIG:

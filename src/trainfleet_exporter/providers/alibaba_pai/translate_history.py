@@ -7,6 +7,7 @@ stay codes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.model import Cause, Phase
@@ -30,12 +31,12 @@ PHASES: Mapping[str, Phase] = {
 CAUSES: Sequence[tuple[str, Cause]] = (
     ("preempt", "preempted"),
     ("evict", "preempted"),
-    ("hang", "hang"),
+    ("(?<!c)hang", "hang"),  # not a change
     ("slow", "degraded"),
     ("straggler", "degraded"),
     ("gpu", "accelerator"),
     ("xid", "accelerator"),
-    ("ecc", "accelerator"),
+    ("(?<!sp)ecc", "accelerator"),  # not a "SpecC..."
     ("nvlink", "accelerator"),
     ("node", "node"),
     ("machine", "node"),
@@ -45,14 +46,21 @@ CAUSES: Sequence[tuple[str, Cause]] = (
     ("oom", "process"),
     ("outofmemory", "process"),
 )
-"""Parts of codes in lower case, and causes: the first part that a code has decides. Without any it is `other`."""
+"""Parts of codes in lower case (regular expressions), and causes: the first part that a code has decides.
+
+Without any it is `other`.
+"""
 RESULTS: Sequence[tuple[str, str]] = (("succ", "success"), ("fail", "failed"))
 """Parts of RestartStatus in lower case, and results."""
+_UNDER_WAY = "ing"
+"""How a RestartStatus ends while the restart goes on, such as Restarting."""
 _OTHER: Cause = "other"
 
 
 Status = tuple[payloads.StatusTransition, float]
 """A status that a job had, and when it began."""
+Restart = tuple[payloads.RestartRecord, float]
+"""A restart record, and when its cause occurred."""
 
 
 def row_records(row: payloads.Job) -> Records | None:
@@ -68,7 +76,7 @@ def detail_records(row: payloads.JobRecords | payloads.JobDetail) -> Records:
     restarts = sorted(dated, key=lambda found: found[1])
     return Records(
         intervals=_intervals(statuses),
-        faults=(*(_fault(record, at) for record, at in restarts), *_unrecorded(statuses, [at for _, at in restarts])),
+        faults=(*(_fault(record, at) for record, at in restarts), *_unrecorded(statuses, restarts)),
         recoveries=tuple(found for record, at in restarts if (found := _recovery(record, at)) is not None),
         recovery_intervals=tuple(
             Interval("recovering", at, at + seconds) for record, at in restarts if (seconds := _seconds(record))
@@ -81,7 +89,7 @@ def cause(*words: str | None) -> Cause:
     for word in words:
         lower = code(word).lower()
         for part, found in CAUSES if lower else ():
-            if part in lower:
+            if re.search(part, lower):
                 return found
     return _OTHER
 
@@ -119,12 +127,12 @@ def _fault(record: payloads.RestartRecord, at: float) -> JobFault:
         at,
         cause(main.error_code, main.error_source, record.reason),
         code(main.error_code) or code(record.reason),
-        main.pod or main.node or "",
+        record.trigger_id or main.pod or main.node or "",  # details may come later than the record
         tuple(nodes.items()),
     )
 
 
-def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterator[JobFault]:
+def _unrecorded(statuses: Sequence[Status], restarts: Sequence[Restart]) -> Iterator[JobFault]:
     """Runs that ended and were followed by another run, without a RestartRecord: a preemption, among others.
 
     They count when the next run has started: by then its record would be there.
@@ -135,13 +143,21 @@ def _unrecorded(statuses: Sequence[Status], recorded: Sequence[float]) -> Iterat
     for item, at in statuses:
         phase = PHASES.get(item.status or "")
         if phase == "running":
-            if began is not None and ended is not None and not any(began <= found < at for found in recorded):
-                yield JobFault(ended, cause(*words), next(iter(words), ""))
+            if began is not None and ended is not None:
+                why = cause(*words)
+                if not any(began <= found < at and _explains(record, found, why, ended) for record, found in restarts):
+                    yield JobFault(ended, why, next(iter(words), ""))
             began, ended, words = (at if began is None or ended is not None else began), None, []
         elif phase is not None and began is not None:
             ended = at if ended is None else ended
             if word := code(item.reason_code):
                 words.append(word)
+
+
+def _explains(record: payloads.RestartRecord, at: float, why: Cause, ended: float) -> bool:
+    """Whether a run ended because of a restart in its time. A preemption is no restart that was over before it."""
+    seconds = _seconds(record)
+    return why != "preempted" or _fault(record, at).cause == why or seconds is None or at + seconds >= ended
 
 
 def _seconds(record: payloads.RestartRecord) -> float | None:
@@ -156,6 +172,7 @@ def _recovery(record: payloads.RestartRecord, at: float) -> Recovery | None:
     if record.restart_fail_reason:
         result = "failed"
     seconds = _seconds(record)
-    if not result and seconds is None:
+    if not result and (seconds is None or status.lower().endswith(_UNDER_WAY)):
         return None
-    return Recovery(at, code(record.restart_level_type) or "other", result or status or "other", seconds)
+    strategy = code(record.restart_level_type) or "other"
+    return Recovery(at, strategy, result or status or "other", seconds, record.trigger_id or "")

@@ -189,15 +189,18 @@ class _Opener:
         )
 
     def _asked(self, source: MachineRole | KeysUri | FirstOf) -> Credential[Keys]:
-        """A chain stays with the link that answers first. Before that, its error says why each link has nothing."""
+        """A chain stays with the link that answers first, unless a passing error kept a link before it from answering:
+        then the next refresh begins with the first link again. If no link answers, the error says why."""
         table, is_chain = self._table, isinstance(source, FirstOf)
         chain = source if isinstance(source, FirstOf) else FirstOf((source,))
         links = [self._link(each) for each in chain.links]
-        answered = [] if is_chain else links[:]
+        in_use = [] if is_chain else links[:]
+        is_settled = not is_chain
 
         async def fetch(deadline: float) -> Issued[Keys]:
-            if answered:
-                return await answered[0].fetch(deadline)
+            nonlocal is_settled
+            if is_settled:
+                return await in_use[0].fetch(deadline)
             reasons, failures = list(chain.passed), list[CloudError]()
             for link in links:
                 try:
@@ -206,7 +209,8 @@ class _Opener:
                     reasons.append(f"{link.origin()}: {error.message}")
                     failures.append(error)
                 else:
-                    answered.append(link)
+                    in_use[:] = [link]
+                    is_settled = not any(error.transient for error in failures)
                     return keys
             raise failure_of_all(failures, f"no credentials are configured, and none were found: {'; '.join(reasons)}")
 
@@ -214,7 +218,7 @@ class _Opener:
             f"{self._clients.provider}: {table.chain_logged if is_chain else table.metadata.logged}",
             fetch,
             margin=table.metadata.margin,
-            origin=lambda: " or ".join(link.origin() for link in answered or links),
+            origin=lambda: " or ".join(link.origin() for link in in_use or links),
         )
 
     def _link(self, source: MachineRole | KeysUri) -> _Link:

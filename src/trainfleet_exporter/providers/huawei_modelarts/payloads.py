@@ -180,7 +180,7 @@ class Job(msgspec.Struct, gc=False):
     metadata: JobMetadata | None = None
     status: JobStatus | None = None
     spec: JobSpec | None = None
-    tasks: list[JobRole] | None = None
+    tasks: list[JobRole | None] | None = None
     tags: list[Tag] | None = None
 
 

@@ -30,7 +30,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole
-from trainfleet_exporter.transport.json_fields import GIB
+from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOB_STATUS = {
     "Creating": Status.CREATING,
@@ -277,15 +277,26 @@ class _Role(msgspec.Struct, gc=False):
     devices: Accelerators | None
 
 
+_UNREADABLE_ROLE = _Role(None, None, None, None)
+
+
 def _roles(row: payloads.Job) -> Iterator[_Role]:
-    """The roles of a job. Heterogeneous jobs list theirs; the names of its tasks say how many nodes each has."""
+    """The roles of a job. Heterogeneous jobs list theirs; the names of its tasks say how many nodes each has.
+
+    An unreadable role has an unknown number of nodes, and if the name of a task is unreadable, so has every role.
+    """
     if not row.tasks:
         resource = (row.spec and row.spec.resource) or _NO_RESOURCE
         container = resource.main_container_allocated_resources or _NOT_ALLOCATED
         yield _role(container, resource.flavor_detail or _NO_FLAVOR, amount(resource.node_count))
         return
-    counts = Counter(role_of(task) for task in _task_names(row))
+    is_complete = None not in ((row.status and row.status.tasks) or ())
+    counts = Counter(role_of(task) for task in _task_names(row)) if is_complete else Counter[str]()
     for role in row.tasks:
+        if role is None:
+            unusable({}, "malformed")
+            yield _UNREADABLE_ROLE
+            continue
         flavor = role.task_resource or _NO_FLAVOR
         container = flavor.main_container_allocated_resources or _NOT_ALLOCATED
         yield _role(container, flavor, counts.get(role.role or ""))

@@ -44,6 +44,7 @@ RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
 """Words of recover_result of an attempt that has ended."""
 _WAITING = ("Creating", "Pending")
 _GOING_ON = (*_WAITING, "Running")
+_ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 """Phases in which a job whose latest run has ended waits for the next one."""
 
 Run = tuple[payloads.RunningRecord, float]
@@ -76,7 +77,7 @@ def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[
             return None
         return (Interval("queued", created, None),)
     found: list[Interval] = []
-    if created is not None:  # in milliseconds, where starts are in whole seconds
+    if created is not None and not _lacks_first_run(state):  # in milliseconds, where starts are in whole seconds
         found.append(Interval("queued", min(created, runs[0][1]), runs[0][1]))
     starts = [start for _, start in runs]
     for (record, start), next_start in zip(runs, [*starts[1:], None], strict=True):
@@ -90,6 +91,12 @@ def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[
         if end < next_start if next_start is not None else state.phase in _GOING_ON:
             found.append(Interval("recovering", end, next_start))
     return tuple(found)
+
+
+def _lacks_first_run(state: payloads.JobStatus) -> bool:
+    """Whether the first run is not known: its record has no start, or could not be read."""
+    first = next(iter(state.running_records or ()), None)
+    return first is None or (unix_time(first.start_at) is None and unix_time(first.end_at) is not None)
 
 
 def _run(record: payloads.RunningRecord, start: float, end: float | None) -> Iterator[Interval]:
@@ -159,6 +166,7 @@ def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Ite
 
 
 def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
+    """0 stands for a code that is not set until the job has ended."""
     seen: set[str] = set()
     for found in readable(state.task_statuses):
         if not found.task or found.exit_code is None or found.task in seen:
@@ -167,4 +175,5 @@ def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
             unusable(found.exit_code, "malformed")
             continue
         seen.add(found.task)
-        yield found.task, int(found.exit_code)
+        if found.exit_code or state.phase in _ENDED:
+            yield found.task, int(found.exit_code)

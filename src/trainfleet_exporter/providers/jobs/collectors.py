@@ -54,8 +54,9 @@ class JobsCollector(BulkCollector):
             read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
             _publish(registry.here, read, wanted=len(workspace_ids) + len(unsized))
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
-        shared.histories.keep_only(registry.known_ids(), time.time())
-        if read and (fleet := shared.histories.fleet()):
+        wall_clock = time.time()
+        shared.histories.keep_only(registry.known_ids(), wall_clock)
+        if read and (fleet := shared.histories.fleet(wall_clock)):
             async with poll.part(_HISTORIES) as part:
                 await part.publish(fleet)
 

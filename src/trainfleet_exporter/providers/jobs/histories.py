@@ -10,15 +10,18 @@ without a date is not counted. Times are Unix seconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import (
     Cause,
     ClassicHistogram,
     FaultCount,
     Job,
+    JobEnd,
     JobFaults,
     JobTime,
     NodeFaults,
@@ -28,7 +31,18 @@ from trainfleet_exporter.model import (
     RecoveryCount,
     Status,
 )
-from trainfleet_exporter.providers.jobs.history import Elapsed, JobFault, Records, Recovery, Start, elapsed, first_start
+from trainfleet_exporter.providers.jobs.held_time import HeldTimes
+from trainfleet_exporter.providers.jobs.history import (
+    Elapsed,
+    Interval,
+    JobFault,
+    Records,
+    Recovery,
+    Start,
+    elapsed,
+    first_start,
+    held,
+)
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
@@ -75,6 +89,9 @@ class _Known:
     detail: Records | None = None
     is_new: bool = True
     """Whether the latest records have not been counted yet."""
+    intervals: tuple[Interval, ...] | None = None
+    """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
+    recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
     start: Start | None = None
     seen_until: float | None = None
@@ -86,6 +103,17 @@ class _Known:
     constant: tuple[object, ...] = ()
     """What is shown of it that does not change with time."""
 
+    def take(self, records: Records) -> None:
+        """Take over what a new answer says."""
+        self.is_new = True
+        if records.intervals is not None:
+            self.intervals = records.intervals
+
+    @property
+    def answers(self) -> list[Records]:
+        """What the latest answers say."""
+        return [records for records in (self.row, self.detail) if records is not None]
+
 
 class JobHistories:
     """What is known of the histories of a provider's jobs. `began` is when the exporter started."""
@@ -93,6 +121,7 @@ class JobHistories:
     def __init__(self, began: float) -> None:
         self._began = began
         self._known: dict[str, _Known] = {}
+        self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
         self._waited: dict[str, float] = {}
         """By job whose time in the queue was observed, when it started."""
@@ -106,12 +135,14 @@ class JobHistories:
         """Take over what a row of a list says."""
         known = self._known.setdefault(job_id, _Known())
         if known.row is not records:
-            known.row, known.is_new = records, True
+            known.row = records
+            known.take(records)
 
     def note_detail(self, job_id: str, records: Records) -> None:
         """Take over what the detail of a job says."""
         known = self._known.setdefault(job_id, _Known())
-        known.detail, known.is_new = records, True
+        known.detail = records
+        known.take(records)
 
     def has_detail(self, job_id: str) -> bool:
         """Whether the detail of a job has been read."""
@@ -124,10 +155,8 @@ class JobHistories:
         if known is None or not known.is_new:
             return
         known.is_new = False
-        answers = [records for records in (known.row, known.detail) if records is not None]
-        intervals = next((records.intervals for records in answers if records.intervals is not None), ())
-        recovering = [found for records in answers for found in records.recovery_intervals]
-        known.elapsed, known.start = elapsed([*intervals, *recovering]), first_start(intervals)
+        answers, intervals = known.answers, known.intervals or ()
+        known.elapsed, known.start = elapsed([*intervals, *_recovering(answers)]), first_start(intervals)
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
             self._observe(job, known.start)
@@ -142,11 +171,39 @@ class JobHistories:
             known.seen_until = now
         phases = known.elapsed.until(known.seen_until)
         if phases:
+            self._held.add(job, phases, now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
-    def fleet(self) -> list[object]:
-        """What is shown over all jobs: NodeFaults, PoolWaits."""
+    def end(self, job: Job, seen: float) -> JobEnd:
+        """What is known of the whole life of a job that has ended. A poll found that at the Unix time `seen`."""
+        known = self._known.get(job.job_id, _Known())
+        answers = known.answers
+        phases = held_for = faults = recoveries = None
+        if known.intervals is not None:
+            phases = known.elapsed.until(known.seen_until)
+            held_for = held([*known.intervals, *_recovering(answers)], job.finished or known.seen_until)
+        elif job.started is not None and job.finished is not None:
+            held_for = max(0.0, job.finished - job.started)
+        if known.counts_faults:
+            # Those that were counted, and those of before the exporter's start.
+            faults = dict(known.faults)
+            recoveries = dict(known.recoveries)
+            for records in answers:
+                faults |= {(fault.at, fault.part): fault for fault in records.faults or ()}
+                recoveries |= {_key(recovery): recovery for recovery in records.recoveries}
+        return JobEnd(
+            job=job,
+            seen=seen,
+            phases=phases,
+            held=held_for,
+            faults=None if faults is None else _fault_counts(faults.values()),
+            recoveries=None if recoveries is None else len(recoveries),
+            recovery_seconds=None if recoveries is None else _recovery_seconds(recoveries.values()),
+        )
+
+    def fleet(self, now: float) -> list[object]:
+        """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
@@ -155,10 +212,12 @@ class JobHistories:
             PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
             for pool_id, pool in self._pools.items()
         ]
-        return [*nodes, *waits]
+        held_time = self._held.total(now)
+        return [*nodes, *waits, *([] if held_time is None else [held_time])]
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget the histories of all other jobs."""
+        self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
@@ -175,7 +234,10 @@ class JobHistories:
             self._blame(job, fault)
         for recovery in [recovery for records in answers for recovery in records.recoveries]:
             if recovery.start >= self._began:
-                known.recoveries.setdefault((recovery.start, recovery.strategy, recovery.part), recovery)
+                key = _key(recovery)
+                before = known.recoveries.setdefault(key, recovery)
+                if before.seconds is None and recovery.seconds is not None:  # the result may come before the end
+                    known.recoveries[key] = replace(before, seconds=recovery.seconds)
         shown: list[object] = [
             PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
         ]
@@ -200,12 +262,28 @@ class JobHistories:
             pool.prepared.observe(start.prepared)
 
 
+def _recovering(answers: Iterable[Records]) -> list[Interval]:
+    return [found for records in answers for found in records.recovery_intervals]
+
+
+def _key(recovery: Recovery) -> tuple[float, str, str]:
+    return recovery.start, recovery.strategy, recovery.part
+
+
+def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
+    counts = Counter((fault.cause, fault.platform_cause) for fault in faults)
+    return tuple(FaultCount(cause, word, count) for (cause, word), count in counts.items())
+
+
+def _recovery_seconds(recoveries: Iterable[Recovery]) -> float:
+    return sum(recovery.seconds or 0.0 for recovery in recoveries)
+
+
 def _job_faults(job_id: str, known: _Known) -> JobFaults:
-    faults = Counter((fault.cause, fault.platform_cause) for fault in known.faults.values())
     recoveries = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
     return JobFaults(
         job_id=job_id,
-        faults=tuple(FaultCount(cause, word, count) for (cause, word), count in faults.items()),
+        faults=_fault_counts(known.faults.values()),
         recoveries=tuple(RecoveryCount(strategy, result, count) for (strategy, result), count in recoveries.items()),
-        recovery_seconds=sum(recovery.seconds or 0.0 for recovery in known.recoveries.values()),
+        recovery_seconds=_recovery_seconds(known.recoveries.values()),
     )

@@ -130,6 +130,15 @@ def first_start(intervals: Sequence[Interval]) -> Start | None:
     return Start(at, seconds.get("queued"), sum(prepared) if prepared else None)
 
 
+def held(intervals: Sequence[Interval], finished: float | None) -> float:
+    """Seconds for which a job that ended at `finished` held its accelerators: all phases but queued, and the time from
+    the last of them to the end, in which it stopped or its accelerators stayed reserved."""
+    seconds = sum(found.seconds for found in elapsed(intervals).until(finished) if found.phase != "queued")
+    last = max((finished or 0.0) if found.end is None else found.end for found in intervals) if intervals else 0.0
+    has_held = any(found.phase != "queued" for found in intervals)
+    return seconds + (max(0.0, finished - last) if has_held and finished is not None else 0.0)
+
+
 def readable(items: Sequence[T | None] | None) -> list[T]:
     """The items of a list that could be read. The others are counted as malformed."""
     found = [item for item in items or () if item is not None]

@@ -79,6 +79,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The history in a row; None where it has none."""
         return None
 
+    def has_history_of(self, row: Row, before: Row) -> bool:
+        """Whether the history in a row is that of an earlier row of the same job."""
+        return False
+
     def wants_last(self, job: Job) -> bool:
         """Whether the history of a job that has just ended is to be read (`read_last`), because rows lack it."""
         return False
@@ -159,6 +163,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         changed = [job for job_id, job in self.found.items() if (was := live.get(job_id)) is not job and was != job]
         if self._pending or last or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
             await self._publish(now)
+        self._record_ended(now)
 
     async def poll_elsewhere(self) -> None:
         """Register the live jobs that another shard shows."""
@@ -200,6 +205,16 @@ class JobReader(ABC, Generic[SharedT, Row]):
             counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
+    def _record_ended(self, now: float) -> None:
+        """Report the jobs that have ended, each once."""
+        shared, histories = self.shared, self.shared.histories
+        for job in self.jobs.take_ended():
+            if (records := self._records.get(job.job_id)) is not None:
+                histories.note(job.job_id, records)
+            histories.count(job, since=self.jobs.first_read_at or now)
+            if shared.jobs.wanted(job):
+                shared.record_end(histories.end(job, now))
+
     def _known_job(self, job_id: str, row: Row) -> tuple[Job, Records | None] | None:
         """The job and history of a row that differs from the last one in nothing but the duration, as most rows do.
 
@@ -221,8 +236,9 @@ class JobReader(ABC, Generic[SharedT, Row]):
         lost = UNUSABLE.get()
         lost_before = 0 if lost is None else lost.total()
         job = self.translate(row)
-        records = None if job is None else self.records(row)
-        self.jobs.translated.pop(job_id, None)
+        row_before, _, records = self.jobs.translated.pop(job_id, (None, None, None))
+        if job is None or records is None or not self.has_history_of(row, cast("Row", row_before)):
+            records = None if job is None else self.records(row)
         if job is not None and (lost is None or lost.total() == lost_before):  # else what is lost is counted each time
             self.jobs.translated[job_id] = row, job, records
         return job, records

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
 from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.jobs.history import Records
@@ -53,6 +55,8 @@ class WorkspaceJobs:
     """Ids of ended jobs that were counted (or had ended before our time), with the time of their end."""
     to_read: dict[str, None] = field(default_factory=dict)
     """Ids of ended jobs whose last history is still to be read."""
+    unrecorded: dict[str, Job] = field(default_factory=dict)
+    """Jobs that were seen to end, until they hold nothing and `take_ended` returns them."""
     elsewhere: bool = False
     """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
     translated: dict[str, tuple[object, Job, Records | None]] = field(default_factory=dict)
@@ -109,6 +113,8 @@ class WorkspaceJobs:
             is_over = _is_over(job.status)
             if is_over or self.counted:
                 self._count(job, began=began, now=now)
+                if job_id in self.unrecorded:
+                    self.unrecorded[job_id] = self._with_accelerators(job)
             if not is_over or job.holds_resources:
                 live[job_id] = job
                 self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
@@ -131,11 +137,23 @@ class WorkspaceJobs:
             self.first_read_at = now
         self.ended = {key: kept for key, kept in self.ended.items() if now - kept[1] < retention}
         self._forget_counted(now)
+        if self.unrecorded:  # one that still held something and is found nowhere is dropped
+            known = live.keys() | self.unresolved.keys()
+            self.unrecorded = {
+                key: job for key, job in self.unrecorded.items() if not job.holds_resources or key in known
+            }
+
+    def take_ended(self) -> list[Job]:
+        """Return each job that was seen to end once: when it holds nothing, and its last history has been read."""
+        ready = [job for key, job in self.unrecorded.items() if not job.holds_resources and key not in self.to_read]
+        for job in ready:
+            del self.unrecorded[job.job_id]
+        return ready
 
     def enter(self, found: Mapping[str, Job]) -> None:
         """Take over the live jobs of a workspace that another shard shows, with how they end."""
         self.elsewhere, self.expired = True, False
-        self.live, self.unresolved = dict(found), {}
+        self.live, self.unresolved, self.unrecorded = dict(found), {}, {}
 
     def jobs(self) -> Iterable[Job]:
         """Every job that is shown: the live ones, then the ended ones in retention."""
@@ -163,6 +181,7 @@ class WorkspaceJobs:
         if not _is_over(job.status):
             if job.status is not Status.UNKNOWN:  # an unknown word does not mean that it runs again
                 self.counted.pop(job.job_id, None)
+                self.unrecorded.pop(job.job_id, None)
             return
         if job.job_id in self.counted:
             return
@@ -171,6 +190,16 @@ class WorkspaceJobs:
         seen_unfinished = was is not None and was.status not in FINISHED
         if seen_unfinished or (job.finished is not None and job.finished >= began):
             self.counts[job.status] += 1
+            self.unrecorded[job.job_id] = job
+        elif job.holds_resources:  # its work ended before the exporter's start, and its end is still to come
+            self.unrecorded[job.job_id] = job
+
+    def _with_accelerators(self, job: Job) -> Job:
+        """An ended job, with the accelerators of when it was live: platforms leave them out afterwards."""
+        for before in (job, self.last_known(job.job_id), self.unrecorded.get(job.job_id)):
+            if before is not None and before.accelerators:
+                return job if before is job else replace(job, accelerators=before.accelerators)
+        return job
 
     def _is_missing(self, job_id: str, found: Container[str]) -> bool:
         return job_id not in found and (job_id in self.unresolved or job_id in self.live)
@@ -258,11 +287,12 @@ class JobRegistry:
         return self._wanted(job) and self.is_mine(job)
 
     def known_ids(self) -> set[str]:
-        """The ids of all jobs that this exporter lists: live, ended and in retention, or not to be looked up now."""
+        """The ids of all jobs that this exporter lists: live, ended and in retention, not to be looked up now, or not
+        recorded yet."""
         found: set[str] = set()
         for jobs in self._workspaces.values():
             if not jobs.elsewhere:
-                found.update(jobs.live, jobs.ended, jobs.unresolved)
+                found.update(jobs.live, jobs.ended, jobs.unresolved, jobs.unrecorded)
         return found
 
     def live(self) -> Mapping[str, Job]:

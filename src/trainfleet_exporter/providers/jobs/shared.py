@@ -27,6 +27,8 @@ class Shared:
         """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
         self.histories = JobHistories(self.began)
         """What the time of jobs was spent on, and their faults."""
+        self.record_end = context.record_end
+        """Receives each job that has ended."""
         self.retention = context.settings.finished_job_retention
         """Seconds for which a finished job keeps its series."""
         self.max_data_age = context.settings.max_data_age

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-Quantity: TypeAlias = Literal["ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts"]
+Quantity: TypeAlias = Literal[
+    "ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts", "flops_per_second"
+]
 """What a family counts; a bounded ratio cannot exceed 1."""
 
 RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
@@ -34,6 +36,9 @@ UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
         "bytes_per_second": MappingProxyType({f"{unit}/s": factor for unit, factor in BYTES.items()}),
         "cores": MappingProxyType({"Core": 1.0, "mCore": 0.001}),
         "watts": MappingProxyType({"W": 1.0, "mW": 0.001, "kW": 1000.0}),
+        "flops_per_second": MappingProxyType(
+            {f"{prefix}FLOPS": 1000.0**power for power, prefix in enumerate(("", "K", "M", "G", "T", "P"))}
+        ),
     }
 )
 """By quantity, the words that the config takes for units, and how many base units each is."""

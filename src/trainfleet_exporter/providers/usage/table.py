@@ -5,11 +5,11 @@ A cloud's table says which of its metrics feed them; the config may name others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import model_serializer
 
@@ -19,6 +19,9 @@ from trainfleet_exporter.providers.usage.quantities import RATIOS, Quantity
 
 Level: TypeAlias = Literal["job", "pod", "device", "pool"]
 """What there is a value for each of."""
+Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie"]
+"""What a profiler of accelerators measures, as the config names it."""
+PROFILES: tuple[Profile, ...] = get_args(Profile)
 LEVELS: tuple[Level, ...] = ("job", "pod", "device")
 """The levels of jobs, from the coarsest: each may be made from those after it."""
 SHOWN_AS: Mapping[Level, type] = MappingProxyType(
@@ -38,6 +41,8 @@ class Family:
     quantity: Quantity
     names: tuple[str, ...] = ()
     """The metrics of a cloud that can feed it, best first."""
+    profile: Profile | None = None
+    """As of Measure."""
 
     @property
     def is_ratio(self) -> bool:
@@ -47,7 +52,7 @@ class Family:
     @property
     def of_accelerators(self) -> bool:
         """Whether jobs without accelerators have nothing to show in it."""
-        return self.level == "device" or "accelerator" in self.path
+        return self.level == "device" or "accelerator" in self.path or self.profile is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class Measure:
     quantity: Quantity
     device: tuple[str, str] | None = None
     """What devices have: the suffix of the family after `device_`, and the field of DeviceUsage."""
+    profile: Profile | None = None
+    """What the config calls it in `usage.profiling`, without which it is not read; None for what is always read."""
 
     @property
     def is_ratio(self) -> bool:
@@ -70,10 +77,12 @@ class Measure:
     def at(self, level: Level) -> Family | None:
         """The family of a level; None where it has none."""
         if level == "device":
-            return self.device and Family(f"device_{self.device[0]}", level, self.device[1], self.quantity)
-        if level == "pool" and self.quantity == "bytes_per_second":
+            if self.device is None:
+                return None
+            return Family(f"device_{self.device[0]}", level, self.device[1], self.quantity, profile=self.profile)
+        if level == "pool" and self.suffix.endswith("_per_second"):
             return None
-        return Family(f"{level}_{self.suffix}", level, f"values.{self.field}", self.quantity)
+        return Family(f"{level}_{self.suffix}", level, f"values.{self.field}", self.quantity, profile=self.profile)
 
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
@@ -109,9 +118,35 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 """By suffix."""
 
 
-def families(level: Level, names: Mapping[str, tuple[str, ...]] | None = None) -> Iterator[Family]:
+def _profiled(profile: Profile, suffix: str, field: str, quantity: Quantity) -> Measure:
+    return Measure(suffix, field, quantity, device=(suffix, field), profile=profile)
+
+
+PROFILING: Mapping[str, Measure] = MappingProxyType(
+    {
+        each.suffix: each
+        for each in (
+            _profiled("sm", "sm_utilization_ratio", "sm_utilization", "bounded_ratio"),
+            _profiled("tensor", "tensor_active_ratio", "tensor_active", "bounded_ratio"),
+            _profiled("dram", "dram_active_ratio", "dram_active", "bounded_ratio"),
+            _profiled("flops", "tensor_flops_per_second", "tensor_flops", "flops_per_second"),
+            _profiled("nvlink", "nvlink_receive_bytes_per_second", "nvlink_receive", "bytes_per_second"),
+            _profiled("nvlink", "nvlink_transmit_bytes_per_second", "nvlink_transmit", "bytes_per_second"),
+            _profiled("pcie", "pcie_receive_bytes_per_second", "pcie_receive", "bytes_per_second"),
+            _profiled("pcie", "pcie_transmit_bytes_per_second", "pcie_transmit", "bytes_per_second"),
+        )
+    }
+)
+"""What profilers of accelerators measure, by suffix: read only if the config names the profile."""
+
+
+def families(
+    level: Level,
+    names: Mapping[str, tuple[str, ...]] | None = None,
+    measures: Mapping[str, Measure] = MEASURES,
+) -> Iterator[Family]:
     """The families of one level; `names` are the metrics that feed them, by the family's suffix after its level."""
-    for measure in MEASURES.values():
+    for measure in measures.values():
         family = measure.at(level)
         if family is not None:
             yield replace(family, names=(names or {}).get(family.suffix.removeprefix(f"{level}_"), ()))
@@ -122,9 +157,13 @@ def is_exposed(family: Family, deny: Sequence[str]) -> bool:
     return not any(fnmatchcase(f"trainfleet_{family.suffix}", glob) for glob in deny)
 
 
-def exposed(given: Iterable[Family], deny: Sequence[str]) -> list[Family]:
-    """The families that no glob of `deny` matches."""
-    return [family for family in given if is_exposed(family, deny)]
+def exposed(given: Iterable[Family], deny: Sequence[str], profiles: Container[str] = ()) -> list[Family]:
+    """The families that no glob of `deny` matches, and of those of profilers the ones of `profiles`."""
+    return [
+        family
+        for family in given
+        if is_exposed(family, deny) and (family.profile is None or family.profile in profiles)
+    ]
 
 
 class ChosenMetrics(Section):

@@ -15,8 +15,6 @@ import base64
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -27,15 +25,11 @@ from starlette.responses import HTMLResponse, Response
 
 import trainfleet_exporter
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.page import PageStore
-from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.process.fair_queue import yield_to_loop
-from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.status_page import words
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers
 from trainfleet_exporter.web.status_page.view import ROWS, View
-
-__all__ = ["FigureSources", "StatusPage"]
 
 REFRESH_SECONDS = 30
 """How often a browser loads the page again."""
@@ -93,23 +87,11 @@ _environment.globals = {
 _template = _environment.from_string(re.sub(r"\n\s*", "", (_FOLDER / "page.html.jinja").read_text(encoding="utf-8")))
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSources:
-    """Where the figures come from. `last_errors` are by provider and collector, `denied` is `metrics.deny`."""
-
-    page_store: PageStore
-    telemetry: Telemetry
-    last_errors: Callable[[], Mapping[tuple[str, str], LastError | None]]
-    denied: Callable[[], Sequence[str]]
-    telemetry_path: str
-    notice: str
-
-
 class StatusPage:
     """The endpoint. Belongs to one event loop."""
 
-    def __init__(self, sources: FigureSources) -> None:
-        self._sources = sources
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
         self._rendering = asyncio.Lock()
         self._body = b""
         self._rendered_at = float("-inf")
@@ -127,13 +109,13 @@ class StatusPage:
         return HTMLResponse(self._body, headers=_PAGE_HEADERS)
 
     async def _render(self) -> bytes:
-        store, telemetry, denied = self._sources.page_store, self._sources.telemetry, tuple(self._sources.denied())
+        store, telemetry, denied = self._pages.page_store, self._pages.telemetry, tuple(self._pages.denied())
         fleet_of = store.changes, denied
         if self._fleet_of != fleet_of:
             self._fleet = await read_fleet(store.objects(), denied)
             self._fleet_of = fleet_of
         now = time.time()
-        providers = read_providers(telemetry, self._sources.last_errors(), now)
+        providers = read_providers(telemetry, self._pages.last_errors(), now)
         view = View(self._fleet, providers, telemetry.started, telemetry.reload_failed, telemetry.config_loaded)
         pieces: list[str] = []
         began = perf_counter()
@@ -141,8 +123,8 @@ class StatusPage:
             view=view,
             fleet=self._fleet,
             now=now,
-            metrics_path=self._sources.telemetry_path,
-            notice=self._sources.notice,
+            metrics_path=self._pages.telemetry_path,
+            notice=self._pages.notice,
         ):
             pieces.append(piece)
             if perf_counter() - began >= _SLICE_SECONDS:

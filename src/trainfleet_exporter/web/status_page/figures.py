@@ -10,7 +10,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from trainfleet_exporter.model import FINISHED, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
+from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.process.fair_queue import yield_to_loop
@@ -41,7 +41,8 @@ _JOB_INFO = "trainfleet_job_info"
 _JOB_STATUS = "trainfleet_job_status"
 _STARTED = "trainfleet_job_started_timestamp_seconds"
 _PROVIDER = "trainfleet_provider_info"
-_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER)
+_PHASES = "trainfleet_job_phase_seconds"
+_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER, _PHASES)
 """Families that publish what the page shows. What `metrics.deny` hides there is not on the page either."""
 
 T = TypeVar("T")
@@ -99,6 +100,8 @@ class Fleet:
     jobs: dict[str, Counter[Status]] = field(default_factory=dict)
     """By provider and status."""
     held: list[Held] = field(default_factory=list)
+    held_times: list[HeldTime] = field(default_factory=list)
+    """One for each provider with jobs that have held accelerators in the last 24 hours, as far as is known."""
     idle: list[IdleJob] = field(default_factory=list)
     """Those that hold most."""
     idle_jobs: int = 0
@@ -157,6 +160,8 @@ async def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequen
             case Readings() if found.of is JobUsage and found.field == _UTILIZATION:
                 async for subject, value in _slices(list(zip(found.subjects, found.values, strict=True))):
                     ratios[provider, subject.keys[0], found.accelerator] = value
+            case HeldTime() if not (fleet.hides_held or _PHASES in fleet.hidden):
+                fleet.held_times.append(found)
             case ProviderFacts() if _PROVIDER not in fleet.hidden:
                 fleet.places[provider] = " · ".join(filter(None, (found.platform, found.region)))
     if not fleet.hides_held:

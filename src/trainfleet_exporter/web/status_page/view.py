@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainfleet_exporter.model import Status
+from trainfleet_exporter.model import HeldTime, Status
 from trainfleet_exporter.web.status_page.figures import Fleet, Health, Held, JobTotal, PolledProvider
 
 ROWS = 50
@@ -183,6 +183,15 @@ class View:
     def unmeasured(self) -> float:
         """Those that are held and whose utilization is not known."""
         return sum(found.unmeasured for found in self.fleet.held)
+
+    @property
+    def goodput(self) -> HeldTime | None:
+        """What all providers' jobs have held and run lately, since the earliest start of a count; None if unknown."""
+        found = self.fleet.held_times
+        if not found:
+            return None
+        since = min(each.since for each in found)
+        return HeldTime(since, sum(each.held for each in found), sum(each.running for each in found))
 
     @property
     def is_idle_known(self) -> bool:

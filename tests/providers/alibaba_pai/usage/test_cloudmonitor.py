@@ -26,7 +26,7 @@ def config() -> str:
     return MONITORED
 
 
-def test_golden_exposition_of_everything_that_cloudmonitor_serves(run: Run) -> None:
+def test_golden_page_of_all_cloudmonitor_metrics(run: Run) -> None:
     cloud = monitored_world()
 
     async def steps(fleet: Fleet) -> None:
@@ -83,7 +83,7 @@ def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_old_points_are_not_shown_and_new_ones_go_when_they_are_old(run: Run) -> None:
+def test_points_are_dropped_when_they_are_too_old(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("old"), job("new"), job("ahead")]
     cloud.catalogue = [CPU]
@@ -118,7 +118,7 @@ def test_slow_polls_let_readings_grow_older(run: Run) -> None:
     run(cloud, steps, usage(interval="15m"))
 
 
-def test_jobs_that_are_not_listed_or_that_others_serve_are_not_shown(run: Run) -> None:
+def test_unlisted_jobs_and_jobs_of_other_sources_are_not_shown(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("quota"), job("post", ResourceId="", ResourceType="ECS"), job("wait", "Queuing")]
     cloud.catalogue = [CPU]
@@ -213,7 +213,7 @@ def test_a_metric_is_replaced_whole_or_not_at_all(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_a_metric_of_pods_feeds_the_job_where_there_is_none_of_jobs(run: Run) -> None:
+def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b"), job("c")]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_DISK_READ_RATE", "KB/s")]
@@ -395,7 +395,7 @@ def test_jobs_that_cannot_be_listed_fail_theirs_and_pools_go_on(run: Run) -> Non
     run(cloud, steps)
 
 
-def test_in_a_mixed_world_each_job_is_served_once_by_its_own_source(run: Run) -> None:
+def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
     cloud = Cloud()
     kinds: list[dict[str, Any]] = [
         {},  # on a quota
@@ -481,7 +481,7 @@ def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
     run(slow, steps)
 
 
-def test_a_service_that_fails_keeps_its_last_good_answer_for_a_while(run: Run) -> None:
+def test_failing_service_keeps_its_last_good_answer_for_a_time(run: Run) -> None:
     cloud = monitored_world()
     refresh(cloud)
 

@@ -43,7 +43,7 @@ def test_calls_grow_by_pages_of_points_and_nothing_else(run: Run, jobs: int, cal
     run(cloud, steps)
 
 
-def test_nothing_is_asked_for_while_no_job_is_there_to_be_measured(run: Run) -> None:
+def test_no_call_is_made_without_a_job_to_measure(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("wait", "Queuing")]
     cloud.catalogue = [CPU]
@@ -94,7 +94,7 @@ def _refuse_without_dimensions(operation: str, query: dict[str, str]) -> httpx.R
     return httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "Dimensions", "RequestId": "r"})
 
 
-def test_where_dimensions_are_required_jobs_are_asked_for_in_fifties(run: Run) -> None:
+def test_required_dimensions_are_sent_for_fifty_jobs_a_call(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n:03}") for n in range(120)]
     cloud.catalogue = [CPU]
@@ -141,7 +141,7 @@ def test_a_metric_that_is_refused_either_way_is_a_failure(run: Run) -> None:
 
 
 @pytest.mark.parametrize("helps", [True, False])
-def test_nothing_while_jobs_have_run_for_long_is_asked_again_by_name(run: Run, helps: bool) -> None:
+def test_empty_answer_for_long_running_jobs_is_retried_by_name(run: Run, helps: bool) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-660), GmtRunningTime=at(-590))]
     cloud.catalogue = [CPU]
@@ -228,7 +228,7 @@ def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
 DLC_METRICS = usage(source="dlc_metrics")
 
 
-def test_dlc_metrics_asks_job_by_job_and_takes_the_newest_of_each_series(run: Run) -> None:
+def test_dlc_metrics_polls_each_job_and_keeps_newest_points(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", RequestGPU="8"), job("cpu", RequestGPU="0"), job("wait", "Queuing")]
     cloud.catalogue = [CPU, metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%"), metric("JOB_DISK_READ_RATE", "KB/s")]
@@ -276,7 +276,7 @@ def test_dlc_metrics_without_a_catalogue_assume_units(run: Run) -> None:
 
 
 @pytest.mark.parametrize("source", ["dlc_metrics", "job_metrics"])
-def test_what_is_asked_for_job_by_job_stops_at_max_jobs_the_newest_first(run: Run, source: str) -> None:
+def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run, source: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]
     cloud.catalogue = [CPU]

@@ -58,7 +58,7 @@ def by_name(value: float = 50) -> Callable[[dict[str, str]], httpx.Response]:
 
 
 @pytest.mark.long
-def test_jobs_asked_for_in_fifties_are_shown_metric_by_metric_where_a_poll_is_too_short(run: Run) -> None:
+def test_short_polls_show_batches_of_jobs_by_metric(run: Run) -> None:
     """4,000 jobs are 80 calls for each metric; at 5 a second a poll of 50 s has time for three metrics of eight."""
     cloud = Cloud()
     cloud.jobs = [job(f"j{number:04}") for number in range(4000)]
@@ -283,9 +283,7 @@ def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("empty", "calls", "shown"), [(2, 3, 1), (3, 3, 0)])
-def test_empty_pages_that_name_a_next_one_are_not_followed_for_ever(
-    run: Run, empty: int, calls: int, shown: int
-) -> None:
+def test_empty_pages_with_a_next_token_are_not_followed_forever(run: Run, empty: int, calls: int, shown: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU]

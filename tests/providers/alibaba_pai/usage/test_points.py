@@ -74,6 +74,11 @@ MIB = 2.0**20
         ("W", "watts", 1),
         ("Watts", "watts", 1),
         ("mW", "watts", 0.001),
+        ("TFLOPS", "flops_per_second", 1e12),
+        ("TFlops", "flops_per_second", 1e12),
+        ("GFLOP/s", "flops_per_second", 1e9),
+        ("tflops", "flops_per_second", 1e12),
+        ("flops", "flops_per_second", 1),
     ],
 )
 def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: float) -> None:
@@ -84,7 +89,7 @@ def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: flo
 
 
 @pytest.mark.parametrize(
-    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%"]
+    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%", "TFLOP", "EFLOPS"]
 )
 def test_what_is_not_certain_is_no_unit(unit: str) -> None:
     assert [quantity for quantity in UNITS if base_units(unit, quantity) is not None] == []
@@ -135,7 +140,7 @@ def test_one_spoilt_point_loses_only_itself() -> None:
     assert texts == [("a", "a-0")] * 2 + [("a", 3 * "\N{REPLACEMENT CHARACTER}"), ("7", "a-0"), ("a", "a-0")]
 
 
-def test_fields_of_points_that_do_not_fit_are_not_counted_besides_the_points() -> None:
+def test_malformed_point_is_counted_once() -> None:
     with counting_unusable() as unusable:
         point_reader(_feed("JOB_CPU_UTIL")).decode('[{"timestamp": [], "Average": true}]')
     assert unusable == {}
@@ -287,7 +292,7 @@ PLAIN = st.fixed_dictionaries(
     ],
 )
 @given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3))
-def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
+def test_fast_path_for_points_gives_the_same_result(
     name: str, unit: str, dimensions: str, pages: list[list[Any]]
 ) -> None:
     feed = _feed(name, unit, dimensions)
@@ -318,7 +323,7 @@ def test_the_short_way_for_usual_points_leads_where_the_long_one_does(
     assert usual.dropped == whole.dropped
 
 
-def test_a_newer_point_takes_the_place_of_an_older_one_whatever_their_order() -> None:
+def test_newest_point_wins_in_any_order() -> None:
     ages = (60, 30, 45)
     for series in (False, True):
         feed = _feed("JOB_CPU_UTIL")
@@ -352,7 +357,7 @@ def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value:
     assert found == ([] if value is None else [[value]])
 
 
-def test_a_metric_that_has_other_statistics_only_needs_one_to_be_named() -> None:
+def test_metric_without_default_statistic_needs_a_named_one() -> None:
     only = {"POD_CPU_USED": Metric("POD_CPU_USED", "Core", ("jobId", "pod"), (60,), ("Sum",))}
     found, unfed = feeds(only, JOB_FAMILIES, {})
     assert found == {}

@@ -6,9 +6,8 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,7 +38,6 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import (
 )
 from trainfleet_exporter.transport.payload import decode_value
 
-T = TypeVar("T")
 GOLDEN = Path(__file__).parent / "golden"
 EVERYTHING = {name for reading in READINGS for source in reading.sources for name, _ in source.names}
 CPU, NPU_UTIL = "ma_container_cpu_util", "ma_container_npu_util"
@@ -82,24 +80,6 @@ def settled(found: Collected) -> Collected:
 def readings(found: Collected) -> list[Readings]:
     """The columns."""
     return [column.readings for column in found.columns]
-
-
-async def with_turns(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
-    """What comes of it, and how often others had their turn meanwhile."""
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    try:
-        found = await work
-        return found, turns
-    finally:
-        counting.cancel()
 
 
 def card(job_id: str, pod: str, number: int, value: object) -> dict[str, Any]:
@@ -262,7 +242,7 @@ def test_whose_readings_are_shown() -> None:
     assert found.dropped == Counter(duplicate=5, unlisted=1, malformed=2)
 
 
-def test_a_value_that_comes_twice_spoils_the_sums_that_it_belongs_to() -> None:
+def test_duplicate_value_leaves_its_sums_absent() -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=4, kind="npu")])
     rows = [card("a", pod, number, "1") for pod in ("worker-0", "worker-1") for number in range(2)]
     of = plan("accelerator_power_watts")
@@ -290,7 +270,7 @@ def test_of_more_pods_than_tasks_each_is_shown_and_no_whole() -> None:
     assert values(collected(plan("cpu_usage_cores"), rows[:2], jobs=jobs), "cpu_cores")["a"] == 30
 
 
-def test_cards_of_a_pod_that_was_replaced_stand_for_none_that_is_missing() -> None:
+def test_cards_of_a_replaced_pod_replace_no_missing_card() -> None:
     asked = (Accelerators("gpu", "", 4),)
     jobs = {"a": JobNames.of(Job(job_id="a", status=Status.RUNNING, nodes=2, accelerators=asked), ())}
     cells = [("old", 0), ("old", 1), ("here", 0), ("new", 0), ("new", 1)]  # of `here` a card is missing
@@ -429,9 +409,7 @@ _ROWS = st.lists(
 
 @pytest.mark.long
 @given(st.sampled_from(plans(EVERYTHING, {})), st.data())
-def test_whatever_an_answer_holds_no_series_comes_twice_and_every_value_is_possible(
-    of: Plan, data: st.DataObject
-) -> None:
+def test_any_answer_gives_unique_series_and_valid_values(of: Plan, data: st.DataObject) -> None:
     jobs = dict([running("a", "worker-0", "worker-1", cards=2, kind="npu"), running("b")])
     found = collected(of, *(data.draw(_ROWS) for _ in of.queries), jobs=jobs)
     shown = [line.rpartition(" ") for line in lines(readings(found)).splitlines()]

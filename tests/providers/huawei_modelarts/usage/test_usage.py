@@ -62,7 +62,7 @@ def test_calls_do_not_grow_with_jobs(run: Run) -> None:
     run(check)
 
 
-def test_names_are_learned_once_a_day_and_sooner_where_some_are_missing(run: Run) -> None:
+def test_names_are_read_daily_and_sooner_if_some_are_missing(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [job("a")]
         cloud.aom = {CPU: [series("a", 50)]}

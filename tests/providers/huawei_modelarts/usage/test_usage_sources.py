@@ -89,7 +89,7 @@ def test_a_job_moves_between_the_sources_and_back(run: Run) -> None:
     run(check)
 
 
-def test_an_answer_of_task_metrics_that_comes_too_late_is_not_shown(run: Run) -> None:
+def test_late_answer_of_task_metrics_is_not_shown(run: Run) -> None:
     """AOM takes a job over while its task metrics are under way."""
 
     async def check(cloud: Cloud, fleet: Fleet) -> None:
@@ -263,7 +263,7 @@ def test_only_task_metrics_ask_nothing_of_aom(run: Run) -> None:
     run(check, ONLY_TASKS)
 
 
-def test_while_aom_fails_its_last_good_answer_stays_and_then_task_metrics_take_over(run: Run) -> None:
+def test_task_metrics_replace_aom_after_its_last_good_answer(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: [series("a", 50)], MEMORY: [series("a", 50)]}
@@ -285,7 +285,7 @@ def test_while_aom_fails_its_last_good_answer_stays_and_then_task_metrics_take_o
     run(check)
 
 
-def test_a_job_whose_accelerators_aom_does_not_know_is_left_to_task_metrics(run: Run) -> None:
+def test_job_with_accelerators_unknown_to_aom_uses_task_metrics(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("npu", 3600, resource=ASCEND), new_job("cpu", 3600)]
         cloud.aom = {CPU: [series("npu", 50), series("cpu", 50)]}
@@ -322,7 +322,7 @@ def test_jobs_beyond_the_limit_are_skipped_and_logged_once(run: Run) -> None:
     run(check, CAPPED)
 
 
-def test_a_job_that_only_a_failing_part_shows_is_not_given_back_before_that_goes(run: Run) -> None:
+def test_job_of_a_failing_part_is_released_with_the_part(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
         cloud.aom = {CPU: [series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}

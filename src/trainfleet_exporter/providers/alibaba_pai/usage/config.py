@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import create_model
+from pydantic import ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
+from trainfleet_exporter.config.scalars import refuse
+from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
-from trainfleet_exporter.providers.usage.table import ChosenMetrics, Family
+from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family, Profile
+
+
+class UsageRule(Wording):
+    """What is wrong with `usage` that only this platform has (config.wording)."""
+
+    PROFILING_SOURCE = (
+        "found a list with source: job_metrics, which has none of this; "
+        "allowed: no list, or source: auto, cloudmonitor or dlc_metrics"
+    )
+    METRIC_OF_PROFILE = (
+        "found {found}, which is off; allowed: families that are on, and this one if usage.profiling names {profile}"
+    )
+
 
 _SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
 
@@ -51,10 +66,29 @@ class Usage(Collector):
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
     """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto` is
     CloudMonitor, with `job_metrics` for pay-as-you-go jobs on general computing, which CloudMonitor lacks."""
+    profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
+    """Profiling metrics of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two. A metric
+    costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
     metrics: UsageMetrics = UsageMetrics()
     """Metrics of families, which replace or extend the table of this platform."""
     max_jobs: CountFrom0 = 500
     """Most jobs with calls of their own, newest first. Does not limit CloudMonitor."""
+
+    @field_validator("profiling")
+    @classmethod
+    def _has_source(cls, profiling: tuple[Profile, ...], info: ValidationInfo) -> tuple[Profile, ...]:
+        if profiling and info.data.get("source") == "job_metrics":
+            refuse(UsageRule.PROFILING_SOURCE)
+        return profiling
+
+    @field_validator("metrics")
+    @classmethod
+    def _is_profiled(cls, metrics: UsageMetrics, info: ValidationInfo) -> UsageMetrics:
+        for suffix in metrics.given():
+            profile = FAMILIES[suffix].profile
+            if profile and profile not in info.data.get("profiling", PROFILES):
+                refuse(UsageRule.METRIC_OF_PROFILE, found=suffix, profile=profile)
+        return metrics
 
     @property
     def by_cloudmonitor(self) -> bool:

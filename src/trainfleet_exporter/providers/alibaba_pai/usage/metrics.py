@@ -22,7 +22,7 @@ from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
 from trainfleet_exporter.providers.usage.quantities import Quantity
-from trainfleet_exporter.providers.usage.table import LEVELS, Family, Level, families
+from trainfleet_exporter.providers.usage.table import LEVELS, PROFILING, Family, Level, families
 from trainfleet_exporter.transport.json_fields import printable
 
 DLC = "acs_pai_dlc"
@@ -117,6 +117,7 @@ _WORDS = {
     "kilowatt": "kW",
     "kilowatts": "kW",
 }
+_FLOPS = re.compile("([KMGTP]?)flop(?:s|/s|s/s)", re.ASCII | re.IGNORECASE)
 _PREFIXES = {"kilo": "K", "mega": "M", "giga": "G", "tera": "T", "k": "K"}
 _DATA = re.compile(
     r"(?P<prefix>|k|[KMGT]i?|(?i:kilo|mega|giga|tera))"
@@ -130,7 +131,7 @@ def base_units(unit: str, quantity: Quantity) -> float | None:
     """How many base units of a quantity one `unit` is; None where that is not certain."""
     unit = unit.strip()
     known = UNITS[quantity]
-    for word in (unit, _WORDS.get(unit.lower(), ""), _data_unit(unit)):
+    for word in (unit, _WORDS.get(unit.lower(), ""), _data_unit(unit), _flops_unit(unit)):
         if word in known:
             return known[word]
     return None
@@ -144,6 +145,12 @@ def _data_unit(unit: str) -> str:
     prefix = _PREFIXES.get(match["prefix"].lower(), match["prefix"])
     word = "bit" if match["bits"] else "B" if prefix else "Bytes"
     return f"{prefix}{word}{'/s' if match['second'] else ''}"
+
+
+def _flops_unit(unit: str) -> str:
+    """`TFlops` and `TFLOP/s` as `TFLOPS`; empty for what is not floating-point operations a second."""
+    match = _FLOPS.fullmatch(unit)
+    return f"{match[1].upper()}FLOPS" if match else ""
 
 
 log = logging.getLogger(__name__)
@@ -242,11 +249,27 @@ _OF_DEVICES: Mapping[str, tuple[str, ...]] = {
     "memory_utilization_ratio": ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
     "power_watts": ("CARD_GPU_POWER_USAGE",),
 }
+_PROFILED: Mapping[str, tuple[str, ...]] = {
+    "sm_utilization_ratio": ("CARD_GPU_SM_UTIL",),
+    "tensor_active_ratio": ("CARD_GPU_PIP_TENSOR_ACTIVE", "CARD_GPU_PIPE_TENSOR_ACTIVE"),
+    "dram_active_ratio": ("CARD_GPU_DRAM_ACTIVE_UTIL",),
+    "tensor_flops_per_second": ("CARD_GPU_TENSORTFLOPS_USED",),
+    "nvlink_receive_bytes_per_second": ("CARD_GPU_NVLINK_RECEIVE",),
+    "nvlink_transmit_bytes_per_second": ("CARD_GPU_NVLINK_TRANSMIT",),
+    "pcie_receive_bytes_per_second": ("CARD_GPU_PCIE_RECEIVE",),
+    "pcie_transmit_bytes_per_second": ("CARD_GPU_PCIE_TRANSMIT",),
+}
+"""What profilers measure, by card: pods and jobs are made of it, so that it is asked for once."""
 _JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
 
-JOB_FAMILIES = (*families("job", _JOBS_OR_PODS), *families("pod", _OF_PODS), *families("device", _OF_DEVICES))
+JOB_FAMILIES = (
+    *families("job", _JOBS_OR_PODS),
+    *families("pod", _OF_PODS),
+    *families("device", _OF_DEVICES),
+    *(family for level in LEVELS for family in families(level, _PROFILED, PROFILING)),
+)
 """The families that acs_pai_dlc feeds."""
-POOL_FAMILIES = tuple(families("pool", _OF_POOLS))
+POOL_FAMILIES = (*families("pool", _OF_POOLS), *families("pool", measures=PROFILING))
 """The families that acs_pai_quota feeds."""
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.suffix: family for family in (*JOB_FAMILIES, *POOL_FAMILIES)})
 """By suffix."""

@@ -20,6 +20,14 @@ _BY_ID_AT_ONCE = 10
 """How many values one filter takes."""
 
 
+def _history(row: payloads.Job) -> tuple[object, ...]:
+    created = None if row.metadata is None else row.metadata.create_time
+    state = row.status
+    if state is None:
+        return (created,)
+    return created, state.phase, state.start_time, state.running_records, state.task_statuses
+
+
 class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
     """The jobs of one workspace in one poll."""
 
@@ -54,6 +62,10 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
     def records(self, row: payloads.Job) -> Records:
         """Its running records and the exit codes of its tasks."""
         return translate_history.records(row)
+
+    def has_history_of(self, row: payloads.Job, before: payloads.Job) -> bool:
+        """Whether all that the history is made of is the same."""
+        return _history(row) == _history(before)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
         """Where the row has the duration."""

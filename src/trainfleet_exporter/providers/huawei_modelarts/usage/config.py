@@ -53,6 +53,8 @@ else:
 class Usage(Collector):
     """Utilization and usage of jobs and tasks."""
 
+    foreign_keys = {"profiling": "only Alibaba Cloud has metrics of profilers; leave it out"}  # noqa: RUF012 - as in the base
+
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
     """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` is AOM, with task

@@ -1,0 +1,7 @@
+"""The ledger of ended jobs: what each line says, the file that it is appended to, and the report on that file."""
+
+from trainfleet_exporter.job_ledger.file import LedgerFile, check_writable
+from trainfleet_exporter.job_ledger.line import ended_job
+from trainfleet_exporter.job_ledger.use import UseWatch
+
+__all__ = ["LedgerFile", "UseWatch", "check_writable", "ended_job"]

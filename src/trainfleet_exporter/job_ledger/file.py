@@ -1,0 +1,176 @@
+"""The ledger's file: JSON lines, appended in a thread, so that a slow disk holds up nothing.
+
+The file is opened for each batch of lines, so that it may be moved away at any time. Each line is one write. A line
+that was cut short, by a crash or a full disk, ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import stat
+import threading
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.job_ledger.line import EndedJob
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+
+log = logging.getLogger(__name__)
+
+_MOST_WAITING = 10_000
+"""Lines that are kept while the file cannot be written; beyond that, the oldest are lost."""
+_TAIL_BYTES = 4 << 20
+"""How much of the end of the file is read for jobs that it already has: about 5,000 of them."""
+_LAST_LINES_SECONDS = 1.0
+"""How long the last lines are waited for."""
+
+_Key = tuple[str, str, datetime | None]
+
+
+class _Identity(msgspec.Struct):
+    provider: str
+    job_id: str
+    ended: datetime | None = None
+
+
+def check_writable(path: Path | None) -> None:
+    """Create the file if there is none. Raises StartError if lines cannot be appended to it."""
+    if path is None:
+        return
+    try:
+        os.close(_open(path))
+    except OSError as error:
+        raise StartError(
+            f"cannot write the ledger {path}: {error.strerror or error}; "
+            "name a file that the exporter may write in --ledger or global.ledger_file"
+        ) from None
+
+
+class LedgerFile:
+    """Appends ended jobs to the file at `path`, in their order; without a path it does nothing.
+
+    A job that the end of the file already has is not written again. While the file cannot be written, the log says so
+    once, and the lines wait for the next one.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._waiting: deque[tuple[_Key, bytes]] = deque()
+        self._lost = 0
+        self._busy = False
+        self._fails = False
+        self._writing = threading.Lock()
+        self._known: tuple[Path, set[_Key]] | None = None
+        """What the end of a file had when it was first written to."""
+
+    def add(self, job: EndedJob) -> None:
+        """Have a line written soon."""
+        if self.path is None:
+            return
+        self._waiting.append(((job.provider, job.job_id, job.ended), msgspec.json.encode(job) + b"\n"))
+        if len(self._waiting) > _MOST_WAITING:
+            self._waiting.popleft()
+            self._lost += 1
+        self._write_soon()
+
+    def close(self) -> None:
+        """Write what is left, unless the disk hangs. More than once does no harm."""
+        if self.path is None or not (self._waiting or self._busy):
+            return
+        thread = threading.Thread(target=self._write, args=(self.path,), daemon=True)
+        thread.start()
+        thread.join(_LAST_LINES_SECONDS)
+        if self._waiting or thread.is_alive():
+            log.error("ended jobs are not in the ledger", extra={"fields": self._fields()})
+
+    def _write_soon(self) -> None:
+        if self._busy or self.path is None:
+            return
+        try:
+            done = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._write, self.path)
+        except RuntimeError:  # there is no loop, or no thread can be started: the next line tries again
+            return
+        self._busy = True
+        done.add_done_callback(self._end)
+
+    def _end(self, done: asyncio.Future[str]) -> None:
+        self._busy = False
+        if done.cancelled():
+            return
+        if (error := done.exception()) is not None:
+            log.error("the ledger was not written because of a bug", exc_info=error)
+            return
+        failure = done.result()
+        if failure and not self._fails:
+            fields = self._fields() | {"error": failure}
+            log.error(
+                "ended jobs cannot be written to the ledger; they are kept and tried again", extra={"fields": fields}
+            )
+        elif self._fails and not failure:
+            log.info("ended jobs are written to the ledger again", extra={"fields": self._fields()})
+            self._lost = 0
+        self._fails = bool(failure)
+        if self._waiting and not failure:
+            self._write_soon()
+
+    def _fields(self) -> dict[str, object]:
+        return {"file": str(self.path), "waiting": len(self._waiting), "lost": self._lost}
+
+    def _write(self, path: Path) -> str:
+        """Write all lines that wait, in any thread; the result is why that failed, or nothing."""
+        with self._writing:
+            try:
+                descriptor = _open(path)
+                try:
+                    self._append(path, descriptor)
+                finally:
+                    os.close(descriptor)
+            except OSError as error:
+                return error.strerror or type(error).__name__
+        return ""
+
+    def _append(self, path: Path, descriptor: int) -> None:
+        if self._known is None or self._known[0] != path:
+            self._known = path, _keys_at_end(descriptor)
+        size = os.fstat(descriptor).st_size
+        begin = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+        while self._waiting:
+            key, line = self._waiting.popleft()
+            if key in self._known[1]:
+                continue
+            try:
+                if os.write(descriptor, begin + line) < len(begin + line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                self._waiting.appendleft((key, line))
+                raise
+            begin = b""
+        os.fsync(descriptor)
+
+
+def _open(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return descriptor
+
+
+def _keys_at_end(descriptor: int) -> set[_Key]:
+    size = os.fstat(descriptor).st_size
+    data = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+    found: set[_Key] = set()
+    for line in data.splitlines():
+        try:
+            known = msgspec.json.decode(line, type=_Identity)
+        except ValueError:  # cut off, or of somebody else
+            continue
+        found.add((known.provider, known.job_id, known.ended))
+    return found

@@ -1,0 +1,61 @@
+"""For the status page: for how long jobs held accelerators, and ran on them, in the last 24 hours.
+
+As in the recording rules, a job counts by its accelerators, and by what its phases have grown since they were last
+read. What happened before a job was first read is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from trainfleet_exporter.model import HeldTime, Job, PhaseTime
+
+_HOUR = 3600.0
+_HOURS = 24
+
+
+class HeldTimes:
+    """Accelerator-seconds of one provider's jobs, by hour. `began` is when the exporter started, in Unix seconds."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._hours: dict[int, list[float]] = {}
+        """By number of the hour, what was held, and what of it ran."""
+        self._seen: dict[str, tuple[float, float]] = {}
+        """By job, the seconds for which it has held its accelerators and run, as of the latest reading."""
+
+    def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
+        """Count what a job's phases have grown."""
+        if not job.accelerators:
+            return
+        held = running = 0.0
+        for found in phases:
+            if found.phase == "running":
+                running = found.seconds
+            elif found.phase != "queued":
+                held += found.seconds
+        held += running
+        seen = self._seen.get(job.job_id)
+        self._seen[job.job_id] = held, running
+        if seen is None or seen == (held, running):
+            return
+        count = 0.0
+        for accelerators in job.accelerators:
+            count += accelerators.count
+        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
+        hour[0] += count * (held - seen[0])
+        hour[1] += count * (running - seen[1])
+
+    def keep_only(self, job_ids: Set[str], now: float) -> None:
+        """Forget other jobs, and hours that are over for a day."""
+        if not self._seen.keys() <= job_ids:
+            self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
+        first = int(now // _HOUR) - _HOURS + 1
+        self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
+
+    def total(self, now: float) -> HeldTime | None:
+        """What was counted; None if nothing was held."""
+        held = sum([held for held, _ in self._hours.values()])
+        running = sum([running for _, running in self._hours.values()])
+        since = max(self._began, (now // _HOUR - _HOURS + 1) * _HOUR)
+        return HeldTime(since, held, min(max(running, 0.0), held)) if held > 0 else None

@@ -1,0 +1,161 @@
+"""From a poll to the log and the ledger: jobs that the exporter saw to end, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.reload_rig import site
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
+from tests.support.clock import run_stepped
+from tests.support.fleet import Fleet
+from trainfleet_exporter.cli import _daemon_parser, _load
+from trainfleet_exporter.process.arguments import split
+
+HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
+GPUS: dict[str, Any] = {
+    "RequestGPU": "8",
+    "JobSpecs": [{"Type": "Worker", "PodCount": 1, "ResourceConfig": {"GPUType": "GU8T"}}],
+}
+
+
+def _detail(name: str, start: float, end: float | None) -> dict[str, str | None]:
+    return {"Status": name, "StartTime": at(start), "EndTime": None if end is None else at(end)}
+
+
+def _ended(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of the lines that say that a job ended."""
+    found = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "job ended"]
+    return [json.loads(json.dumps(fields)) for fields in found]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Callable[..., list[dict[str, Any]]]:
+    """Run steps on a fleet of two jobs that run. Returns the lines of the ledger."""
+
+    def run_steps(
+        steps: Callable[[Cloud, Fleet], Awaitable[None]], config: str = HEAD + CONFIG
+    ) -> list[dict[str, Any]]:
+        async def main() -> None:
+            cloud = Cloud()
+            tags: dict[str, Any] = {"Settings": {"Tags": {"team": "llm", "note": "x"}}}
+            cloud.jobs = [job("a", GmtRunningTime=at(-500), Username="alice", **GPUS, **tags), job("b")]
+            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+                assert await fleet.exporter.poll_once()
+                await steps(cloud, fleet)
+
+        with caplog.at_level(logging.INFO):
+            run_stepped(main)
+        path = tmp_path / "ledger.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    return run_steps
+
+
+async def _poll_jobs(fleet: Fleet) -> None:
+    await asyncio.sleep(60)
+    await fleet.runner("jobs").tick()
+
+
+def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
+    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        statuses = [_detail("Creating", -600, -550), _detail("EnvPreparing", -550, -500), _detail("Running", -500, 30)]
+        cloud.details["a"] = cloud.jobs[0] | {"StatusHistory": [*statuses, _detail("Succeeded", 30, None)]}
+        cloud.jobs[0] |= {"Status": "Succeeded", "GmtFinishTime": at(30)}
+        for _ in range(3):
+            await _poll_jobs(fleet)
+
+    (line,) = run(steps)
+    assert (line["provider"], line["job_id"], line["status"]) == ("p", "a", "succeeded")
+    assert (line["user_name"], line["pool_id"], line["labels"]) == ("alice", "quota1", {"team": "llm"})
+    assert line["phase_seconds"] == {"queued": 50, "preparing": 50, "running": 530}
+    assert line["accelerators"] == [{"kind": "gpu", "model": "GU8T", "count": 8}]
+    assert line["accelerator_hours"] == pytest.approx(8 * 580 / 3600, abs=1e-6)
+    assert _ended(caplog) == [line]
+
+
+def test_a_job_that_is_left_out_is_not_recorded(run: Callable[..., list[dict[str, Any]]]) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        for row in cloud.jobs:
+            row |= {"Status": "Failed", "GmtFinishTime": at(30)}
+        await _poll_jobs(fleet)
+
+    config = (HEAD + CONFIG).replace("    collectors:", "    jobs: {exclude: {name: [name-a]}}\n    collectors:")
+    assert "exclude" in config
+    assert [line["job_id"] for line in run(steps, config)] == ["b"]
+
+
+def test_what_ended_before_the_start_is_not_recorded(
+    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs.append(job("old", "Failed", GmtFinishTime=at(-30)))
+        await _poll_jobs(fleet)
+
+    assert run(steps) == []
+    assert _ended(caplog) == []
+
+
+def test_without_a_ledger_the_log_has_it_all_the_same(
+    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs[1] |= {"Status": "Stopped", "GmtFinishTime": at(30)}
+        await _poll_jobs(fleet)
+
+    assert run(steps, CONFIG) == []
+    assert [fields["job_id"] for fields in _ended(caplog)] == ["b"]
+
+
+SMALL = "providers: [{name: a, platform: small, region: any-1}]\n"
+
+
+def test_a_reload_changes_the_ledger_and_keeps_the_providers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with site(tmp_path, SMALL, caplog) as here:
+            outcome = await here.reload("global: {ledger_file: new.jsonl}\n" + SMALL)
+            assert outcome.success
+            assert here.world.built == {"a": 1}
+            assert here.exporter.config.global_.ledger_file == tmp_path / "new.jsonl"
+            assert _exists(tmp_path / "new.jsonl")
+
+    run_stepped(main)
+
+
+def test_a_reload_with_an_unusable_ledger_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "new").symlink_to("/proc/none")
+
+    async def main() -> None:
+        async with site(tmp_path, SMALL, caplog) as here:
+            outcome = await here.reload("global: {ledger_file: new}\n" + SMALL)
+            assert not outcome.success
+            assert "cannot write the ledger" in outcome.text
+            assert here.exporter.config.global_.ledger_file is None
+
+    run_stepped(main)
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
+
+
+def test_the_flag_overrides_the_config(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + CONFIG, encoding="utf-8")
+
+    def ledger(*flags: str) -> Path | None:
+        options = _daemon_parser().read(split([f"--config.file={path}", *flags]))
+        return _load(options).global_.ledger_file
+
+    assert ledger() == tmp_path / "ledger.jsonl"
+    assert ledger("--ledger=other.jsonl") == Path("other.jsonl")

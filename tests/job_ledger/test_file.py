@@ -1,0 +1,234 @@
+"""The file of the ledger: one line for each ended job, whatever happens to the disk or to the process."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.job_ledger.rig import END, ended
+from tests.support.clock import run_stepped
+from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.job_ledger import LedgerFile, check_writable
+
+
+def _run(path: Path, steps: Callable[[LedgerFile], Awaitable[None]]) -> None:
+    async def main() -> None:
+        file = LedgerFile(path)
+        await steps(file)
+        file.close()
+
+    run_stepped(main)
+
+
+async def _written() -> None:
+    """Wait for the thread."""
+    await asyncio.sleep(1)
+
+
+def _ids(path: Path) -> list[str]:
+    return [json.loads(line)["job_id"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the ledger is."""
+    return tmp_path / "ledger.jsonl"
+
+
+def test_lines_are_appended_in_their_order(path: Path) -> None:
+    async def steps(file: LedgerFile) -> None:
+        for number in range(50):
+            file.add(ended(f"j{number}"))
+        await _written()
+        assert _ids(path) == [f"j{number}" for number in range(50)]
+
+    _run(path, steps)
+
+
+def test_each_line_is_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    write = os.write
+
+    def observed(descriptor: int, data: bytes) -> int:
+        written.append(data)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", observed)
+
+    async def steps(file: LedgerFile) -> None:
+        for number in range(3):
+            file.add(ended(f"j{number}"))
+        await _written()
+
+    _run(path, steps)
+    lines = [data for data in written if b"job_id" in data]
+    assert b"".join(lines) == path.read_bytes()
+    assert [(data.count(b"\n"), data[-1:]) for data in lines] == [(1, b"\n")] * 3
+
+
+def test_the_last_lines_are_written_at_the_end(path: Path) -> None:
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended("last"))
+
+    _run(path, steps)
+    assert _ids(path) == ["last"]
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
+    file = LedgerFile(None)
+    file.add(ended())
+    file.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_is_not_written_again_after_a_restart(path: Path) -> None:
+    async def first(file: LedgerFile) -> None:
+        file.add(ended("a"))
+        file.add(ended("b", ended=None))
+
+    async def second(file: LedgerFile) -> None:
+        for job in (ended("a"), ended("b", ended=None), ended("a", provider="q"), ended("c")):
+            file.add(job)
+        file.add(ended("a", ended=END + timedelta(hours=1)))  # it was started again under its old id
+
+    _run(path, first)
+    _run(path, second)
+    assert _ids(path) == ["a", "b", "a", "c", "a"]
+
+
+def test_a_line_that_was_cut_short_spoils_no_other(path: Path) -> None:
+    path.write_text('{"provider": "p", "job_', encoding="utf-8")
+
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended("next"))
+
+    _run(path, steps)
+    assert path.read_text(encoding="utf-8").splitlines()[1:] == [path.read_text(encoding="utf-8").splitlines()[-1]]
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[-1])["job_id"] == "next"
+
+
+def test_a_file_that_was_moved_away_begins_again(path: Path) -> None:
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended("a"))
+        await _written()
+        os.rename(path, path.with_suffix(".1"))  # noqa: PTH104 - pathlib's own is not for coroutines
+        file.add(ended("b"))
+        await _written()
+        assert (_ids(path.with_suffix(".1")), _ids(path)) == (["a"], ["b"])
+
+    _run(path, steps)
+
+
+def _refuse(number: int) -> Callable[..., int]:
+    def write(descriptor: int, data: bytes) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return write
+
+
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_a_full_disk_is_logged_once_and_loses_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cut_short: bool
+) -> None:
+    caplog.set_level(logging.INFO, logger="trainfleet_exporter.job_ledger")
+    write = os.write
+
+    async def steps(file: LedgerFile) -> None:
+        with monkeypatch.context() as full:
+            short = lambda descriptor, data: write(descriptor, data[:20])  # noqa: E731
+            full.setattr("trainfleet_exporter.job_ledger.file.os.write", short if cut_short else _refuse(errno.ENOSPC))
+            for job_id in "abc":
+                file.add(ended(job_id))
+                await _written()
+        errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert [record.getMessage() for record in errors] == [
+            "ended jobs cannot be written to the ledger; they are kept and tried again"
+        ]
+        fields = errors[0].__dict__["fields"]
+        assert fields == {"file": str(path), "waiting": 1, "lost": 0, "error": "No space left on device"}
+        file.add(ended("d"))
+        await _written()
+        assert caplog.records[-1].getMessage() == "ended jobs are written to the ledger again"
+
+    _run(path, steps)
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    assert [json.loads(line)["job_id"] for line in lines] == list("abcd")
+
+
+def test_jobs_that_wait_for_the_disk_are_bounded(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.file._MOST_WAITING", 3)
+
+    async def steps(file: LedgerFile) -> None:
+        os.mkdir(path)  # noqa: PTH102
+        for number in range(5):
+            file.add(ended(f"j{number}"))
+            await _written()
+        os.rmdir(path)  # noqa: PTH106
+        file.add(ended("j5"))
+        await _written()
+        assert _ids(path) == ["j3", "j4", "j5"]
+
+    caplog.set_level(logging.INFO, logger="trainfleet_exporter.job_ledger")
+    _run(path, steps)
+    assert caplog.records[-1].__dict__["fields"]["lost"] == 3
+
+
+def test_what_cannot_be_written_at_the_end_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.mkdir()
+
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended())
+        await _written()
+
+    _run(path, steps)
+    assert caplog.records[-1].getMessage() == "ended jobs are not in the ledger"
+
+
+def test_a_disk_that_hangs_does_not_hold_up_the_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging = threading.Event()
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.file._LAST_LINES_SECONDS", 0.05)
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.file.os.write", lambda descriptor, data: hanging.wait(10))
+
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended())
+        file.close()
+        hanging.set()
+
+    _run(path, steps)
+    assert "ended jobs are not in the ledger" in [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [(".", "Is a directory"), ("none/ledger.jsonl", "No such file or directory"), ("fifo", "it is not a regular file")],
+)
+def test_an_unusable_file_is_refused_at_the_start(tmp_path: Path, name: str, reason: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(StartError) as caught:
+        check_writable(tmp_path / name)
+    assert str(caught.value) == (
+        f"cannot write the ledger {tmp_path / name}: {reason}; "
+        "name a file that the exporter may write in --ledger or global.ledger_file"
+    )
+
+
+def test_a_usable_file_is_created_and_kept(path: Path) -> None:
+    check_writable(path)
+    assert path.read_bytes() == b""
+    path.write_bytes(b"{}\n")
+    check_writable(path)
+    check_writable(None)
+    assert path.read_bytes() == b"{}\n"

@@ -1,0 +1,70 @@
+"""What happened to a job of a simulated world, in the exporter's words: for tests that compare both."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from trainfleet_simulator.modelarts.catalog import NODE_FAULT
+from trainfleet_simulator.world.jobs import Job
+
+PAI_PHASES = {
+    "Creating": "queued",
+    "Queuing": "queued",
+    "Bidding": "queued",
+    "EnvPreparing": "preparing",
+    "SanityChecking": "checking",
+    "Running": "running",
+    "Restarting": "recovering",
+}
+
+
+def phases(cloud: str, job: Job, now: float) -> Mapping[str, float]:
+    """Seconds by phase until now."""
+    end = now if job.work_ended is None else job.work_ended
+    lost: list[tuple[float, int]] = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
+    found: defaultdict[str, float] = defaultdict(float)
+    if cloud == "pai":
+        ends = [*(since for _, since in job.statuses[1:]), now]
+        for (status, since), until in zip(job.statuses, ends, strict=True):
+            if status in PAI_PHASES:
+                found[PAI_PHASES[status]] += until - since
+        shown = {since for status, since in job.statuses if status == "Restarting"}
+        for seconds, at in lost:
+            if at not in shown:
+                found["recovering"] += seconds
+                found["running"] -= seconds
+        return found
+    if job.running is None:
+        return {"queued": now - job.created}
+    found["queued"] = job.running - job.created
+    starts = [job.running, *(loss.over for loss in job.losses if loss.over is not None)]
+    ends = [*(loss.at for loss in job.losses), end]
+    ready = 3 + job.created % 5 if any(role.cards for role in job.draft.roles) else 0
+    for start, until in zip(starts, ends, strict=False):
+        if ready and now >= start + ready:
+            found["preparing"] += min(ready, until - start)
+        found["running"] += until - start
+    found["running"] -= found["preparing"]
+    found["recovering"] = sum([seconds for seconds, _ in lost])
+    return found
+
+
+def faults(cloud: str, job: Job) -> Counter[str]:
+    """Faults by cause, of a job that has ended. ModelArts has no word for a preemption."""
+    found = Counter(loss.fault for loss in job.losses)
+    if cloud == "modelarts":
+        found["process"] += found.pop("preempted", 0)
+        found["node"] += job.reason[0] == NODE_FAULT
+    return found
+
+
+def held(job: Job) -> float:
+    """Seconds for which a job that has ended held its nodes."""
+    placed = [since for status, since in job.statuses if status == "EnvPreparing"]
+    return (job.finished or 0) - placed[0] if placed else 0.0
+
+
+def cards(job: Job) -> int:
+    """Accelerators of the whole job."""
+    return sum(role.count * role.cards for role in job.draft.roles)
