@@ -14,6 +14,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.errors": "errors that a provider may raise",
     "trainfleet_exporter.transport.json_fields": "tolerant reading of fields",
     "trainfleet_exporter.process.redaction": "base of dataclasses that hold secrets",
+    "trainfleet_exporter.process.yielding": "long work in slices, with scrapes between them",
     "trainfleet_exporter.config": "base classes of configs of providers",
     "trainfleet_exporter.config.kinds": "types of fields",
     "trainfleet_exporter.config.secrets": "secrets that cannot print themselves",

@@ -154,7 +154,7 @@ def test_a_missing_ledger_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_text_is_readable_in_120_columns() -> None:
-    long = whole("j2", user_name="a user with a name that is\nvery long", accelerator_hours=123456789.0)
+    long = whole("j2", user_name="a user with a name that is\nvery long", accelerator_hours=12345678.0)
     text = as_text(report_rows([whole(), long, ended("j3")]), END - WEEK, END)
     lines = text.splitlines()
     assert max(map(len, lines)) <= 120

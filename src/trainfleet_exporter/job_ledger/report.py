@@ -201,7 +201,7 @@ def _texts(row: ReportRow) -> Iterator[str]:
     yield f"{row.failed}"
     hours = (row.accelerator_hours, row.lost_hours, row.idle_hours)
     for value in (*hours, row.phase_hours.get("running"), row.phase_hours.get("queued")):
-        yield "-" if value is None else f"{value:,.1f}"
+        yield "-" if value is None else f"{value:,.1f}" if value < 100_000 else f"{value:,.0f}"
     for seconds in (row.median_wait, row.longest_wait):
         yield "-" if seconds is None else _duration(seconds)
     yield "-" if row.fault_count is None else f"{row.fault_count}"
@@ -210,8 +210,8 @@ def _texts(row: ReportRow) -> Iterator[str]:
 def _line(texts: Iterable[str]) -> str:
     name, *figures = texts
     shown = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-    widths = (6, 7, 11, 10, 10, 10, 10, 9, 9, 7)
-    return f"{shown:<{_NAME_WIDTH}}{''.join(f'{text:>{width}}' for text, width in zip(figures, widths, strict=True))}"
+    widths = (5, 6, 10, 9, 9, 9, 9, 8, 8, 6)
+    return f"{shown:<{_NAME_WIDTH}}{''.join(f' {text:>{width}}' for text, width in zip(figures, widths, strict=True))}"
 
 
 def _duration(seconds: float) -> str:
