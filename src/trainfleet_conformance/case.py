@@ -187,4 +187,4 @@ def fail(complaints: list[str], mend: str) -> NoReturn:
     """Fail with some of the complaints."""
     told = complaints[:_TOLD_AT_MOST]
     more = [f"and {len(complaints) - len(told)} more"] if len(complaints) > len(told) else []
-    pytest.fail("\n".join([*(f"- {text}" for text in (*told, *more)), f"To fix it: {mend}"]), pytrace=False)
+    pytest.fail("\n".join([*(f"- {text}" for text in (*told, *more)), f"To mend it: {mend}"]), pytrace=False)

@@ -14,6 +14,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.errors": "what may be raised",
     "trainfleet_exporter.transport.json_fields": "tolerant reading of fields",
     "trainfleet_exporter.process.redaction": "a base of dataclasses that hold secrets",
+    "trainfleet_exporter.process.yielding": "long work in slices, between which scrapes are answered",
     "trainfleet_exporter.config": "what configs of providers derive from",
     "trainfleet_exporter.config.kinds": "types of fields",
     "trainfleet_exporter.config.secrets": "secrets that cannot print themselves",

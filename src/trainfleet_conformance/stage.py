@@ -41,7 +41,7 @@ _REQUESTS = "trainfleet_exporter_api_requests_total"
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
 """Requests whose tokens and signatures are looked for: those of all would take longer than what is tested."""
-_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "web.server._TICK_SECONDS": 30.0}
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0}
 """What the daemon does every second and has nothing to do for most of them: half of the time that polls take here."""
 
 

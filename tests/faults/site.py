@@ -55,10 +55,7 @@ _SMALL_PAGES = {
     "huawei_modelarts.client._WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
-_SELDOM = {
-    "polling.schedule._EXPIRY_INTERVAL": 5.0,
-    "web.server._TICK_SECONDS": 30.0,
-}
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0}
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take."""
 _BYTES = 2 * 2**20
 """The limit of each answer: less than what is read otherwise, and far more than any true answer here. Most of the time

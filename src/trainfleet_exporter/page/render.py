@@ -16,7 +16,7 @@ from trainfleet_exporter.model import Job, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 
 _SLICE_SECONDS = 0.001
 """After so much work, others have their turn on the event loop."""

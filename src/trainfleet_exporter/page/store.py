@@ -15,8 +15,8 @@ from trainfleet_exporter.model import HeldTime, Job, JobCount, JobUsage, Provide
 from trainfleet_exporter.page import deflate
 from trainfleet_exporter.page.blocks import Block, MetricsPage
 from trainfleet_exporter.page.formats import Format, head
-from trainfleet_exporter.process.fair_queue import yield_to_loop
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.process.yielding import yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20

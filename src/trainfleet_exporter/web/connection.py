@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from trainfleet_exporter.process.fair_queue import answer_begins, answer_ends
+from trainfleet_exporter.process.yielding import answer_begins, answer_ends
 from trainfleet_exporter.web.connection_limiter import Slot
 
 log = logging.getLogger(__name__)

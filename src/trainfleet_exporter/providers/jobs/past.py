@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.history import History, Life, Lives, PastSource, Range, Sink, Unit
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.listing import Listing

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.registry import LONGEST_GAP

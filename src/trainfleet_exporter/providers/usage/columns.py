@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.usage.entities import Entities, EntityList
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from trainfleet_exporter.model import Accelerator, Subject
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.usage.columns import Column, column_of
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Entities
 from trainfleet_exporter.providers.usage.newest import Newest

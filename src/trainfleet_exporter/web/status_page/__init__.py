@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, Response
 
 import trainfleet_exporter
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.status_page import words
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers

@@ -13,7 +13,7 @@ from typing import TypeVar
 from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
 from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 IDLE_RATIO = 0.05
@@ -41,8 +41,8 @@ _JOB_INFO = "trainfleet_job_info"
 _JOB_STATUS = "trainfleet_job_status"
 _STARTED = "trainfleet_job_started_timestamp_seconds"
 _PROVIDER = "trainfleet_provider_info"
-_PHASES = "trainfleet_job_phase_seconds"
-_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER, _PHASES)
+_PHASE_SECONDS = "trainfleet_job_phase_seconds"
+_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER, _PHASE_SECONDS)
 """Families that publish what the page shows. What `metrics.deny` hides there is not on the page either."""
 
 T = TypeVar("T")
@@ -160,7 +160,7 @@ async def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequen
             case Readings() if found.of is JobUsage and found.field == _UTILIZATION:
                 async for subject, value in _slices(list(zip(found.subjects, found.values, strict=True))):
                     ratios[provider, subject.keys[0], found.accelerator] = value
-            case HeldTime() if not (fleet.hides_held or _PHASES in fleet.hidden):
+            case HeldTime() if not (fleet.hides_held or _PHASE_SECONDS in fleet.hidden):
                 fleet.held_times.append(found)
             case ProviderFacts() if _PROVIDER not in fleet.hidden:
                 fleet.places[provider] = " · ".join(filter(None, (found.platform, found.region)))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.errors import CloudError, NotReady, RequestRefused
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds, Owner

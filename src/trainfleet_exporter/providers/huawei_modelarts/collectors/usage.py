@@ -17,7 +17,7 @@ from typing import TypeAlias
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.process.fair_queue import yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomSource, Collected, JobNames, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan

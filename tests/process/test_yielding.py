@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.process.fair_queue import answer_begins, answer_ends, yield_to_loop
+from trainfleet_exporter.process.yielding import answer_begins, answer_ends, yield_to_loop
 
 
 async def _slices(name: str, count: int, done: Callable[[str], None]) -> None:
