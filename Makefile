@@ -3,56 +3,56 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# Where it is set, each of some hundred processes of the tests compiles everything anew.
+# If it is set, each of some hundred processes of the tests compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-long lint generate faults fuzz soak bench cost image lock clean
 
-help: ## this list
+help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.runtime ## watch a simulated training cloud turn into metrics on localhost:10075 (or ADDRESS=HOST:PORT)
+demo: $(VENV)/.runtime ## run the exporter on simulated clouds, at localhost:10075 (or ADDRESS=HOST:PORT)
 	$(BIN)/trainfleet-exporter demo $(if $(ADDRESS),--web.listen-address=$(ADDRESS))
 
-test: lint ## lint, types, and all tests but the long ones, with coverage
+test: lint ## run lint, type checks and all tests except the long ones, with coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
 
-test-long: $(VENV)/.dev ## the long tests: every operation under every fault, simulated months, long properties
+test-long: $(VENV)/.dev ## run the long tests: every operation under every fault, simulated months, long properties
 	$(BIN)/python -m pytest -n auto --dist worksteal -m long
 
-test-all: test test-long ## make test, then the long tests
+test-all: test test-long ## run make test, then the long tests
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev ## run ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-generate: $(VENV)/.dev ## write what is made from tables: rules, dashboards, the chart's copies, references in docs
+generate: $(VENV)/.dev ## write the generated files: rules, dashboards, copies in the chart, references in docs
 	$(BIN)/python -m deploy.generator
 
 faults: $(VENV)/.dev ## run every operation under every fault, and write docs/evidence/faults.md
 	$(BIN)/python -m tests.faults
 
-fuzz: $(VENV)/.fuzz ## feed what strangers write to everything that reads it, ten minutes for each target (Linux only)
+fuzz: $(VENV)/.fuzz ## fuzz every parser of untrusted input for ten minutes each (Linux only)
 	$(BIN)/python -m fuzz
 
-soak: $(VENV)/.dev ## let a week of churn, faults, reloads and scrapes pass, and see that nothing grows (DAYS=7)
+soak: $(VENV)/.dev ## run a simulated week with faults, reloads and scrapes, and check that nothing leaks (DAYS=7)
 	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))
 
-bench: $(VENV)/.dev ## measure all beside others, for docs/evidence/benchmarks.md (most of an hour; nothing passes or fails)
+bench: $(VENV)/.dev ## run all benchmarks for docs/evidence/benchmarks.md (most of an hour; nothing passes or fails)
 	$(BIN)/python -m benchmarks
 
-cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs anew, for docs/evidence/calls.md (takes ten minutes)
+cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs again, for docs/evidence/calls.md (ten minutes)
 	$(BIN)/python -m benchmarks.cost
 
 image: ## build the image on a bare Debian and run it (needs root, buildah, debootstrap; takes four minutes)
 	deploy/image/check.sh $(IMAGE_OPTIONS)
 
-lock: $(VENV)/.dev ## pin names, versions and hashes anew
+lock: $(VENV)/.dev ## pin names, versions and hashes again
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build -o requirements/runtime.txt
@@ -78,5 +78,5 @@ $(VENV)/.fuzz: $(VENV)/.dev requirements/fuzz.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
 	touch $@
 
-clean: ## forget the environment and every cache
+clean: ## delete the environment and every cache
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -28,7 +28,7 @@ means in practice.
 {machine}
 {versions}
 
-## What was promised
+## Promises
 """
 _BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 _PACKAGES = (

@@ -263,14 +263,14 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
 
     runs = list(found.values())
     row("`sharding.spread`", ["-" if total == 1 else str(spread) for total, spread in found])
-    row("calls a minute, all together", [f"{sum(one.calls for one in run) / minutes:,.0f}" for run in runs])
-    row("of those of one exporter", [f"{sum(one.calls for one in run) / base:.3f}" for run in runs])
+    row("calls a minute, total", [f"{sum(one.calls for one in run) / minutes:,.0f}" for run in runs])
+    row("compared with one exporter", [f"{sum(one.calls for one in run) / base:.3f}" for run in runs])
     row("calls a minute, the busiest shard", [f"{max(one.calls for one in run) / minutes:,.0f}" for run in runs])
-    row("accounts that a shard polls something of", [_span([one.providers for one in run]) for run in runs])
-    row("series, all together", [f"{sum(one.series for one in run):,}" for run in runs])
+    row("accounts that a shard polls, whole or in part", [_span([one.providers for one in run]) for run in runs])
+    row("series, total", [f"{sum(one.series for one in run):,}" for run in runs])
     row("series, the largest shard", [f"{max(one.series for one in run):,}" for run in runs])
     row("memory, the largest shard", [f"{max(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
-    row("memory, all together", [f"{sum(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
+    row("memory, total", [f"{sum(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
     row("processor seconds a minute, the busiest shard", [f"{max(one.processor for one in run):.1f}" for run in runs])
     for name in names:
         ages = [[age for one in run for age in one.ages.get(name, ())] for run in runs]

@@ -1,4 +1,4 @@
-"""`python -m deploy.generator [--check]`: write every generated file, or exit 1 and name those that are out of step."""
+"""`python -m deploy.generator [--check]`: write every generated file, or exit 1 and name those that are out of date."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import argparse
 from deploy.generator import Source, dashboards, docs, kubernetes, out_of_step, rules, write
 
 SOURCES: tuple[Source, ...] = (rules.files, dashboards.files, docs.files, kubernetes.files)
-"""Everybody who makes files."""
+"""All generators of files."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m deploy.generator", description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is out of step")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check
     stale = out_of_step(SOURCES)
     for path in sorted(stale):
-        print(f"{'out of step' if check else 'written'}: deploy/{path.as_posix()}")
+        print(f"{'out of date' if check else 'written'}: deploy/{path.as_posix()}")
     if check:
         return 1 if stale else 0
     write(stale)

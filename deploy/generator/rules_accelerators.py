@@ -1,6 +1,6 @@
 """Records of accelerators that jobs hold: how many, how much of them is used, wasted or idle, and what that costs.
 
-A job without a reading of its use is unmeasured: it is held and neither used nor wasted nor idle.
+A job without a known utilization is unmeasured: its accelerators are held, but not used, wasted or idle.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ LEVELS = {
 }
 """The labels of each level. `charged_to` is the tag of the job that `chargeback_label` names; empty without it."""
 PRICE = "accelerator_model:trainfleet_accelerator_price:per_hour"
-PRICE_MEANING = "What an accelerator of the model costs in an hour, from the table of prices."
+PRICE_MEANING = "Price of one accelerator of the model for an hour, from the table of prices."
 PRICE_LABELS = ("accelerator_model", "currency")
 PEAK = "accelerator_model:trainfleet_accelerator_peak:flops_per_second"
-PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, and its readable name, from the table of models."
+PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, with its readable name, from the table of models."
 PEAK_LABELS = ("accelerator_model", "accelerator_name")
 
 _MEANINGS = {
-    "held": "Accelerators held by jobs, those included that start, restart, stop or are reserved after the end.",
-    "used": "Accelerators held, times their utilization; of measured jobs only.",
-    "idle": "Accelerators held by jobs whose utilization is below `idle_ratio`; 0 where none is, absent where no job "
-    "is measured.",
-    "wasted": "Accelerators held and not used: held less used; of measured jobs only.",
-    "unmeasured": "Accelerators held by jobs of which no utilization is known.",
+    "held": "Accelerators that jobs hold, including jobs that start, restart or stop and reservations after the end.",
+    "used": "Held accelerators times their utilization, of measured jobs.",
+    "idle": "Accelerators of jobs whose utilization is below `idle_ratio`. 0 if there are none, absent if no job is "
+    "measured.",
+    "wasted": "Held minus used accelerators, of measured jobs.",
+    "unmeasured": "Accelerators of jobs without a known utilization.",
 }
 _COSTS = ("held", "idle", "wasted")
 
@@ -86,7 +86,7 @@ def _ratio(level: str) -> Record:
     return Record(
         f"{level}:trainfleet_accelerator_utilization:ratio",
         f"{used}\n/ ({used} + {wasted})",
-        "Utilization of the accelerators of measured jobs, each job weighing as much as it holds.",
+        "Utilization of the accelerators of measured jobs, weighted by the accelerators that each job holds.",
         (*LEVELS[level], *KIND),
     )
 
@@ -95,7 +95,7 @@ def _cost(level: str, what: str) -> Record:
     return Record(
         f"{level}:trainfleet_{what}_cost:per_hour",
         f"{level}:trainfleet_{what}_accelerators:sum\n* on (accelerator_model) group_left (currency)\n{PRICE}",
-        f"What the {what} accelerators cost in an hour; models without a price left out.",
+        f"Cost of the {what} accelerators for an hour. Models without a price do not count.",
         (*LEVELS[level], *KIND, "currency"),
     )
 
@@ -104,7 +104,7 @@ _UNPRICED = Record(
     "provider:trainfleet_unpriced_accelerators:sum",
     "1 * (\n  provider:trainfleet_held_accelerators:sum\n  unless on (accelerator_model)\n"
     f"  {PRICE}\n)\nor\n0 * provider:trainfleet_held_accelerators:sum",
-    "Accelerators held of models that the table of prices lacks: no cost includes them.",
+    "Held accelerators of models without a price. No cost includes them.",
     ("provider", *KIND),
 )
 

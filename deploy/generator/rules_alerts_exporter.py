@@ -13,8 +13,8 @@ _UNWATCHED = """\
   unless on (provider)
   max by (provider) (trainfleet_provider_up)
 )"""
-# Told per exporter where several share the work: each has parts of its own. Of others only the best counts, since what
-# one of them does not poll another one does.
+# One alert for each shard, because each has its own parts. Of replicas only the best counts: what one does not poll,
+# another does.
 _STALE = """\
 min by ({by}) (
   time() - last_over_time(trainfleet_exporter_collector_last_success_timestamp_seconds[<bridge>]){which}
@@ -29,7 +29,7 @@ unless on ({by})
   max by ({by}) (trainfleet_exporter_collector_success{which})
 )"""
 _OF_SHARDS = " and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1"
-# The rest of the calendar month in UTC+8, by which both clouds bill; in seconds.
+# The rest of the billing month in seconds. Both clouds bill calendar months in UTC+8.
 _BEIJING = "vector(time() + 28800)"
 _MONTH_LEFT = f"(86400 * (days_in_month({_BEIJING}) - day_of_month({_BEIJING}) + 1) - (time() + 28800) % 86400)"
 _MONTH = f"(86400 * days_in_month({_BEIJING}))"
@@ -39,8 +39,8 @@ EXPORTER_ALERTS = Group(
     (
         Alert(
             "TrainfleetExporterDown",
-            # By provider, so that it can silence what is said about those that nobody polls now, and only about them.
-            # The second part is of exporters that are no target any more, such as a pod that Kubernetes cannot place.
+            # By provider, so that it can mute the alerts about the providers that no exporter polls now, and no others.
+            # The second part is about exporters that are no longer targets, such as a pod that Kubernetes cannot place.
             f"""\
 {_UNWATCHED}
 and on (instance, job)
@@ -60,13 +60,14 @@ or on (instance, job)
 or on (job)
 absent(up{{job="<exporter_job>"}})""",
             "critical",
-            "Prometheus cannot scrape the exporter, or has none to scrape; one alert for each provider that nobody "
-            "watches meanwhile.",
-            "{{ if $labels.instance }}The exporter {{ $labels.instance }} does not answer{{ else if $labels.provider }}"
-            "No exporter that polls {{ $labels.provider }} answers{{ else }}Prometheus scrapes no exporter{{ end }}",
-            "Prometheus has not been able to scrape {{ with $labels.instance }}it{{ else }}any{{ end }} for "
-            "<exporter_down_for>. {{ with $labels.provider }}Nobody watches the jobs and pools of {{ . }} meanwhile."
-            "{{ else }}What it watches may have gone unseen since.{{ end }}",
+            "Prometheus cannot scrape an exporter, or has no exporter to scrape. One alert for each provider that no "
+            "exporter polls.",
+            "{{ if $labels.instance }}The exporter {{ $labels.instance }} does not respond"
+            "{{ else if $labels.provider }}No exporter that polls {{ $labels.provider }} responds"
+            "{{ else }}Prometheus scrapes no exporter{{ end }}",
+            "Prometheus could not scrape {{ with $labels.instance }}it{{ else }}any exporter{{ end }} for "
+            "<exporter_down_for>. {{ with $labels.provider }}The jobs and pools of {{ . }} are not monitored."
+            "{{ else }}Jobs and pools may not be monitored.{{ end }}",
             "<exporter_down_for>",
         ),
         Alert(
@@ -74,9 +75,9 @@ absent(up{{job="<exporter_job>"}})""",
             "max by (provider) (last_over_time(trainfleet_provider_up[<bridge>])) == 0",
             "critical",
             "No collector of a provider succeeds.",
-            "Nothing can be polled of {{ $labels.provider }}",
-            "No collector of {{ $labels.provider }} has succeeded for <provider_down_for>. Its last good answers are "
-            "shown for a few polls and then go, and its alerts with them.",
+            "No collector of {{ $labels.provider }} succeeds",
+            "No collector of {{ $labels.provider }} has succeeded for <provider_down_for>. The last good values stay "
+            "for a few polls. Then the series disappear and their alerts end.",
             "<provider_down_for>",
         ),
         Alert(
@@ -86,12 +87,12 @@ absent(up{{job="<exporter_job>"}})""",
             + "\nor on (provider, collector)\n"
             + _STALE.format(by="provider, collector", which=""),
             "warning",
-            "A collector has not polled with full success for <stale_intervals> of its intervals.",
-            "The collector {{ $labels.collector }} of {{ $labels.provider }} is behind"
+            "A collector has had no completely successful poll for <stale_intervals> of its intervals.",
+            "The collector {{ $labels.collector }} of {{ $labels.provider }} is stale"
             "{{ with $labels.instance }} in the shard {{ . }}{{ end }}",
-            "{{ if gt $value 1e9 }}It has never polled with every part succeeding.{{ else }}It last polled with every "
-            "part succeeding {{ $value | humanizeDuration }} ago.{{ end }} What fails shows its last good answer for "
-            "a few polls and then goes.",
+            "{{ if gt $value 1e9 }}It has had no completely successful poll.{{ else }}Its latest completely successful "
+            "poll was {{ $value | humanizeDuration }} ago.{{ end }} Parts that fail keep their last good values for a "
+            "few polls. Then their series disappear.",
             "<stale_for>",
         ),
         Alert(
@@ -101,10 +102,10 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
 / sum by (provider, api) (rate(trainfleet_exporter_api_requests_total[<throttled_window>]))
 > <throttled_ratio>""",
             "warning",
-            "More than <throttled_ratio> of an API's calls were refused as too many.",
-            "{{ $labels.provider }} throttles calls to {{ $labels.api }}",
+            "The cloud throttled more than <throttled_ratio> of the calls to an API.",
+            "The cloud throttles calls to {{ $labels.api }} of {{ $labels.provider }}",
             "{{ $value | humanizePercentage }} of the calls to {{ $labels.api }} of {{ $labels.provider }} were "
-            "refused as too many within <throttled_window>.",
+            "throttled within <throttled_window>.",
             "<throttled_for>",
         ),
         Alert(
@@ -130,11 +131,12 @@ and on (provider, api)
 and on ()
 {_MONTH_LEFT} > 86400""",
             "warning",
-            "A month's budget of calls will be spent before the month ends, or is spent.",
-            "The month's calls to {{ $labels.api }} of {{ $labels.provider }} run out",
-            "{{ if gt $value 0.0 }}{{ $value | humanize }} calls are left of the month's budget, and at the pace of "
-            "the last <budget_window> they are spent before the month ends{{ else }}None of the month's budget are left"
-            "{{ end }}. Without any, what needs them is not polled until the next month.",
+            "The budget of calls for a billing month is spent, or will be spent before the month ends.",
+            "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} runs out",
+            "{{ if gt $value 0.0 }}{{ $value | humanize }} calls are left in the budget of this billing month. At the "
+            "rate of the last <budget_window> they will be spent before it ends. When they are spent,{{ else }}No call "
+            "is left in the budget of this billing month. Therefore{{ end }} the exporter does not call this API until "
+            "the next month.",
             "<budget_for>",
         ),
         Alert(
@@ -144,21 +146,20 @@ min by (provider) (
   last_over_time(trainfleet_exporter_credentials_expiry_timestamp_seconds[<bridge>]) - time()
 ) < <credentials_seconds>""",
             "critical",
-            "Temporary credentials end within <credentials_seconds> s, and are not being renewed.",
-            "The credentials for {{ $labels.provider }} {{ if gt $value 0.0 }}are about to end{{ else }}have ended"
+            "Temporary credentials expire within <credentials_seconds> s, and the exporter could not refresh them.",
+            "The credentials of {{ $labels.provider }} {{ if gt $value 0.0 }}expire soon{{ else }}have expired"
             "{{ end }}",
-            "{{ if gt $value 0.0 }}They end in {{ $value | humanizeDuration }}{{ else }}They have ended{{ end }}, and "
-            "the exporter, which renews them minutes before, has not been able to. Every call is refused from then on.",
+            "{{ if gt $value 0.0 }}They expire in {{ $value | humanizeDuration }}. Then the cloud rejects every call."
+            "{{ else }}The cloud rejects every call.{{ end }} The exporter could not refresh them.",
             "<credentials_for>",
         ),
         Alert(
             "TrainfleetConfigReloadFailed",
             "last_over_time(trainfleet_exporter_config_last_reload_successful[<bridge>]) == 0",
             "warning",
-            "The config file was read again and is not fit for use.",
-            "The config file of {{ $labels.instance }} is not fit for use",
-            "The exporter was told to read its config file again, and keeps the config before. It would not start with "
-            "the file as it is.",
+            "A reload found an invalid config file.",
+            "The config file of {{ $labels.instance }} is invalid",
+            "The latest reload failed, and the old config stays in use. The exporter will not start with this file.",
             "<reload_failed_for>",
         ),
         Alert(
@@ -175,10 +176,9 @@ count by (job) (
 )
 > 0""",
             "critical",
-            "Of several exporters that share the work, some are not scraped.",
+            "Prometheus does not scrape all shards.",
             "Shards of {{ $labels.job }} are missing: {{ $value }}",
-            "Of the exporters that share the work, {{ $value }} have not been scraped for <shards_for>. Nobody watches "
-            "the workspaces and pools that are theirs.",
+            "Prometheus has not scraped them for <shards_for>. Their workspaces and pools are not monitored.",
             "<shards_for>",
         ),
         Alert(
@@ -193,10 +193,10 @@ max by (job) (
   )
 ) > 1""",
             "warning",
-            "Exporters that share the work were told different numbers of shards, or two of them the same one.",
-            "The shards of {{ $labels.job }} do not agree on who polls what",
-            "For <shards_for> the exporters have had more than one --total-shards, or two of them the same --shard. "
-            "What two of them poll is counted twice in every sum, and what none of them polls is missing.",
+            "Shards have different values of --total-shards, or two shards have the same --shard.",
+            "The shards of {{ $labels.job }} have conflicting flags",
+            "For <shards_for>, shards have had different values of --total-shards or the same --shard. Sums count "
+            "everything twice that two shards poll. What no shard polls is missing.",
             "<shards_for>",
         ),
     ),

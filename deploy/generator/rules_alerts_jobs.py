@@ -1,4 +1,4 @@
-"""Alerts about jobs and their pods. Each carries whose job it is, so that Alertmanager can tell the owner."""
+"""Alerts about jobs and their pods. Each has the labels of the job's owner, so that Alertmanager can notify them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $l
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
     "{{ with query (printf `trainfleet_job_status_reason{provider=%q,job_id=%q} == 1` $labels.provider $labels.job_id) "
-    "}} The reason that the cloud gives: {{ . | first | label `reason` }}.{{ end }}"
+    "}} The cloud gives the reason {{ . | first | label `reason` }}.{{ end }}"
 )
 _NODE = (
     "{{ with query (printf `trainfleet_pod_info{provider=%q,job_id=%q,pod_id=%q}` $labels.provider $labels.job_id "
@@ -53,7 +53,7 @@ max by (provider, job_id) (
   last_over_time(trainfleet_job_status{status="failed"}[<bridge>] offset <job_failed_seconds>s)
 ) == 1"""),
             "warning",
-            "A job failed, within the last <job_failed_seconds> s.",
+            "A job failed within the last <job_failed_seconds> s.",
             f"The job {_JOB} failed",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}",
         ),
@@ -68,10 +68,10 @@ max {_BY} (last_over_time({_USE}[<bridge>]))
 unless on (provider, job_id)
 max by (provider, job_id) (trainfleet_job_holds_resources) == 0"""),
             "warning",
-            "A job holds accelerators and uses less than <idle_ratio> of them, on average over <idle_window>.",
+            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
-            "accelerators and has used less than <idle_ratio> of them, on average over <idle_window>, for <idle_for>.",
+            "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>.",
             "<idle_for>",
         ),
         Alert(
@@ -86,11 +86,11 @@ and {_ON}
 max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
 {_RUNNING}"""),
             "warning",
-            "A running job that worked before (<stuck_worked_ratio> or more within <stuck_worked_within>) has "
-            "not used its accelerators for <stuck_window>.",
-            f"The job {_JOB} runs and has stopped working",
-            f"The job of {_OWNER} on {{{{ $labels.provider }}}} worked before, and its {{{{ $value }}}} "
-            "{{ $labels.accelerator }} accelerators have not been used for <stuck_window>, although the cloud says "
+            "A running job has not used its accelerators for <stuck_window>. Its utilization was <stuck_worked_ratio> "
+            "or more within the <stuck_worked_within> before.",
+            f"The job {_JOB} runs but no longer uses its accelerators",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} has not used its {{{{ $value }}}} "
+            "{{ $labels.accelerator }} accelerators for <stuck_window>. It used them before, and the cloud reports "
             "that it runs.",
             "<stuck_for>",
         ),
@@ -104,10 +104,10 @@ unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}"""),
             "warning",
-            "A pod uses less than <straggler_share> times the median of its job's pods, while the job works.",
-            f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} falls behind the others",
-            "It used {{ $value | humanizePercentage }} of its accelerators over <straggler_window>, less than "
-            f"<straggler_share> times the median of the job's pods.{_NODE} The job is of {_OWNER} on "
+            "A pod uses its accelerators less than <straggler_share> times as much as the median pod of its job.",
+            f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
+            "It used {{ $value | humanizePercentage }} of its accelerators over <straggler_window>. That is less than "
+            f"<straggler_share> times the median of the job's pods.{_NODE} The job belongs to {_OWNER} on "
             "{{ $labels.provider }}.",
             "<straggler_for>",
         ),
@@ -120,7 +120,7 @@ max by (provider, job_id) (
 ) >= <restarts>"""),
             "warning",
             "A job restarted <restarts> times or more within <restarts_window>.",
-            f"The job {_JOB} restarts again and again",
+            f"The job {_JOB} restarts too often",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} restarted {{{{ $value }}}} times within "
             "<restarts_window>.",
         ),
@@ -137,8 +137,8 @@ count by (provider, job_id) (
             "info",
             "Pods of a job were evicted within <evictions_window>.",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
-            f"They lost their places on {{{{ $labels.provider }}}} within <evictions_window>: the job of {_OWNER} was "
-            "preempted, or their nodes were taken away.",
+            f"They lost their nodes on {{{{ $labels.provider }}}} within <evictions_window>. The job of {_OWNER} was "
+            "preempted, or the nodes were removed.",
         ),
         Alert(
             "TrainfleetJobQueuedTooLong",
@@ -149,7 +149,7 @@ count by (provider, job_id) (
             ),
             "info",
             "A job has been queued for more than <queued_seconds> s.",
-            f"The job {_JOB} has waited for {{{{ $value | humanizeDuration }}}}",
+            f"The job {_JOB} has been queued for {{{{ $value | humanizeDuration }}}}",
             f"The job of {_OWNER} waits in the queue of {{{{ with $labels.pool_id }}}}the pool {{{{ . }}}}"
             "{{ else }}the public resources{{ end }} of {{ $labels.provider }}.",
             "<queued_for>",
@@ -171,12 +171,12 @@ sum by (provider, workspace_id) (
   )
 ) >= <failure_count>""",
             "warning",
-            "<failure_ratio> or more of a workspace's jobs failed within <failure_window>, of "
-            "<failure_count> or more that finished.",
+            "<failure_ratio> or more of a workspace's jobs failed within <failure_window>. At least <failure_count> "
+            "finished.",
             "{{ $value | humanizePercentage }} of the jobs in workspace {{ $labels.workspace_id }} of "
-            "{{ $labels.provider }} fail",
-            "So many of those that finished within <failure_window> failed, those left out that somebody stopped. When "
-            "jobs of several users fail, look at what they share: image, data, storage, nodes.",
+            "{{ $labels.provider }} failed",
+            "This is their share of the jobs that finished within <failure_window>. Stopped jobs do not count. If jobs "
+            "of several users fail, check the image, data and nodes that they share.",
             "<failure_for>",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Alerts about pools, and about what a provider allows in all."""
+"""Alerts about pools, and about the quota of jobs of a provider."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
             "warning",
             "Nodes of a pool are abnormal.",
             f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
-            "They have been so for <nodes_abnormal_for>. What is placed on them may hang or be lost, and the pool has "
-            "less room than it seems. The nodes of nested pools are counted with their parent's.",
+            "They have been abnormal for <nodes_abnormal_for>. Jobs on them may hang or be lost, and the pool has less "
+            "capacity than it shows. Nodes of nested pools count for the parent pool.",
             "<nodes_abnormal_for>",
         ),
         Alert(
@@ -40,10 +40,10 @@ sum by ({_PLACE}) (last_over_time(pool:trainfleet_allocated_accelerators:sum[<br
 and on ({_PLACE})
 last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0"""),
             "warning",
-            "<saturated_ratio> or more of a pool's accelerators are allocated, and something waits.",
+            "<saturated_ratio> or more of a pool's accelerators are allocated while workloads wait.",
             f"The pool {_POOL} is full and has a queue",
-            "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated, and "
-            "workloads have been waiting for more for <saturated_for>.",
+            "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated. Workloads "
+            "have waited for free ones for <saturated_for>.",
             "<saturated_for>",
         ),
         Alert(
@@ -53,10 +53,10 @@ max by (provider) (last_over_time(trainfleet_provider_job_quota_used[<bridge>]))
 / (max by (provider) (last_over_time(trainfleet_provider_job_quota[<bridge>])) > 0)
 >= <job_quota_ratio>""",
             "warning",
-            "<job_quota_ratio> or more of a provider's quota of training jobs is used.",
+            "A provider uses <job_quota_ratio> or more of its quota of training jobs.",
             "{{ $labels.provider }} uses {{ $value | humanizePercentage }} of its quota of training jobs",
-            "It has done so for <job_quota_for>. At 100 % the cloud refuses every new job, however much room the pools "
-            "have.",
+            "It has used this much for <job_quota_for>. At 100 % the cloud rejects every new job, even if pools have "
+            "free accelerators.",
             "<job_quota_for>",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Records of where the time of jobs went: goodput, faults, recoveries, and what lost time costs.
+"""Records of how jobs spent their time: goodput, faults, recoveries, and the cost of lost time.
 
 docs/goodput.md derives each formula. Two kinds of records stand here. The ratios of a job are over its whole life,
 from `trainfleet_job_phase_seconds`. Everything over many jobs stands on what each minute adds, so that sums over any
@@ -26,7 +26,7 @@ _ELAPSED = f"sum by ({JOB}) ({_PHASE})"
 _RUNNING = f'sum by ({JOB}) ({_PHASE}{{phase="running"}})'
 _ALLOCATED = f'sum by ({JOB}) ({_PHASE}{{phase!="queued"}})'
 
-# A job that has just ended asks for nothing any more, but its last minutes still come in.
+# A job that has just ended requests nothing, but its last minutes still arrive.
 _REQUESTED = (
     f"max by ({JOB}, accelerator, accelerator_model) "
     "(last_over_time(trainfleet_job_requested_accelerators[<bridge>])) > 0"
@@ -85,13 +85,13 @@ _JOB_RATIOS = (
     Record(
         _PHASE,
         f"max by ({JOB}, phase) (trainfleet_job_phase_seconds)",
-        "Time of a job so far, by what it was spent on.",
+        "Seconds that a job has spent in each phase so far.",
         (*_JOB, "phase"),
     ),
     Record(
         _PHASE_GAIN,
         _gained(f"{JOB}, phase", _PHASE, _JOB_KNOWN),
-        "Seconds that the last minute added to each phase; below 0 where a late report moved time to another phase.",
+        "Seconds that the last minute added to each phase. Below 0 if a late report moved time to another phase.",
         (*_JOB, "phase"),
     ),
     Record(
@@ -99,44 +99,44 @@ _JOB_RATIOS = (
         f"sum by ({JOB}, cause) (\n"
         + indented(_counted(f"{JOB}, cause, platform_cause", "trainfleet_job_faults_total", _JOB_KNOWN))
         + "\n)",
-        "Faults of a job that the last minute added. Absent in a minute without any.",
+        "Faults of a job in the last minute. Absent without faults.",
         (*_JOB, "cause"),
     ),
     Record(
         _FAULTS,
         f"sum by ({JOB}, cause) ({_window(_FAULT_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
-        "Faults of a job that is shown, within `fault_window`.",
+        "Faults of a job within `fault_window`.",
         (*_JOB, "cause"),
     ),
     _of_life(
         "lost_work:seconds",
         f"sum by ({JOB}) ({_FAULTS}) * <checkpoint_seconds> / 2",
-        "Work that faults undid: half of `checkpoint_seconds` for each fault. Absent for a job without any.",
+        "Work in seconds that faults undid: half of `checkpoint_seconds` for each fault. Absent without faults.",
     ),
     _of_life(
         "productive:seconds",
         f"clamp_min(\n  {_or_zero(_RUNNING, _ELAPSED)}\n  - {_or_zero(_LOST, _ELAPSED)},\n  0\n)",
-        "Time in which a job ran, less the work that faults undid.",
+        "Seconds that a job ran, minus the work that faults undid.",
     ),
     _of_life(
         "scheduling_goodput:ratio",
         f"{_or_zero(_ALLOCATED, _ELAPSED)}\n/ ({_ELAPSED} > 0)",
-        "Share of a job's time in which it had what it asked for: all but the phase queued.",
+        "Share of a job's time in which it had its accelerators, that is all phases except `queued`.",
     ),
     _of_life(
         "runtime_goodput:ratio",
         f"{_or_zero(_RUNNING, _ELAPSED)}\n/ ({_ALLOCATED} > 0)",
-        "Share of the time out of the queue in which a job ran.",
+        "Share of a job's time after the queue in which it ran.",
     ),
     _of_life(
         "ettr:ratio",
         f"{_PRODUCTIVE}\n/ ({_ELAPSED} > 0)",
-        "Effective training time ratio: productive time, as a share of the whole time, queue included.",
+        "Effective training time ratio: productive time as a share of all time, including the queue.",
     ),
     _of_life(
         "ettr_without_queue:ratio",
         f"{_PRODUCTIVE}\n/ ({_ALLOCATED} > 0)",
-        "Effective training time ratio as if there had been no queue.",
+        "Effective training time ratio without the time in the queue.",
     ),
 )
 
@@ -167,34 +167,33 @@ _FLEET = (
     Record(
         _PHASES,
         f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators of jobs by the phase in which the jobs were in the last minute; those of `queued` are asked for "
-        "and not held.",
+        "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held.",
         ("provider", "phase"),
     ),
     Record(
         _REPEATED,
         f"sum by (provider) (\n  {_FAULT_GAIN} * <checkpoint_seconds> / 2 / 60\n  * {_ON} group_left ()\n"
         f"{indented(_ACCELERATORS)}\n)",
-        "Accelerators, times the minutes of work that the last minute's faults undid. Absent in a minute without any.",
+        "Accelerators times the minutes of work that faults of the last minute undid. Absent without faults.",
         ("provider",),
     ),
     _fleet_ratio(
         "scheduling_goodput",
         f"({_HELD_TIME} or 0 * {_IN_ALL})",
         _IN_ALL,
-        "Share of the jobs' time in which they had what they asked for",
+        "Share of the jobs' time in which they had their accelerators",
     ),
     _fleet_ratio(
         "runtime_goodput",
         f"({_RAN} or 0 * {_HELD_TIME})",
         _HELD_TIME,
-        "Share of the time out of the queue in which jobs ran",
+        "Share of the jobs' time after the queue in which they ran",
     ),
     _fleet_ratio(
         "goodput",
         f"clamp_min(\n  {_RAN}\n  - ({_UNDONE} or 0 * {_RAN}),\n  0\n)",
         _HELD_TIME,
-        "Fleet goodput: share of the held accelerators' time that trained something that no fault undid",
+        "Fleet goodput: share of the held accelerators' time that went into work that no fault undid",
     ),
 )
 
@@ -210,16 +209,15 @@ _RELIABILITY = (
         f"sum by (provider, cause, accelerator, accelerator_model) (\n  {_FAULT_GAIN}\n"
         f"  * {_ON} group_left (accelerator, accelerator_model)\n  (\n    topk by ({JOB}) (\n      1,\n"
         f"      {_REQUESTED}\n    ) > bool 0\n  )\n)",
-        "Faults of jobs that the last minute added, by the model of most of a job's accelerators. Absent in a minute "
-        "without any.",
+        "Faults of jobs in the last minute, by the model of most accelerators of the job. Absent without faults.",
         ("provider", "cause", *_KIND),
     ),
     Record(
         "provider:trainfleet_mttf:seconds",
         f"60 * {_window('provider:trainfleet_held_accelerators:sum', 'fault_window')}\n"
         f"/ (sum {_BY_KIND} ({_window(_MODEL_FAULTS, 'fault_window', _HARDWARE)}) > 0)",
-        "Mean time to failure of one accelerator of a model: time held within `fault_window`, for each fault of "
-        "`hardware_causes`. Absent without such a fault.",
+        "Mean time to failure of one accelerator of a model: the time held within `fault_window`, divided by the "
+        "faults of `hardware_causes`. Absent without such faults.",
         ("provider", *_KIND),
     ),
     Record(
@@ -227,20 +225,20 @@ _RELIABILITY = (
         "sum by (provider, strategy, result) (\n"
         + indented(_counted(f"{JOB}, strategy, result", "trainfleet_job_recoveries_total", _JOB_KNOWN))
         + "\n)",
-        "Recoveries of jobs that the last minute added. Absent in a minute without any.",
+        "Recoveries of jobs in the last minute. Absent without recoveries.",
         ("provider", "strategy", "result"),
     ),
     Record(
         _RECOVERY_SECONDS,
         "sum by (provider) (\n" + indented(_counted(JOB, "trainfleet_job_recovery_seconds_total", _JOB_KNOWN)) + "\n)",
-        "Seconds of recovery that the last minute added. Absent in a minute without any.",
+        "Seconds of recoveries that ended in the last minute. Absent without recoveries.",
         ("provider",),
     ),
     Record(
         "provider:trainfleet_mttr:seconds",
         f"sum by (provider) ({_window(_RECOVERY_SECONDS, 'fault_window')})\n"
         f"/ (sum by (provider) ({_window(_RECOVERIES, 'fault_window')}) > 0)",
-        "Mean time to recovery within `fault_window`, those that failed included. Absent without any.",
+        "Mean time to recovery within `fault_window`, including failed recoveries. Absent without recoveries.",
         ("provider",),
     ),
     Record(
@@ -248,15 +246,15 @@ _RELIABILITY = (
         "sum by (provider, pool_id, node_name, cause) (\n"
         + indented(_counted("provider, pool_id, node_name, cause", "trainfleet_node_faults_total", _NODE_KNOWN))
         + "\n)",
-        "Faults of a node that the last minute added. Absent in a minute without any.",
+        "Faults of a node in the last minute. Absent without faults.",
         (*_NODE, "cause"),
     ),
     Record(
         "node:trainfleet_lemon_faults:sum",
         f"topk by (provider) (\n  <lemon_nodes>,\n  sum by ({', '.join(_NODE)}) (\n"
         f"    {_window(_NODE_FAULTS, 'fault_window', _HARDWARE)}\n  ) >= <lemon_faults>\n)",
-        "Lemon nodes: the `lemon_nodes` nodes with the most faults of `hardware_causes` within `fault_window`, "
-        "of those with at least `lemon_faults`.",
+        "Lemon nodes: nodes with at least `lemon_faults` faults of `hardware_causes` within `fault_window`. Only the "
+        "`lemon_nodes` nodes with the most faults are recorded.",
         _NODE,
     ),
 )
@@ -280,22 +278,22 @@ sum by ({JOB}, cause) (
   or
   label_replace({_FAULT_GAIN} * <checkpoint_seconds> / 2, "loss", "repeated work", "", "")
 )""",
-        "Seconds of held time that trained nothing, of the last minute: `preparing`, `checking`, and by cause of fault "
-        "the recovery and the work undone. A recovery of several causes is shared by their faults; one without a known "
-        "fault is `unknown`.",
+        "Seconds of the last minute that a job held accelerators without useful work, by cause. Causes are "
+        "`preparing`, `checking` and those of faults, with recovery and undone work. Several causes share a "
+        "recovery by their faults. A recovery without a known fault is `unknown`.",
         (*_JOB, "cause"),
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
         f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators that were held and trained nothing in the last minute, by cause.",
+        "Accelerators that were held without useful work in the last minute, by cause.",
         ("provider", "cause"),
     ),
     Record(
         "provider:trainfleet_badput_cost:per_hour",
         f"sum by (provider, cause, currency) (\n  {_BADPUT} / 60\n  * {_ON} group_left (currency)\n"
         f"{indented(_JOB_PRICE)}\n)",
-        "What the accelerators that trained nothing cost in an hour, by cause; models without a price left out.",
+        "Cost for an hour of the accelerators without useful work, by cause. Models without a price do not count.",
         ("provider", "cause", "currency"),
     ),
 )
@@ -318,14 +316,14 @@ max by ({JOB}, accelerator) (trainfleet_job_tensor_flops_per_second)
   unless {_ON_KIND}
   ({_HELD} unless on (accelerator_model) {PEAK})
 )""",
-        "Model FLOPs utilization: tensor FLOP/s of a job as a share of the peaks of what it holds. Absent where the "
-        "table of models lacks one of them.",
+        "Model FLOPs utilization: tensor FLOP/s of a job as a share of the peak of its accelerators. Absent if the "
+        "table of models has no peak for one of them.",
         (*_JOB, "accelerator"),
     ),
     Record(
         "provider:trainfleet_mfu:ratio",
         f"sum {_BY_KIND} ({_HELD} * {_ON_KIND} group_left () {_MFU})\n/ sum {_BY_KIND} ({_HELD} and {_ON_KIND} {_MFU})",
-        "MFU of the jobs of which it is known, each counted by its accelerators.",
+        "MFU of the jobs with a known MFU, weighted by their accelerators.",
         ("provider", *_KIND),
     ),
 )

@@ -27,8 +27,8 @@ them.
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.
   Records build on records, and a run does not see its own output.
 
-A record's name is `level:metric:operations`. The level is what it groups by. A job without a known utilization is
-unmeasured: it counts as held, but not as used, wasted or idle.
+A record's name is `level:metric:operations`. The level names the labels that it groups by. A job without a known
+utilization is unmeasured: it counts as held, but not as used, wasted or idle.
 
 ## Records
 

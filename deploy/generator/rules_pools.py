@@ -15,7 +15,7 @@ def _by(labels: tuple[str, ...]) -> str:
 
 
 def _pool(what: str, labels: tuple[str, ...], meaning: str) -> Record:
-    """What a pool's own series say, once where two exporters poll the provider."""
+    """The accelerators of a pool, counted once if two exporters poll the provider."""
     return Record(
         f"pool:trainfleet_{what}_accelerators:sum",
         f"max {_by(labels)} (trainfleet_pool_{what}_accelerators)",
@@ -51,14 +51,13 @@ QUEUES = Group(
 )
 * on (provider, job_id) group_left ({JOB_OWNERS})
 {_OWNER}""",
-            "How long a queued job has waited since it was submitted (created, where the cloud tells no more).",
+            "Time since a queued job was submitted, or created if the cloud does not report when it was submitted.",
             ("provider", "job_id", *JOB_OWNERS.split(", ")),
         ),
         Record(
             "pool:trainfleet_queue_age:max",
             "max by (provider, pool_id) (job:trainfleet_queue_age:seconds)",
-            'How long the oldest queued job of a pool has waited; `pool_id=""` is public resources. Absent while '
-            "nothing waits.",
+            'Longest wait of the queued jobs of a pool; `pool_id=""` means public resources. Absent if none is queued.',
             ("provider", "pool_id"),
         ),
     ),
@@ -77,16 +76,16 @@ max by (provider, pool_id) (
   unless on (provider, parent_pool_id)
   label_replace(max by (provider, pool_id) (trainfleet_pool_info), "parent_pool_id", "$1", "pool_id", "(.+)")
 )""",
-            "Always 1: a pool that is not within another one that is shown. Sums over these count nothing twice.",
+            "1 for each pool whose parent pool is not shown. Sums over these pools count nothing twice.",
             ("provider", "pool_id"),
         ),
         _pool("capacity", _KIND, "Accelerators of a pool."),
-        _pool("allocated", _KIND, "Accelerators of a pool that placed workloads hold."),
-        _pool("queued", _PLACE, "Accelerators that the workloads in a pool's queue ask for."),
+        _pool("allocated", _KIND, "Accelerators of a pool that workloads hold."),
+        _pool("queued", _PLACE, "Accelerators that queued workloads of a pool request."),
         Record(
             "pool:trainfleet_accelerators_free:sum",
             "clamp_min(pool:trainfleet_capacity_accelerators:sum - pool:trainfleet_allocated_accelerators:sum, 0)",
-            "Accelerators of a pool that nothing is placed on.",
+            "Free accelerators of a pool.",
             _KIND,
         ),
         Record(
@@ -114,14 +113,13 @@ clamp_min(
   ),
   0
 )""",
-            "Free accelerators on nodes that something is placed on already, so that no job that needs whole nodes can "
-            "have them. Exact with the collector `nodes`; without it from the pool's empty nodes, taking all nodes to "
-            "be alike; absent where neither is known.",
+            "Free accelerators on partly used nodes, which jobs that need whole nodes cannot use. Exact with the "
+            "collector `nodes`. Without it, an estimate from the number of empty nodes. Absent if neither is known.",
             _PLACE,
         ),
         Record(
             "pool:trainfleet_accelerators_fragmentation:ratio",
-            # Free ones of the nodes, where those are told: pools are polled more often, and would be of another moment.
+            # Free accelerators of the nodes if these are known: pools are polled more often, so their values are newer.
             f"""\
 pool:trainfleet_accelerators_fragmented:sum
 / (
@@ -134,7 +132,7 @@ pool:trainfleet_accelerators_fragmented:sum
     sum {_by(_PLACE)} (pool:trainfleet_accelerators_free:sum)
   ) > 0
 )""",
-            "Share of a pool's free accelerators that is fragmented; absent while none is free.",
+            "Share of a pool's free accelerators that is fragmented. Absent if no accelerator is free.",
             _PLACE,
         ),
         Record(
@@ -144,15 +142,15 @@ max {_by(_PLACE)} (
   max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
   - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
 )""",
-            "The most accelerators that are free on one node of a pool: the largest pod that fits. Needs the collector "
+            "Largest number of free accelerators on one node of a pool: the largest pod that fits. Needs the collector "
             "`nodes`.",
             _PLACE,
         ),
-        _provider("trainfleet_capacity_accelerators:sum", _KIND, "Accelerators of a provider's pools."),
-        _provider("trainfleet_allocated_accelerators:sum", _KIND, "Those that placed workloads hold."),
-        _provider("trainfleet_queued_accelerators:sum", _PLACE, "Those that queued workloads ask for."),
-        _provider("trainfleet_accelerators_free:sum", _KIND, "Those that nothing is placed on."),
-        _provider("trainfleet_accelerators_fragmented:sum", _PLACE, "Free ones on nodes that are partly taken."),
+        _provider("trainfleet_capacity_accelerators:sum", _KIND, "Accelerators of all pools of a provider."),
+        _provider("trainfleet_allocated_accelerators:sum", _KIND, "Accelerators that workloads hold."),
+        _provider("trainfleet_queued_accelerators:sum", _PLACE, "Accelerators that queued workloads request."),
+        _provider("trainfleet_accelerators_free:sum", _KIND, "Free accelerators."),
+        _provider("trainfleet_accelerators_fragmented:sum", _PLACE, "Free accelerators on partly used nodes."),
     ),
 )
 
@@ -162,7 +160,7 @@ ENDINGS = Group(
         Record(
             "workspace:trainfleet_jobs_finished:increase1h",
             "max by (provider, workspace_id, status) (increase(trainfleet_jobs_finished_total[1h]))",
-            "Jobs that finished within the last hour, by how they ended.",
+            "Jobs that finished within the last hour, by status.",
             ("provider", "workspace_id", "status"),
         ),
         Record(
@@ -170,8 +168,8 @@ ENDINGS = Group(
             """\
 max by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status="failed"})
 / (sum by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status=~"failed|succeeded"}) > 0)""",
-            "Share of the jobs that finished within the last hour, those left out that somebody stopped, that failed; "
-            "absent while none finished.",
+            "Share of failed jobs among the jobs that finished within the last hour. Stopped jobs do not count. Absent "
+            "if no job finished.",
             ("provider", "workspace_id"),
         ),
     ),

@@ -40,15 +40,15 @@ _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _EPILOG = """\
 commands:
   trainfleet-exporter --config.file=FILE          run the exporter
-  trainfleet-exporter demo                        run the exporter with simulated clouds on loopback; no account needed
-  trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics, exit
-  trainfleet-exporter backfill --config.file=FILE write past days, as far as the clouds know them, for Prometheus
-  trainfleet-exporter diagnose --config.file=FILE poll once and report permissions, calls, limits, and what to change
-  trainfleet-exporter report --ledger=FILE        report on the jobs that ended: who used, wasted and waited
-  trainfleet-exporter healthcheck                 check that a running exporter answers, for containers
-  trainfleet-exporter simulate                    run only the simulated clouds (for developers)
+  trainfleet-exporter demo                        run the exporter on simulated clouds; no account needed
+  trainfleet-exporter once --config.file=FILE     poll every collector once, print the metrics and exit
+  trainfleet-exporter backfill --config.file=FILE write metrics of past days for Prometheus
+  trainfleet-exporter diagnose --config.file=FILE poll once; report permissions, calls, limits and what to change
+  trainfleet-exporter report --ledger=FILE        report on finished jobs: usage, waste and waits by user
+  trainfleet-exporter healthcheck                 check that a running exporter responds, for containers
+  trainfleet-exporter simulate                    run only the simulated clouds, for developers
 
-Flags may stand before or after the command. `trainfleet-exporter COMMAND --help` lists the flags of a command.
+Write flags before or after the command. `trainfleet-exporter COMMAND --help` lists the flags of a command.
 """
 
 
@@ -269,14 +269,19 @@ def _parser(command: str, description: str, *, epilog: str | None = None, level:
             metavar=f"{{{','.join(words)}}}",
             type=one_of(tuple(words)),
             default=default,
-            help=f"default: {default}",
+            help=f"{name} of log lines on stderr; default: {default}",
         )
     return parser
 
 
 def _add_config(parser: Parser) -> None:
     parser.add_argument(
-        "--config.file", dest="config_file", metavar="FILE", type=file_name, required=True, help="the config (YAML)"
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=file_name,
+        required=True,
+        help="the config file (YAML); required",
     )
 
 
@@ -286,8 +291,8 @@ def _add_shard(parser: Parser) -> None:
         dest="given_shard",
         metavar="N",
         type=_ordinal,
-        help="the number of this exporter among those that share the config, from 0 to --total-shards minus 1; a pod "
-        "of a StatefulSet may give its name, such as exporter-3; default: 0",
+        help="number of this shard, from 0 to --total-shards minus 1; a StatefulSet pod may give its name, such as "
+        "exporter-3; default: 0",
     )
     parser.add_argument(
         "--total-shards",
@@ -295,7 +300,7 @@ def _add_shard(parser: Parser) -> None:
         metavar="M",
         type=_total_shards,
         default=1,
-        help="how many exporters with this config share the work; default: 1",
+        help="number of exporters that share the work of this config; default: 1",
     )
 
 
@@ -331,7 +336,7 @@ def _add_web(parser: Parser, default: str) -> None:
         metavar="HOST:PORT",
         action="append",
         type=_listen_address,
-        help=f"where to listen; may be repeated; default: {default}",
+        help=f"address to listen on; may be repeated; default: {default}",
     )
     parser.add_argument(
         "--web.telemetry-path",
@@ -339,7 +344,7 @@ def _add_web(parser: Parser, default: str) -> None:
         metavar="PATH",
         type=_telemetry_path,
         default="/metrics",
-        help="default: /metrics",
+        help="path of the metrics; default: /metrics",
     )
     parser.set_defaults(default_addresses=(default,))
 
@@ -375,7 +380,7 @@ def _daemon_parser() -> Parser:
         "--config.check",
         dest="config_check",
         action="store_true",
-        help="check the config, and the web config if one is named, and exit",
+        help="check the config file and the web config file, then exit",
     )
     _add_web(parser, ":10075")
     parser.add_argument(
@@ -383,13 +388,13 @@ def _daemon_parser() -> Parser:
         dest="web_config_file",
         metavar="FILE",
         default="",
-        help="TLS, users and headers, in the web-config format of the official exporters (YAML); default: none of them",
+        help="file with TLS, users and headers, in the format of the official exporters (YAML); default: none",
     )
     parser.add_argument(
         "--web.enable-lifecycle",
         dest="web_enable_lifecycle",
         action="store_true",
-        help="reload the config on POST or PUT to /-/reload, too, and not only on SIGHUP",
+        help="reload the config also on POST or PUT to /-/reload; default: only on SIGHUP",
     )
     parser.add_argument(
         "--web.max-connections",
@@ -397,21 +402,21 @@ def _daemon_parser() -> Parser:
         metavar="N",
         type=_max_connections,
         default=MAX_CONNECTIONS,
-        help=f"the limit of open connections; one client address may hold half of them; default: {MAX_CONNECTIONS}",
+        help=f"limit of open connections; one client address may hold half of them; default: {MAX_CONNECTIONS}",
     )
     parser.add_argument(
         "--ledger",
         metavar="FILE",
         type=file_name,
         default=None,
-        help="append each job that ends to this file, as a line of JSON; default: global.ledger_file of the config",
+        help="append each finished job to this file, as a line of JSON; default: global.ledger_file of the config",
     )
     parser.add_argument("--version", action="version", version=version())
     return parser
 
 
 def _once_parser() -> Parser:
-    parser = _parser("once", "Polls every collector once and prints the metrics; exit code 1 if a collector failed.")
+    parser = _parser("once", "Polls every collector once and prints the metrics.\nExit code 1 if a collector failed.")
     _add_config(parser)
     _add_shard(parser)
     return parser
@@ -420,38 +425,46 @@ def _once_parser() -> Parser:
 def _diagnose_parser() -> Parser:
     parser = _parser(
         "diagnose",
-        "Polls every collector once and reports, for each provider: where the credentials came from, what each\n"
-        "endpoint answered, rights that are missing, series, calls against known limits, and what to change.\n"
+        "Polls every collector once. Reports for each provider the source of its credentials, the response of each\n"
+        "endpoint and missing permissions. Compares calls with known limits, and lists what to change.\n"
         "Exit code 1 if a collector failed.",
         level="error",  # the report says it better
     )
     _add_config(parser)
     _add_shard(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
     return parser
 
 
 def _backfill_parser() -> Parser:
     parser = _parser(
         "backfill",
-        "Writes what the clouds still know of past days as OpenMetrics with timestamps, a file for each UTC day,\n"
-        "which `promtool tsdb create-blocks-from openmetrics` makes blocks of. Interrupted, the same command goes on.\n"
-        "Exit code 1 if not all days could be written.",
+        "Writes metrics of past days as OpenMetrics with timestamps, as far as the clouds still have them.\n"
+        "Writes a file for each UTC day. `promtool tsdb create-blocks-from openmetrics` turns the files into blocks.\n"
+        "To continue after an interruption, run the same command again. Exit code 1 if a day is missing.",
     )
     _add_config(parser)
-    parser.add_argument("--provider", metavar="NAME", required=True, help="the provider of the config that is asked")
-    times = "an ISO date (0:00 UTC) or a time with its zone"
-    parser.add_argument("--from", dest="from_", metavar="TIME", required=True, type=_moment, help=f"the start: {times}")
-    parser.add_argument("--to", metavar="TIME", required=True, type=_moment, help="the end, which is not part of it")
-    parser.add_argument("--job", metavar="ID", default="", help="only this job; default: all that the config wants")
-    parser.add_argument("--out", metavar="DIR", required=True, help="where the files go; it is made if it is not there")
+    parser.add_argument(
+        "--provider", metavar="NAME", required=True, help="name of the provider in the config; required"
+    )
+    times = "an ISO date (0:00 UTC) or a time with its time zone; required"
+    parser.add_argument("--from", dest="from_", metavar="TIME", required=True, type=_moment, help=f"start, {times}")
+    parser.add_argument(
+        "--to", metavar="TIME", required=True, type=_moment, help="end, exclusive, in the same format; required"
+    )
+    parser.add_argument(
+        "--job", metavar="ID", default="", help="write only this job; default: all jobs that the config selects"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", required=True, help="directory of the files, created if missing; required"
+    )
     parser.add_argument(
         "--label",
         metavar="NAME=VALUE",
         action="append",
         type=_label,
         default=[],
-        help="a label of all series, such as instance and job, which Prometheus adds when it scrapes; may be repeated",
+        help="label to add to all series, such as instance and job of the scrape; may be repeated",
     )
     return parser
 
@@ -459,17 +472,23 @@ def _backfill_parser() -> Parser:
 def _report_parser() -> Parser:
     parser = _parser(
         "report",
-        "Reports on the jobs of a ledger that ended in the last days: accelerator-hours, hours by phase, time that\n"
-        "was lost or idle, faults by cause and waits; of all jobs, by user, by pool, and by each label that jobs have.",
+        "Reports on the finished jobs of a ledger: accelerator-hours, hours by phase, and lost or idle time.\n"
+        "Also reports faults by cause, and waits. The tables cover all jobs, then each user, pool and label.",
     )
     parser.add_argument(
-        "--ledger", metavar="FILE", type=file_name, required=True, help="the file that the exporter's --ledger names"
+        "--ledger", metavar="FILE", type=file_name, required=True, help="ledger file of the exporter; required"
     )
     parser.add_argument(
-        "--days", metavar="N", type=_days, default=7, help="jobs that ended in the last N days; default: 7"
+        "--days", metavar="N", type=_days, default=7, help="report on jobs that finished in the last N days; default: 7"
     )
     formats = ("text", "csv")
-    parser.add_argument("--format", metavar="{text,csv}", type=one_of(formats), default="text", help="default: text")
+    parser.add_argument(
+        "--format",
+        metavar="{text,csv}",
+        type=one_of(formats),
+        default="text",
+        help="format of the report; default: text",
+    )
     return parser
 
 
@@ -499,7 +518,7 @@ def _label(value: str) -> tuple[str, str]:
 
 
 def _demo_parser() -> Parser:
-    words = "Runs the exporter with simulated clouds: real HTTP, real signatures, no account needed."
+    words = "Runs the exporter on simulated clouds, with real HTTP and signatures. No account is needed."
     parser = _parser("demo", words, level="warn")
     _add_web(parser, "127.0.0.1:10075")
     _add_seed(parser)
@@ -507,13 +526,13 @@ def _demo_parser() -> Parser:
 
 
 def _simulate_parser() -> Parser:
-    parser = _parser("simulate", "Only the simulated clouds; prints a config file that reaches them.")
+    parser = _parser("simulate", "Runs only the simulated clouds and prints a config file for them.")
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=_loopback_address,
         default="127.0.0.1:0",
-        help="a loopback address; default: 127.0.0.1:0",
+        help="loopback address to listen on, port 0 for any free port; default: 127.0.0.1:0",
     )
     _add_seed(parser)
     return parser
@@ -531,7 +550,7 @@ def _loopback_address(value: str) -> str:
 
 def _add_seed(parser: Parser) -> None:
     parser.add_argument(
-        "--seed", metavar="N", type=whole_number, default=1, help="the simulated world's seed; default: 1"
+        "--seed", metavar="N", type=whole_number, default=1, help="seed of the simulated clouds; default: 1"
     )
 
 

@@ -69,30 +69,34 @@ _COLLECTOR_GAUGES = (
     (
         "success",
         "success",
-        "1 if every part of the collector's latest poll succeeded, 0 if one failed; absent before the first.",
+        "1 if every part of the collector's latest poll succeeded, 0 if one failed. Absent before the first poll ends.",
     ),
-    ("duration_seconds", "duration", "How long the collector's latest poll (or cycle of per-job polls) took."),
+    (
+        "duration_seconds",
+        "duration",
+        "Duration in seconds of the collector's latest poll or cycle of per-job polls. Absent before the first ends.",
+    ),
     (
         "interval_seconds",
         "interval",
-        "The interval that the collector keeps now: the configured one, or longer where limits stretch it.",
+        "Current poll interval in seconds: the configured one, or a longer one if limits require it.",
     ),
     (
         "last_success_timestamp_seconds",
         "last_success",
-        "When the collector last polled with every part succeeding; 0 before the first time.",
+        "Unix time in seconds of the latest poll in which every part succeeded; 0 before the first.",
     ),
-    ("series", "series", "How many series the collector shows now."),
-    ("parts", "parts", "How many parts (workspaces, pools, jobs) the collector shows now."),
+    ("series", "series", "Series that the collector publishes."),
+    ("parts", "parts", "Parts (workspaces, pools, jobs) that the collector publishes."),
     (
         "parts_failed",
         "parts_failed",
-        "How many parts failed in their latest poll, whether or not their last good answer is still shown.",
+        "Parts whose latest poll failed, whether or not their last good values are still published.",
     ),
     (
         "oldest_part_timestamp_seconds",
         "oldest_part",
-        "When the oldest part that is shown was read; absent while none is.",
+        "Unix time in seconds at which the oldest published part was polled. Absent if there is none.",
     ),
 )
 """Name after the common prefix, field of CollectorState (None has no sample), HELP."""
@@ -113,7 +117,7 @@ class _StateGauges(Collector):
         states = self.states if self.standings is None else self.standings
         yield _gauge(
             "trainfleet_provider_up",
-            "1 when the latest poll of some collector of the provider succeeded, else 0.",
+            "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
             ("provider",),
             self._providers_up(states).items(),
         )
@@ -122,20 +126,19 @@ class _StateGauges(Collector):
             yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
         yield _gauge(
             "trainfleet_exporter_api_budget_calls",
-            "Calls that limits.monthly_calls allows in a calendar month in UTC+8; providers of one account share them.",
+            "Calls that limits.monthly_calls allows in a billing month. Providers of one account share them.",
             ("provider", "api"),
             ((key, budget.calls) for key, budget in self.budgets.items()),
         )
         yield _gauge(
             "trainfleet_exporter_api_budget_remaining_calls",
-            "Calls of the month's budget that are left, which providers of one account share. What was spent before "
-            "the exporter knew of it is taken to be the month's elapsed share.",
+            "Calls that are left in the current billing month. Providers of one account share them.",
             ("provider", "api"),
             ((key, budget.remaining) for key, budget in self.budgets.items()),
         )
         yield _gauge(
             "trainfleet_exporter_credentials_expiry_timestamp_seconds",
-            "When the credentials in use end; absent for those that do not. They are renewed before.",
+            "Unix time in seconds at which the credentials in use expire. Absent if they do not expire.",
             ("provider",),
             (((provider,), expires()) for provider, expires in self.expiries.items()),
         )
@@ -174,28 +177,28 @@ class Telemetry:
         gauges.register(self._states)
         self._reload_succeeded = prometheus.Gauge(
             "trainfleet_exporter_config_last_reload_successful",
-            "1 if the latest reading of the config file succeeded, 0 if it failed and the config before stays in use.",
+            "1 if the latest load of the config file succeeded, 0 if it failed and the old config stays in use.",
             registry=gauges,
         )
         self._config_loaded = prometheus.Gauge(
             "trainfleet_exporter_config_last_reload_success_timestamp_seconds",
-            "When the config file was last read with success.",
+            "Unix time in seconds of the latest successful load of the config file.",
             registry=gauges,
         )
         self.reloaded(success=True)
         prometheus.Gauge(
             "trainfleet_exporter_shard_ordinal",
-            "Which of several exporters that share the work this one is, counted from 0.",
+            "Number of this shard, counted from 0.",
             registry=gauges,
         ).set(shard.ordinal)
         prometheus.Gauge(
-            "trainfleet_exporter_total_shards", "How many exporters share the work; 1 is alone.", registry=gauges
+            "trainfleet_exporter_total_shards", "Number of shards; 1 if the exporter runs alone.", registry=gauges
         ).set(shard.total)
         prometheus.ProcessCollector(registry=gauges)
         prometheus.PlatformCollector(registry=gauges)
         prometheus.Gauge(
             "trainfleet_exporter_build_info",
-            "Constant 1, labelled by the exporter's version, revision and Python version.",
+            "Version, revision and Python version of the exporter; always 1.",
             ("version", "revision", "python_version"),
             registry=gauges,
         ).labels(trainfleet_exporter.__version__, trainfleet_exporter.__revision__, platform.python_version()).set(1)
@@ -203,26 +206,26 @@ class Telemetry:
         self.registry.register(gauges)
         self._requests = Counter(
             "trainfleet_exporter_api_requests_total",
-            "Attempts to call a cloud API, as they are billed, by how they ended.",
+            "Attempts to call a cloud API, including retries, by outcome.",
             ("provider", "api", "operation", "outcome"),
             registry=self.registry,
         )
         self._latency = Histogram(
             "trainfleet_exporter_api_request_duration_seconds",
-            "Duration of attempts to call a cloud API.",
+            "Duration in seconds of attempts to call a cloud API.",
             ("provider", "api"),
             buckets=_LATENCY_BUCKETS,
             registry=self.registry,
         )
         self._errors = Counter(
             "trainfleet_exporter_collector_errors_total",
-            "Failures of a collector's parts, by reason.",
+            "Errors in polls of a collector, by reason.",
             ("provider", "collector", "reason"),
             registry=self.registry,
         )
         self._dropped = Counter(
             "trainfleet_exporter_dropped_readings_total",
-            "Readings and objects that were not shown, by reason; too_long also counts label values that were cut.",
+            "Readings and objects that the exporter dropped, by reason. too_long also counts shortened label values.",
             ("provider", "collector", "reason"),
             registry=self.registry,
         )

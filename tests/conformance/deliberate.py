@@ -100,7 +100,7 @@ MISTAKES = (
         "is not shown",
     ),
     Mistake(
-        "a page that fails is taken for the end of its list",
+        "a page that fails counts as the end of its list",
         "client.py",
         "            page = await self._get(operation, path, into, deadline, query)\n",
         _LENIENT,
@@ -108,7 +108,7 @@ MISTAKES = (
         "gone: ",
     ),
     Mistake(
-        "an answer without a list is taken for an empty one",
+        "a response without a list counts as an empty list",
         "client.py",
         "return Page(whole(page.total), page.rows)",
         "return Page(whole(page.total) or 0, page.rows or [])",
@@ -116,7 +116,7 @@ MISTAKES = (
         "no error is counted",
     ),
     Mistake(
-        "an unknown state is taken for failed",
+        "an unknown state counts as failed",
         "translate.py",
         "return STATUS.get(word, Status.UNKNOWN)",
         "return STATUS.get(word, Status.FAILED)",
@@ -132,7 +132,7 @@ MISTAKES = (
         "is shown as nothing",
     ),
     Mistake(
-        "what is not told becomes 0",
+        "a value that the cloud does not report becomes 0",
         "translate.py",
         "restarts=whole(row.recoveries),",
         "restarts=whole(row.recoveries) or 0,",
@@ -140,7 +140,7 @@ MISTAKES = (
         "is 0, and no answer says so",
     ),
     Mistake(
-        "a time that is not set is taken for one",
+        "a time that is not set counts as a time",
         "translate.py",
         "started=utc_time(row.started_at),",
         'started=__import__("datetime").datetime.fromisoformat(row.started_at).timestamp()\n'
@@ -166,7 +166,7 @@ MISTAKES = (
         "where the cloud says",
     ),
     Mistake(
-        "a label of its own",
+        "the provider adds its own label",
         "provider.py",
         "\nPLATFORM = Platform(",
         _LABEL,
@@ -190,7 +190,7 @@ MISTAKES = (
         "has no count of jobs",
     ),
     Mistake(
-        "the token stands in the log",
+        "the token appears in the log",
         "provider.py",
         "        self._transport = open_transport(config, context)\n",
         "        self._transport = open_transport(config, context)\n"
@@ -199,7 +199,7 @@ MISTAKES = (
         "what the provider logs holds token",
     ),
     Mistake(
-        "the token stands in a repr",
+        "the token appears in a repr",
         "provider.py",
         '"token of the config" if',
         'f"the token {token.reveal()}" if',
@@ -215,7 +215,7 @@ MISTAKES = (
         "holds token",
     ),
     Mistake(
-        "a client of its own beside the transport",
+        "the provider uses its own client instead of the transport",
         "collectors.py",
         "    async def poll(self, poll: Poll) -> None:\n        async with",
         f"{_OWN_CLIENT}        async with",
@@ -223,7 +223,7 @@ MISTAKES = (
         "was asked for, and not by the transport",
     ),
     Mistake(
-        "a call for each job in a sweep",
+        "a bulk poll makes a call for each job",
         "collectors.py",
         _LIST_JOBS,
         "listing = await self.shared.client.list_jobs(self.workspace_id, self.part.deadline)\n"
@@ -234,7 +234,7 @@ MISTAKES = (
         "jobs calls GetJob",
     ),
     Mistake(
-        "an error is caught, and an empty list published",
+        "an error is caught, and an empty list is published",
         "collectors.py",
         "            listing = await self._client.list_pools(part.deadline)\n",
         _CATCHING,
@@ -242,7 +242,7 @@ MISTAKES = (
         "ListPools, server error: gone at once",
     ),
     Mistake(
-        "calls are tried again without end",
+        "calls are retried without end",
         "client.py",
         _CALL,
         _FOR_EVER,
@@ -250,7 +250,7 @@ MISTAKES = (
         "times in two polls",
     ),
     Mistake(
-        "a refusal is taken for an answer",
+        "an error response counts as a good response",
         "auth.py",
         "if answer.status < 400:",
         "if answer.status < 500:",
@@ -276,7 +276,7 @@ MISTAKES = (
         "fails for one row",
     ),
     Mistake(
-        "a poll that is cancelled goes on",
+        "a cancelled poll continues",
         "client.py",
         _CALL,
         _DEAF,
@@ -284,7 +284,7 @@ MISTAKES = (
         "s to stop while",
     ),
     Mistake(
-        "what vanished is shown on",
+        "a deleted object stays on the page",
         "collectors.py",
         "            return Listing({})  # deleted: how it ended is unknown\n",
         "            self.found[job_id] = self.jobs.live[job_id]\n            return Listing({})\n",
@@ -292,7 +292,7 @@ MISTAKES = (
         "still there: ",
     ),
     Mistake(
-        "how jobs ended that left the lists is not asked",
+        "the final status of jobs that left the lists is not read",
         "collectors.py",
         "return Listing({job_id: await self.shared.client.get_job(job_id, deadline)})",
         "return Listing({})",
@@ -300,7 +300,7 @@ MISTAKES = (
         "0 more jobs are counted as",
     ),
     Mistake(
-        "a refusal about a job that ended takes live jobs along",
+        "an error about a finished job removes live jobs",
         "collectors.py",
         _LIST_JOBS,
         "for job_id in self.jobs.live:\n"
@@ -310,7 +310,7 @@ MISTAKES = (
         "is shown as nothing",
     ),
     Mistake(
-        "a job whose look-up was refused is forgotten",
+        "a job whose look-up failed is forgotten",
         "collectors.py",
         "        except NotFound:",
         "        except Exception:",
@@ -336,7 +336,7 @@ MISTAKES = (
         "connections still stand",
     ),
     Mistake(
-        "providers share what one of them closes",
+        "providers share a client that one of them closes",
         "provider.py",
         "self._transport = open_transport(config, context)\n",
         "self._transport = vars(Lantern).get('_one') or open_transport(config, context)\n"
@@ -345,7 +345,7 @@ MISTAKES = (
         "fails",
     ),
     Mistake(
-        "a 403 is taken for any other refusal",
+        "a 403 is not reported as a missing permission",
         "auth.py",
         "if answer.status in (401, 403):",
         "if answer.status == 401:",
@@ -353,7 +353,7 @@ MISTAKES = (
         "diagnose names nothing",
     ),
     Mistake(
-        "of several exporters each shows what is the account's",
+        "each shard shows the values of the account",
         "provider.py",
         "if chosen.pools.enabled and shared.shard.is_primary:",
         "if chosen.pools.enabled:",
@@ -361,7 +361,7 @@ MISTAKES = (
         "shown by 3 shards",
     ),
     Mistake(
-        "of several exporters each counts all workspaces",
+        "each shard counts all workspaces",
         "collectors.py",
         '    """Finished jobs by state."""\n',
         "    async def keys(self):\n        return await self._shared.workspaces.get()\n",
@@ -369,7 +369,7 @@ MISTAKES = (
         "shown by 3 shards",
     ),
     Mistake(
-        "of several exporters none counts finished jobs",
+        "no shard counts finished jobs",
         "collectors.py",
         "await part.publish(translate.finished_counts(answer, part.key))",
         "await part.publish(translate.finished_counts(answer, part.key) if self._shared.shard.is_whole\n"
@@ -378,7 +378,7 @@ MISTAKES = (
         "of a shard, where one exporter shows",
     ),
     Mistake(
-        "an operation has no right",
+        "an operation has no permission",
         "provider.py",
         '        "ListPools": "pools.read",\n',
         "",
@@ -386,7 +386,7 @@ MISTAKES = (
         "no right is known for ListPools",
     ),
     Mistake(
-        "a private module is used",
+        "the provider imports a private module",
         "provider.py",
         "from trainfleet_exporter.polling import Collector",
         "from trainfleet_exporter.polling.runner import Runner as _\nfrom trainfleet_exporter.polling import Collector",

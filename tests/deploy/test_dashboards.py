@@ -40,7 +40,7 @@ def test_check_names_what_is_out_of_step(
     (tmp_path / "a" / "kept.yaml").write_text("kept\n")
     (tmp_path / "a" / "changed.yaml").write_text("old\n")
     assert main(["--check"]) == 1
-    assert capsys.readouterr().out == "out of step: deploy/a/changed.yaml\nout of step: deploy/b/missing.yaml\n"
+    assert capsys.readouterr().out == "out of date: deploy/a/changed.yaml\nout of date: deploy/b/missing.yaml\n"
     assert main([]) == 0
     assert {path: (tmp_path / path).read_text() for path in wanted} == wanted
     assert main(["--check"]) == 0

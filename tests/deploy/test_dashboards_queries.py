@@ -32,7 +32,7 @@ EMPTY: dict[str, str] = {}
 """Queries that return nothing from the demo, each with the reason."""
 
 BEYOND_ONE = {
-    "Calls of a month at this pace against the budget": "too fast a pace is what it is there to show",
+    "Expected calls as a share of the budget": "too fast a pace is what it is there to show",
     "Share of the interval that polls take": "a poll may take longer than its interval",
 }
 """Panels of shares that may be above 1."""

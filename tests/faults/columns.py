@@ -97,7 +97,7 @@ COLUMNS: tuple[Column, ...] = (
     _failing(_REFUSAL, "server_error", "500 with the cloud's own message", "server"),
     _failing(_REFUSAL, "bad_gateway", "502 with the page of a proxy", "server"),
     _failing(_REFUSAL, "redirect", "302 to another host", "client", refuses=True),
-    _failing(_REFUSAL, "denied", "403 for a missing right", "auth", refuses=True),
+    _failing(_REFUSAL, "denied", "403 for a missing permission", "auth", refuses=True),
     Column(
         name="not found",
         group=_REFUSAL,

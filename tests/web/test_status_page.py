@@ -28,7 +28,7 @@ def test_all_is_well() -> None:
         "Providers ok": ("2 of 2", "all 4 collectors ok"),
         "Jobs running": ("6", "1,200 queued"),
         "Accelerators held": ("30", "28 GPU, 2 NPU"),
-        "Held and idle": ("10", "used below 5 %; 4 not known"),
+        "Held and idle": ("10", "utilization below 5 %; 4 not known"),
     }
     assert [state for state, _ in page.providers()] == ["is-ok", "is-ok"]
     (_, pai), _ = page.providers()
@@ -72,15 +72,15 @@ def test_goodput_of_hidden_families_is_not_shown(family: str) -> None:
 
 def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:
     found = healthy().see().counts()
-    assert list(found) == ["All 2 providers together", "pai", "ma"]
-    assert found["All 2 providers together"]["failed"] == "≥ 4"
+    assert list(found) == ["All 2 providers", "pai", "ma"]
+    assert found["All 2 providers"]["failed"] == "≥ 4"
     pai = found["pai"]
     assert (pai["running"], pai["queued"], pai["failed"], pai["unknown"]) == ("5", "1,200", "4", "0")
     # Those that the platform does not have, next to others that it has.
     assert (pai["restarting"], pai["succeeded"]) == ("–", "–")
     # Nothing at all is known of the finished ones.
     assert (found["ma"]["running"], found["ma"]["failed"]) == ("1", "not known")
-    assert found["All 2 providers together"]["running"] == "6"
+    assert found["All 2 providers"]["running"] == "6"
 
 
 def test_held_idle_and_unmeasured_accelerators() -> None:
@@ -89,13 +89,13 @@ def test_held_idle_and_unmeasured_accelerators() -> None:
         ["pai GPU", "28", "8", "4", "50 %"],
         ["ma NPU", "2", "2", "0", "5 %"],
     ]
-    assert "5 more are asked for by jobs of which nobody says whether they hold them" in page.section("held")
+    assert "5 more accelerators may be held: the status of the jobs does not show it" in page.section("held")
     assert page.rows("idle") == [
         ["night runli.na · hangs · paipool pool-1", "8 GPUA100", "0 %", "3 h 01 min"],
         ["slow (starting)user not known · ma", "2 NPUsnt9b", "5 %", "not known"],
     ]
-    assert "Of 4 held accelerators no usage is known" in page.section("idle")
-    assert "use less than 5 % of them" in page.section("idle")
+    assert "The utilization of 4 held accelerators is not known" in page.section("idle")
+    assert "a utilization below 5 %" in page.section("idle")
 
 
 def test_idle_is_what_the_alert_rules_call_idle() -> None:
@@ -116,14 +116,14 @@ def test_a_failing_provider_is_on_top_with_words() -> None:
     assert text_of(page.all("h1")[0]) == "trainfleet-exporter ✕ 1 of 3 providers down"
     state, text = page.providers()[0]
     assert state == "is-down"
-    assert text.startswith("✕ down z-last No collector's latest poll succeeded (2 of 2 failed).")
+    assert text.startswith("✕ down z-last No collector succeeded in its latest poll (2 of 2 failed).")
     assert "7 s ago, part workspace 7: ListJobs: HTTP 403 NoPermission you may not" in text
     rows = page.rows("problems")
     assert rows[0][:4] == ["jobs", "✕ failing", "5 min ago", "–"]
     assert rows[2][6] == "9"
-    assert page.tiles()["Providers ok"] == ("2 of 3", "2 of 6 collectors in trouble")
+    assert page.tiles()["Providers ok"] == ("2 of 3", "2 of 6 collectors with problems")
     assert page.tiles()["Accelerators held"] == ("≥ 30", "28 GPU, 2 NPU · may be old")
-    assert page.counts()["All 3 providers together"]["running"] == page.tiles()["Jobs running"][0] == "≥ 6"
+    assert page.counts()["All 3 providers"]["running"] == page.tiles()["Jobs running"][0] == "≥ 6"
     assert "z-lastnot known: no counts are published now" in page.section("jobs")
     assert "not known: z-last" in page.section("held")
 
@@ -140,7 +140,7 @@ def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     assert folded in list(page.all("section", "problems")[0].iter())
     doubt = "! Not all collectors are ok"
     assert f"ma{doubt}" in page.section("jobs")
-    assert f"All 2 providers together{doubt}" in page.section("jobs")  # a sum is no surer than what it is made of
+    assert f"All 2 providers{doubt}" in page.section("jobs")  # a sum is no surer than what it is made of
     assert f"pai{doubt}" not in page.section("jobs")
     assert "! Not all collectors of ma are ok" in page.section("held")
 
@@ -191,7 +191,7 @@ def test_before_the_first_polls_nothing_is_known() -> None:
     assert page.tiles()["Accelerators held"][0] == "not known"
     assert page.tiles()["Held and idle"][0] == "not known"
     assert "not known: p" in page.section("held")
-    assert "0" not in page.section("jobs").replace("last 30 days", "")
+    assert "0" not in page.section("jobs").replace("30 days by default", "")
 
 
 def test_a_provider_that_is_well_and_has_no_jobs() -> None:
@@ -201,8 +201,8 @@ def test_a_provider_that_is_well_and_has_no_jobs() -> None:
     page = rig.see()
     assert page.tiles()["Jobs running"] == ("0", "0 queued")
     assert page.tiles()["Accelerators held"] == ("0", "none")
-    assert page.tiles()["Held and idle"] == ("0", "used below 5 %")
-    assert "No job holds any." in page.section("held")
+    assert page.tiles()["Held and idle"] == ("0", "utilization below 5 %")
+    assert "No job holds accelerators." in page.section("held")
     assert "No job is known to be idle." in page.section("idle")
 
 
@@ -220,7 +220,7 @@ def test_unknown_holders_are_not_zero() -> None:
     rig.collector("p", "jobs")
     rig.publish("jobs", "p", holder("untold", 5, status=Status.UNKNOWN, holds_resources=None))
     page = rig.see()
-    assert page.tiles()["Accelerators held"] == ("not known", "none that is known of")
+    assert page.tiles()["Accelerators held"] == ("not known", "none known")
     assert page.tiles()["Held and idle"][0] == "not known"
     assert page.rows("held") == [["p GPU", "not known", "not known", "0", "not known"]]
 
@@ -247,7 +247,7 @@ def test_a_poll_that_never_ends_is_stale() -> None:
     page = rig.see()
     assert page.title == "1 of 1 stale · trainfleet-exporter"
     assert page.rows("problems")[0][:3] == ["jobs", "! stale", "4 min ago"]
-    assert "have not ended a poll for too long" in page.section("problems")
+    assert "have not finished a poll in time" in page.section("problems")
     assert "All providers have problems." in page.section("providers")
 
 
@@ -280,8 +280,8 @@ def test_calls_budgets_and_credentials() -> None:
     (_, p), (_, q) = page.providers()
     assert "dlc5 3 failed (throttled 2, timeout 1)" in p
     assert "cloudmonitor078 % 311,200 of 400,000 left this month" in p
-    assert "Credentials in use end in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
-    assert "Credentials ended 2 min ago" in q
+    assert "Credentials expire in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
+    assert "Credentials expired 2 min ago" in q
     assert "gone" not in page.section("providers")
 
 
@@ -289,7 +289,7 @@ def test_an_invalid_config_is_an_alarm() -> None:
     rig = healthy()
     rig.telemetry.reloaded(success=False)
     (alarm,) = rig.see().all("p", "alarm")
-    assert "the config before" in "".join(alarm.itertext())
+    assert "stays in use" in "".join(alarm.itertext())
 
 
 def test_a_notice_is_shown() -> None:
@@ -326,7 +326,7 @@ def test_what_the_operator_hides_is_not_known(deny: str, sections: set[str]) -> 
 def test_no_providers_at_all() -> None:
     page = Rig().see()
     assert page.title == "No providers · trainfleet-exporter"
-    assert "The config names no provider." in page.section("providers")
+    assert "The config has no provider." in page.section("providers")
 
 
 def test_a_job_that_says_nothing_of_itself_has_its_id() -> None:

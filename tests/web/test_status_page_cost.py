@@ -52,7 +52,7 @@ def test_rows_have_bounds(large: Rig) -> None:
     assert len(page.answer.content) < 250_000
     assert len(page.rows("idle")) == IDLE_ROWS
     assert [row[1] for row in page.rows("idle")] == ["25 GPUA100"] * IDLE_ROWS
-    assert f"{JOBS - IDLE_ROWS:,} more idle jobs that hold less: see the metrics." in page.section("idle")
+    assert f"{JOBS - IDLE_ROWS:,} more idle jobs with fewer accelerators: see the metrics." in page.section("idle")
     assert len(page.rows("held")) == 50
     states = [state for state, _ in page.providers()]
     assert states == ["is-down"] * 40 + ["is-ok"] * 10

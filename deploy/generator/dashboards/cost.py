@@ -1,4 +1,4 @@
-"""Users and cost: who held accelerators for how many hours, what of it was used, and what it cost."""
+"""Users and cost: accelerator-hours that users held, used and wasted, and their cost."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ UID = "trainfleet-cost"
 _WASTE = Scale("green", ((0.3, "yellow"), (0.6, "red")))
 _MOST = 25
 _SOME = f'{P}, charged_to=~"$charged_to"'
-"""The matchers of what is charged to the chosen ones."""
+"""The matchers of the chosen providers and of who is charged."""
 _CHARGED_TO = choice(
     "charged_to",
     "Charged to",
     f"label_values(charged_to:trainfleet_held_accelerators:sum{{{P}}}, charged_to)",
-    "The tag of jobs that `chargeback_label` of the rules names, such as the team. All includes jobs without it.",
+    "The value of the job tag in `chargeback_label` of the rules, such as the team. All includes jobs without it.",
 )
 
 
@@ -48,11 +48,11 @@ def _wasted_share(level: str, by: str = "") -> str:
 
 def _total() -> list[Panel]:
     meanings = {
-        "held": "Accelerators times the hours for which jobs held them, within the chosen time.",
+        "held": "Accelerators times the hours that jobs held them, within the chosen time.",
         "used": "Held times utilization, of measured jobs.",
-        "wasted": "Held less used, of measured jobs.",
-        "idle": "Held by jobs while they used less than the idle threshold: a part of what is wasted.",
-        "unmeasured": "Held by jobs of which no utilization was known: neither used nor wasted here.",
+        "wasted": "Held minus used, of measured jobs.",
+        "idle": "Held by jobs while their utilization was below the idle threshold. Part of wasted.",
+        "unmeasured": "Held by jobs without a known utilization. Counts neither as used nor as wasted.",
     }
     titles = {
         "held": "Held",
@@ -66,14 +66,14 @@ def _total() -> list[Panel]:
         *(stat(titles[what], text, "h", Query(_hours("charged_to", what), what)) for what, text in meanings.items()),
         stat(
             "Wasted share",
-            "What was wasted, of what was measured.",
+            "Wasted as a share of the held accelerator-hours of measured jobs.",
             "percentunit",
             Query(_wasted_share("charged_to"), "wasted"),
             scale=_WASTE,
         ),
         stat(
             "Cost",
-            "Of the held accelerators, by the rules' table of prices.",
+            "Cost of the held accelerators, by the table of prices.",
             "none",
             Query(_cost("charged_to", "held", "currency"), "{{currency}}"),
             text="value_and_name",
@@ -82,7 +82,7 @@ def _total() -> list[Panel]:
         ),
         stat(
             "Cost of the waste",
-            "Of what was held and not used.",
+            "Cost of the wasted accelerators.",
             "none",
             Query(_cost("charged_to", "wasted", "currency"), "{{currency}}"),
             scale=Scale("orange"),
@@ -92,7 +92,7 @@ def _total() -> list[Panel]:
         ),
         stat(
             "Cost of idle jobs",
-            "Of accelerators held by jobs while they used less than the idle threshold.",
+            "Cost of accelerators while the utilization of their jobs was below the idle threshold.",
             "none",
             Query(_cost("charged_to", "idle", "currency"), "{{currency}}"),
             scale=Scale("orange"),
@@ -101,8 +101,8 @@ def _total() -> list[Panel]:
             width=5,
         ),
         stat(
-            "Cost in an hour, now",
-            "What is held now costs so much in an hour.",
+            "Cost per hour now",
+            "Cost for an hour of the accelerators that are held now.",
             "none",
             Query(f"sum by (currency) (charged_to:trainfleet_held_cost:per_hour{{{_SOME}}})", "{{currency}}"),
             text="value_and_name",
@@ -111,7 +111,7 @@ def _total() -> list[Panel]:
         ),
         stat(
             "Without a price",
-            "Accelerators held now of models that the table of prices lacks: no cost includes them. Of all jobs.",
+            "Accelerators of models without a price, held now by any job. No cost includes them.",
             "short",
             Query(f"sum(provider:trainfleet_unpriced_accelerators:sum{{{P}}})", "without a price"),
             scale=Scale("green", ((1, "yellow"),)),
@@ -130,8 +130,8 @@ def _ledger(
     """Hours and cost of each of a level, in one table."""
     return table(
         title,
-        "Accelerator-hours within the chosen time, and their cost. Wasted is held less used, of measured jobs; an "
-        "empty cell is what is not known.",
+        "Accelerator-hours within the chosen time, and their cost. Wasted is held minus used, of measured jobs. An "
+        "empty cell means unknown.",
         labels,
         [
             Column("Held", named(_hours(level, "held", by)), "h", decimals=1),
@@ -149,7 +149,7 @@ def _ledger(
 def _who() -> list[Panel]:
     by_user = "provider, user_name"
     return [
-        row("By whom"),
+        row("By user, workspace, pool and team"),
         _ledger(
             "Users",
             "user",
@@ -180,7 +180,7 @@ def _who() -> list[Panel]:
         ),
         bars(
             "Accelerator-hours by model",
-            "Held within the chosen time. Names are those of the rules' table of models.",
+            "Held within the chosen time. Names come from the table of models of the rules.",
             "h",
             Query(
                 sum_by_model(_hours("charged_to", "held", "provider, accelerator_model"), "provider"),
@@ -190,7 +190,7 @@ def _who() -> list[Panel]:
         ),
         bars(
             "Prices",
-            "What an accelerator costs in an hour by the rules' table of prices, which is yours to fill in.",
+            "Price of an accelerator for an hour. Set your prices in the table of prices of the rules.",
             "none",
             Query(
                 "max by (accelerator_model, currency) (accelerator_model:trainfleet_accelerator_price:per_hour)",
@@ -200,7 +200,7 @@ def _who() -> list[Panel]:
         ),
         bars(
             "Wasted share by user",
-            "What was wasted, of what was measured.",
+            "Wasted as a share of the held accelerator-hours of measured jobs.",
             "percentunit",
             Query(with_user(_wasted_share("user", by_user)), "{{provider}} · {{user_name}}"),
             scale=_WASTE,
@@ -227,14 +227,14 @@ def _over_time() -> list[Panel]:
         ),
         timeseries(
             "Wasted accelerators by user",
-            "Held less used, of measured jobs.",
+            "Held minus used, of measured jobs.",
             "short",
             Query(with_user(wasted), user),
             stacked=True,
         ),
         timeseries(
-            "Cost in an hour by workspace",
-            "What each workspace's jobs hold, at the prices of the rules' table.",
+            "Cost per hour by workspace",
+            "Cost of the accelerators that the jobs of each workspace hold, by the table of prices.",
             "none",
             Query(
                 with_workspace(
@@ -246,7 +246,7 @@ def _over_time() -> list[Panel]:
         ),
         timeseries(
             "Utilization by user",
-            "Of measured jobs, each weighing as much as it holds.",
+            "Utilization of measured jobs, weighted by the accelerators of each job.",
             "percentunit",
             Query(with_user(f"{used}\n/ ({used} + {wasted} > 0)"), user),
             limits=(0, 1),
@@ -260,13 +260,13 @@ def _jobs() -> list[Panel]:
     wasted = f"topk({_MOST}, {_hours('job', 'wasted', by)})"
     those = f"and on ({by}) {wasted}"
     whose = "job_name, user_name"
-    # Most of them have finished, and are not shown any more: their names are of whenever they were shown last.
+    # Most of these jobs have finished and are no longer shown, so their names come from when they were shown last.
     names = info(by, whose, f"last_over_time(trainfleet_job_info{{{P}}}[$__range])")
     return [
         row("Jobs"),
         table(
-            "Jobs that wasted most",
-            f"Accelerator-hours within the chosen time of the {_MOST} jobs that wasted most of them.",
+            "Jobs with the most waste",
+            f"Accelerator-hours of the {_MOST} jobs with the most waste within the chosen time.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),
@@ -289,7 +289,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Users and cost",
-        "Who held accelerators for how many hours, what of it was used and wasted, and what it cost.",
+        "Accelerator-hours that users held, used and wasted, and their cost.",
         [datasource(), PROVIDER, _CHARGED_TO],
         [*_total(), *_who(), *_over_time(), *_jobs()],
         since="now-24h",

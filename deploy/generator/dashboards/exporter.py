@@ -1,4 +1,4 @@
-"""Exporter health and API cost: whether what the other dashboards show is true and fresh, and what it costs to know."""
+"""Exporter health and API cost: whether the data of the other dashboards is fresh, and how many calls it takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UID = "trainfleet-exporter"
 
 _C = "trainfleet_exporter_collector_"
 _UP = {0: ("down", "red"), 1: ("up", "green")}
-_WELL = {0: ("failing", "red"), 1: ("well", "green")}
+_WELL = {0: ("failing", "red"), 1: ("ok", "green")}
 _BY = "provider, collector"
 
 
@@ -35,14 +35,14 @@ _SINCE_SUCCESS = f"time() - (max by ({_BY}) ({_C}last_success_timestamp_seconds{
 
 
 def _variables() -> list[Json]:
-    # All of them are those that there are, and not whatever is scraped: every target has `up` and `process_...`.
+    # Only exporters, and not all targets: every target has `up` and `process_...`.
     return [
         datasource(),
         choice(
             "job",
             "Job",
             "label_values(trainfleet_exporter_build_info, job)",
-            "The scrape job of the exporter: no training job.",
+            "The scrape job of the exporter, not a training job.",
             all_value="",
         ),
         choice(
@@ -61,7 +61,7 @@ def _now() -> list[Panel]:
         row("Now"),
         stat(
             "Exporters",
-            "Whether Prometheus reaches the exporter. Everything else is only as good as this.",
+            "Whether Prometheus can scrape the exporter. If not, all other panels are out of date.",
             "none",
             Query(f"up{{{TARGET}}}", "{{instance}}"),
             words=_UP,
@@ -69,7 +69,7 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Providers",
-            "A provider is up when the latest poll of some collector of it succeeded.",
+            "A provider is up if the latest poll of at least one of its collectors succeeded.",
             "none",
             Query(f"min by (provider) (trainfleet_provider_up{{{OWN}}})", "{{provider}}"),
             words=_UP,
@@ -78,7 +78,7 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Failing collectors",
-            "Collectors of which some part failed in the latest poll.",
+            "Collectors with at least one failed part in the latest poll.",
             "none",
             Query(f"sum({_C}success{{{OWN}}} == bool 0)", "failing"),
             scale=BAD_ABOVE_ZERO,
@@ -86,7 +86,7 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Config",
-            "Whether the latest reading of the config file succeeded. After a failed one the config before stays.",
+            "Whether the latest load of the config file succeeded. If not, the old config stays in use.",
             "none",
             Query(f"min(trainfleet_exporter_config_last_reload_successful{{{TARGET}}})", "config"),
             words={0: ("reload failed", "red"), 1: ("loaded", "green")},
@@ -94,14 +94,15 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Series",
-            "Series that collectors show now, without the exporter's own.",
+            "Series of all collectors, without the exporter's own metrics.",
             "short",
             Query(f"sum({_C}series{{{OWN}}})", "series"),
             width=3,
         ),
         stat(
-            "Credentials end in",
-            "Time left of temporary credentials. They are renewed before; permanent ones are not shown.",
+            "Credentials expire in",
+            "Time until temporary credentials expire. The exporter refreshes them earlier. Permanent ones are "
+            "not shown.",
             "s",
             Query(
                 f"min by (provider) (trainfleet_exporter_credentials_expiry_timestamp_seconds{{{OWN}}}) - time()",
@@ -127,7 +128,7 @@ def _collectors() -> list[Panel]:
         row("Collectors"),
         table(
             "Collectors",
-            "Each collector's latest poll. The interval is the one that is kept, which limits may stretch.",
+            "The latest poll of each collector. Limits may make the interval longer than the configured one.",
             {"provider": Column("Provider"), "collector": Column("Collector")},
             [
                 Column("State", _collector("success", "min"), words=_WELL),
@@ -148,30 +149,30 @@ def _collectors() -> list[Panel]:
         ),
         states(
             "Collectors over time",
-            "Whether every part of the latest poll succeeded. While one fails, its last good answer is shown for some "
-            "intervals, and then nothing.",
+            "Whether every part of the latest poll succeeded. A part that fails keeps its last good values for a few "
+            "intervals. Then its series disappear.",
             Query(_collector("success", "min"), COLLECTOR),
             words=_WELL,
             height=11,
         ),
         timeseries(
             "Intervals since the last success",
-            "Age of a collector's latest full success, in its own intervals. Around 1 is well.",
+            "Age of the latest completely successful poll, in intervals of the collector. Around 1 is normal.",
             "none",
             Query(f"({_SINCE_SUCCESS})\n/ {_collector('interval_seconds')}", COLLECTOR),
             scale=Scale("text", ((5, "red"),)),
         ),
         timeseries(
             "Share of the interval that polls take",
-            "Duration of the latest poll over the interval. Close to 1 the collector cannot keep its interval. "
-            "Collectors that ask job by job spread a cycle over their interval on purpose.",
+            "Duration of the latest poll divided by the interval. Close to 1, the collector cannot keep its interval. "
+            "Per-job collectors spread their calls over the interval on purpose.",
             "percentunit",
             Query(f"{_collector('duration_seconds')}\n/ {_collector('interval_seconds')}", COLLECTOR),
             limits=(0, 1),
         ),
         timeseries(
             "Errors of collectors",
-            "Failures of collectors' parts in each interval of the graph, by reason.",
+            "Errors in polls in each interval of the graph, by reason.",
             "short",
             Query(
                 "sum by (provider, collector, reason) "
@@ -181,7 +182,7 @@ def _collectors() -> list[Panel]:
         ),
         timeseries(
             "Oldest part shown",
-            "Age of the oldest answer that is still shown: how old figures on the other dashboards can be.",
+            "Age of the oldest values that are still shown on the other dashboards.",
             "s",
             Query(f"time() - {_collector('oldest_part_timestamp_seconds', 'min')}", COLLECTOR),
         ),
@@ -193,7 +194,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Exporter health and API cost",
-        "Whether the exporter sees its clouds, how old what it shows can be, and how many API calls that takes.",
+        "Whether the exporter reaches its clouds, how old its data is, and how many API calls it makes.",
         _variables(),
         [*_now(), *_collectors(), *CALLS, *PROCESS],
     )

@@ -1,4 +1,4 @@
-"""The lower half of the exporter's dashboard: API calls, what they cost and how they go; the process."""
+"""The lower half of the exporter's dashboard: API calls, their cost and outcomes, and the process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _calls() -> list[Panel]:
     calls = f"rate({_ATTEMPTS}{{{OWN}}}[$__rate_interval])"
     of_api = "by (provider, api)"
     return [
-        row("API calls and what they cost"),
+        row("API calls and their cost"),
         timeseries(
-            "Calls a minute",
-            "Attempts to call each API, retries included: what clouds bill and limit.",
+            "Calls per minute",
+            "Attempts to call each API, including retries. Clouds bill and limit attempts.",
             "cpm",
             Query(f"60 * sum {of_api} ({calls})", API),
             stacked=True,
         ),
         timeseries(
-            "Calls that did not succeed",
-            "Attempts a minute by how they ended, other than well or without data.",
+            "Failed calls",
+            "Failed attempts per minute, by outcome.",
             "cpm",
             Query(
                 "60 * sum by (provider, api, outcome) "
@@ -35,7 +35,7 @@ def _calls() -> list[Panel]:
         ),
         table(
             "Calls by operation",
-            "Attempts over the chosen time, and what that makes in a month of 30 days.",
+            "Attempts over the chosen time, and their number in 30 days at this rate.",
             {"provider": Column("Provider"), "api": Column("API"), "operation": Column("Operation")},
             [
                 Column(
@@ -45,7 +45,7 @@ def _calls() -> list[Panel]:
                     decimals=0,
                 ),
                 Column(
-                    "A month",
+                    "Per month",
                     f"sum by (provider, api, operation) (rate({_ATTEMPTS}{{{OWN}}}[$__range])) * {_MONTH}",
                     "short",
                 ),
@@ -63,8 +63,8 @@ def _calls() -> list[Panel]:
         ),
         timeseries(
             "Share of calls that are throttled",
-            "Attempts that the cloud refused for their number. The exporter slows down by itself; if it stays, lower "
-            "requests_per_second or lengthen intervals.",
+            "Attempts that the cloud throttled. The exporter slows down by itself. If throttling continues, lower "
+            "requests_per_second or raise intervals.",
             "percentunit",
             Query(
                 f'sum {of_api} (rate({_ATTEMPTS}{{{OWN}, outcome="throttled"}}[$__rate_interval]))\n'
@@ -77,7 +77,7 @@ def _calls() -> list[Panel]:
         ),
         timeseries(
             "Latency of calls, 95th percentile",
-            "Duration within which 95 of 100 attempts ended.",
+            "95 % of the attempts took less than this.",
             "s",
             Query(
                 "histogram_quantile(0.95, sum by (le, provider, api) "
@@ -96,9 +96,8 @@ def _calls() -> list[Panel]:
             ),
         ),
         timeseries(
-            "Budget of calls that is left",
-            "Share of limits.monthly_calls that is left this month, for APIs that have one. Providers of one account "
-            "share it.",
+            "Remaining budget of calls",
+            "Share of limits.monthly_calls that is left in the billing month. Providers of one account share it.",
             "percentunit",
             Query(
                 f"min {of_api} (trainfleet_exporter_api_budget_remaining_calls{{{OWN}}})\n"
@@ -108,9 +107,9 @@ def _calls() -> list[Panel]:
             limits=(0, 1),
         ),
         timeseries(
-            "Calls of a month at this pace against the budget",
-            "What the pace of the last hour would make in 30 days, over the month's budget. Above 1 polls stretch "
-            "before it is spent.",
+            "Expected calls as a share of the budget",
+            "Calls in 30 days at the rate of the last hour, divided by the budget. Above 1, the exporter makes poll "
+            "intervals longer before the budget is spent.",
             "percentunit",
             Query(
                 f"sum {of_api} (rate({_ATTEMPTS}{{{OWN}}}[1h])) * {_MONTH}\n"
@@ -127,8 +126,7 @@ def _process() -> list[Panel]:
         row("Readings and the process"),
         timeseries(
             "Dropped readings",
-            "Readings and objects a minute that are not shown, by reason: out of range, stale, of a job that is not "
-            "listed. Reasons that there were none for are left out.",
+            "Readings and objects that the exporter dropped per minute, by reason, such as stale or out of range.",
             "cpm",
             Query(
                 "60 * sum by (provider, collector, reason) "
@@ -137,14 +135,14 @@ def _process() -> list[Panel]:
             ),
         ),
         timeseries(
-            "Samples of a scrape",
-            "Samples that Prometheus takes from each exporter.",
+            "Samples per scrape",
+            "Samples that Prometheus reads from each exporter in a scrape.",
             "short",
             Query(f"scrape_samples_scraped{{{TARGET}}}", "{{instance}}"),
         ),
         timeseries(
             "CPU",
-            "CPU cores that the exporter keeps busy.",
+            "CPU cores that the exporter uses.",
             "none",
             Query(f"rate(process_cpu_seconds_total{{{TARGET}}}[$__rate_interval])", "{{instance}}"),
             width=8,
@@ -158,7 +156,7 @@ def _process() -> list[Panel]:
         ),
         timeseries(
             "Open files",
-            "Open file descriptors of the exporter as a share of what it may have.",
+            "Open file descriptors of the exporter as a share of its limit.",
             "percentunit",
             Query(f"process_open_fds{{{TARGET}}}\n/ process_max_fds{{{TARGET}}}", "{{instance}}"),
             limits=(0, 1),

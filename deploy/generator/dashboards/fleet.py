@@ -1,4 +1,4 @@
-"""Fleet overview: what runs, waits and fails over all clouds, and what of the held accelerators is used."""
+"""Fleet overview: jobs that run, wait and fail over all clouds, and the use of the held accelerators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JOB_LINK = (
     '/d/trainfleet-job?${datasource:queryparam}&${__url_time_range}&var-job_id=${__data.fields["Job id"]}'
     '&var-provider=${__data.fields["Provider"]}'
 )
-"""To the job that a table's row is about."""
+"""Opens the job of a table's row."""
 
 _FINISHED = f"workspace:trainfleet_jobs_finished:increase1h{{{P}}}"
 _SHARES = {"used": "green", "wasted": "red", "unmeasured": "gray"}
@@ -52,28 +52,28 @@ def _now() -> list[Panel]:
         row("Now"),
         stat(
             "Running jobs",
-            "Jobs that run, over the chosen providers.",
+            "Running jobs of the chosen providers.",
             "short",
             Query(f"sum({jobs('running')})", "running"),
             scale=Scale("green"),
         ),
         stat(
             "Queued jobs",
-            "Jobs that wait for room.",
+            "Jobs that wait for accelerators.",
             "short",
             Query(f"sum({queued})", "queued"),
             scale=Scale("text", ((1, "yellow"),)),
         ),
         stat(
             "Longest wait",
-            "How long the oldest queued job has waited. 0 only if it is known that none is queued.",
+            "Time that the oldest queued job has waited. 0 only if no job is known to be queued.",
             "s",
             Query(f"max(pool:trainfleet_queue_age:max{{{P}}})\nor sum({queued}) == 0", "wait"),
             scale=Scale("text", ((1800, "yellow"), (3600, "red"))),
         ),
         stat(
-            "Failed within the hour",
-            "Jobs that the exporter saw to fail within the last hour.",
+            "Failed in the last hour",
+            "Jobs that failed within the last hour.",
             "short",
             Query(f'sum(workspace:trainfleet_jobs_finished:increase1h{{{P}, status="failed"}})', "failed"),
             scale=Scale("text", ((1, "orange"), (10, "red"))),
@@ -81,54 +81,54 @@ def _now() -> list[Panel]:
         ),
         stat(
             "Providers down",
-            "Providers of which no collector's latest poll succeeded.",
+            "Providers without a collector whose latest poll succeeded.",
             "none",
             Query(f"sum({once('provider', f'trainfleet_provider_up{{{P}}}')} == bool 0)", "down"),
             scale=BAD_ABOVE_ZERO,
         ),
         stat(
             "Free accelerators",
-            "Accelerators of pools that nothing is placed on; nested pools are counted once.",
+            "Free accelerators of pools. Nested pools count once.",
             "short",
             Query(f"sum(provider:trainfleet_accelerators_free:sum{{{P}}})", "free"),
         ),
         stat(
             "Held accelerators",
-            "Accelerators that jobs hold: running, starting, restarting, stopping, or kept after the end.",
+            "Accelerators that jobs hold, including jobs that start or stop and reservations after the end.",
             "short",
             Query(provider_sum("held"), "held"),
         ),
         stat(
             "Utilization",
-            "Of the held accelerators of which it is known, each job weighing as much as it holds.",
+            "Utilization of the held accelerators of measured jobs, weighted by the accelerators of each job.",
             "percentunit",
             Query(f"{provider_sum('used')}\n/ ({provider_sum('used')} + {provider_sum('wasted')})", "utilization"),
             scale=IDLE_TO_BUSY,
         ),
         stat(
             "Held but idle",
-            "Accelerators of jobs that use less than the idle threshold of the rules (5 % as shipped).",
+            "Accelerators of jobs whose utilization is below the idle threshold (5 % by default).",
             "short",
             Query(provider_sum("idle"), "idle"),
             scale=Scale("green", ((1, "orange"), (16, "red"))),
         ),
         stat(
             "Held but unmeasured",
-            "Accelerators of jobs of which no utilization is known: neither used nor idle here.",
+            "Accelerators of jobs without a known utilization. They count neither as used nor as idle.",
             "short",
             Query(provider_sum("unmeasured"), "unmeasured"),
         ),
         stat(
-            "Cost in an hour",
-            "What the held accelerators cost by the rules' table of prices; models without a price are left out.",
+            "Cost per hour",
+            "Cost of the held accelerators for an hour, by the table of prices. Models without a price do not count.",
             "none",
             Query(f"sum by (currency) (provider:trainfleet_held_cost:per_hour{{{P}}})", "{{currency}}"),
             text="value_and_name",
             decimals=0,
         ),
         stat(
-            "Of it idle",
-            "What the accelerators of idle jobs cost in an hour.",
+            "Idle cost per hour",
+            "Cost of the accelerators of idle jobs for an hour.",
             "none",
             Query(f"sum by (currency) (provider:trainfleet_idle_cost:per_hour{{{P}}})", "{{currency}}"),
             scale=Scale("green", ((1, "orange"),)),
@@ -145,24 +145,24 @@ def _over_time() -> list[Panel]:
         row("Over time"),
         timeseries(
             "Live jobs by status",
-            "Jobs that have not finished. A provider that cannot be asked is missing here after a while, and in every "
-            "sum: see below which one.",
+            "Jobs that have not finished. A provider that fails disappears from here and from every sum after a few "
+            "polls. The panel Providers shows which one.",
             "short",
             Query(f"sum by (status) ({jobs(LIVE)})", "{{status}}"),
             stacked=True,
             colors=STATUS_COLORS,
         ),
         timeseries(
-            "Jobs finished within the hour",
-            "Jobs that the exporter saw to finish within the last hour, by how they ended.",
+            "Jobs finished in the last hour",
+            "Jobs that finished within the last hour, by status.",
             "short",
             Query(f"sum by (status) ({_FINISHED})", "{{status}}"),
             colors=STATUS_COLORS,
         ),
         timeseries(
-            "What is done with held accelerators",
-            "Held accelerators: used (held times utilization), wasted (the rest of them), and those of jobs whose "
-            "utilization is not known. Together they are what is held.",
+            "Use of held accelerators",
+            "Used is held times utilization, and wasted is the rest. Unmeasured are those of jobs without a known "
+            "utilization. The three add up to the held accelerators.",
             "short",
             *(Query(provider_sum(what), what) for what in _SHARES),
             stacked=True,
@@ -170,14 +170,14 @@ def _over_time() -> list[Panel]:
         ),
         timeseries(
             "Utilization of held accelerators",
-            "Of measured jobs, each weighing as much as it holds.",
+            "Utilization of measured jobs, weighted by the accelerators of each job.",
             "percentunit",
             Query(f"{used}\n/ ({used} + {wasted})", "{{provider}} · {{accelerator}}"),
             limits=(0, 1),
         ),
         timeseries(
             "Idle accelerators by workspace",
-            "Accelerators of jobs that use less than the idle threshold.",
+            "Accelerators of jobs whose utilization is below the idle threshold.",
             "short",
             Query(
                 with_workspace(f"sum by (provider, workspace_id) (workspace:trainfleet_idle_accelerators:sum{{{P}}})"),
@@ -186,9 +186,9 @@ def _over_time() -> list[Panel]:
             stacked=True,
         ),
         timeseries(
-            "Failed jobs, share",
-            "Of the jobs of a workspace that finished within the last hour, those left out that somebody stopped. A "
-            "gap where none finished.",
+            "Share of failed jobs",
+            "Share of failed jobs among the jobs of a workspace that finished within the last hour. Stopped jobs do "
+            "not count. A gap means that no job finished.",
             "percentunit",
             Query(
                 with_workspace(f"workspace:trainfleet_jobs_failed:ratio1h{{{P}}}"),
@@ -198,7 +198,7 @@ def _over_time() -> list[Panel]:
         ),
         states(
             "Providers",
-            "Whether some collector's latest poll succeeded.",
+            "Whether the latest poll of at least one collector succeeded.",
             Query(once("provider", f"trainfleet_provider_up{{{P}}}"), "{{provider}}"),
             words={0: ("down", "red"), 1: ("up", "green")},
             height=5,
@@ -220,10 +220,10 @@ def _attention() -> list[Panel]:
     ended, started = of_job("finished_timestamp_seconds"), of_job("started_timestamp_seconds")
     reason = of_job_by("reason", "status_reason")
     return [
-        row("What wants attention"),
+        row("What needs attention"),
         table(
             "Idle jobs",
-            "Jobs that hold accelerators and use less than the idle threshold of them now. A click on a name opens it.",
+            "Jobs that hold accelerators with a utilization below the idle threshold. Click a name to open the job.",
             labels,
             [
                 Column(
@@ -233,7 +233,7 @@ def _attention() -> list[Panel]:
                     Scale("orange", ((8, "red"),)),
                 ),
                 Column(
-                    "Cost in an hour",
+                    "Cost per hour",
                     f"sum by (provider, job_id) (job:trainfleet_idle_cost:per_hour{{{P}}}) > 0",
                     decimals=0,
                 ),
@@ -243,7 +243,7 @@ def _attention() -> list[Panel]:
         ),
         table(
             "Failed jobs",
-            "Failed jobs that the exporter still shows (for an hour as shipped), with the platform's reason code.",
+            "Failed jobs that the exporter still shows (for an hour by default), with the platform's reason code.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),
@@ -265,8 +265,7 @@ def _attention() -> list[Panel]:
         ),
         table(
             "Alerts",
-            "Alerts of the shipped rules that are pending or firing. Alerts know no choice of provider where they are "
-            "about none.",
+            "Pending and firing alerts of the shipped rules. Alerts without a provider ignore the choice of provider.",
             {
                 "alertname": Column("Alert"),
                 "severity": Column("Severity"),
@@ -291,7 +290,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Fleet overview",
-        "Training jobs over all clouds: what runs, waits and fails, and what of the held accelerators is used.",
+        "Training jobs over all clouds: which run, wait and fail, and how much of the held accelerators they use.",
         [datasource(), PROVIDER],
         [*_now(), *_over_time(), *_attention()],
     )

@@ -1,4 +1,4 @@
-"""Goodput: where the time of jobs went, what broke, how long jobs waited, and what that cost."""
+"""Goodput: how jobs spent their time, which faults happened, how long jobs waited, and the cost."""
 
 from __future__ import annotations
 
@@ -55,31 +55,31 @@ def _total() -> list[Panel]:
     recovery = f"sum({_of_range('provider:trainfleet_recovery_seconds:increase1m')})"
     recoveries = f"sum({_of_range('provider:trainfleet_recoveries:increase1m')})"
     return [
-        row("Within the chosen time, over the chosen providers"),
+        row("Chosen time and providers"),
         stat(
             "Goodput",
-            "Share of the held accelerators' time that trained something that no fault undid.",
+            "Share of the held accelerators' time that went into work that no fault undid.",
             "percentunit",
             Query(f"clamp_min({_RAN}\n  - {_UNDONE}, 0)\n/ ({_HELD} > 0)", "goodput"),
             scale=_GOOD,
         ),
         stat(
             "Scheduling goodput",
-            "Share of the jobs' time out of the queue. Each job counts by its accelerators.",
+            "Share of the jobs' time in which they had their accelerators. Jobs are weighted by their accelerators.",
             "percentunit",
             Query(f"{_HELD}\n/ ({_ALL} > 0)", "scheduling"),
             scale=_GOOD,
         ),
         stat(
             "Runtime goodput",
-            "Share of the time out of the queue in which jobs ran. Each job counts by its accelerators.",
+            "Share of the jobs' time after the queue in which they ran. Jobs are weighted by their accelerators.",
             "percentunit",
             Query(f"{_RAN}\n/ ({_HELD} > 0)", "runtime"),
             scale=_GOOD,
         ),
         stat(
             "Money lost",
-            "Cost of the accelerators that were held and trained nothing, by the rules' table of prices.",
+            "Cost of the accelerators that were held without useful work, by the table of prices.",
             "none",
             Query(hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "currency"), "{{currency}}"),
             scale=Scale("orange"),
@@ -88,7 +88,7 @@ def _total() -> list[Panel]:
         ),
         stat(
             "Faults",
-            "Faults of jobs, from whatever cause.",
+            "Faults of jobs, of all causes.",
             "short",
             Query(f"{faults}\nor 0 * sum({_PHASES}{{{P}}})", "faults"),
             scale=Scale("green", ((1, "orange"),)),
@@ -96,7 +96,7 @@ def _total() -> list[Panel]:
         ),
         stat(
             "Mean time to recovery",
-            "Time of recovery for each recovery, those that failed included.",
+            "Mean duration of a recovery, including failed recoveries.",
             "s",
             Query(f"{recovery}\n/ ({recoveries} > 0)", "recovery"),
         ),
@@ -108,7 +108,7 @@ def _time() -> list[Panel]:
         row("Where the time went"),
         timeseries(
             "Accelerators by phase",
-            "Accelerators of jobs by what the jobs did. Those of queued jobs are asked for, and not held.",
+            "Accelerators of jobs by phase. Accelerators of queued jobs are requested, not held.",
             "short",
             Query(f"sum by (phase) ({_PHASES}{{{P}}})", "{{phase}}"),
             stacked=True,
@@ -116,22 +116,21 @@ def _time() -> list[Panel]:
         ),
         bars(
             "Accelerator-hours by phase",
-            "Within the chosen time.",
+            "Accelerator-hours within the chosen time.",
             "h",
             Query(hours(f"{_PHASES}{{{P}}}", "phase"), "{{phase}}"),
             width=6,
         ),
         bars(
             "Accelerator-hours lost to each cause",
-            "Held time that trained nothing: preparation, checks, and for each cause of a fault the recovery and the "
-            "work undone.",
+            "Held time without useful work: preparation and checks, and the recovery and undone work of each fault.",
             "h",
             Query(hours(f"provider:trainfleet_badput_accelerators:sum{{{P}}}", "cause"), "{{cause}}"),
             width=6,
         ),
         timeseries(
-            "Cost of lost time in an hour",
-            "What the accelerators that trained nothing cost, by cause. Undone work counts to the minute of its fault.",
+            "Cost of lost time per hour",
+            "Cost of the accelerators without useful work, by cause. Undone work counts in the minute of its fault.",
             "none",
             Query(
                 f"sum by (cause, currency) (provider:trainfleet_badput_cost:per_hour{{{P}}})",
@@ -141,7 +140,7 @@ def _time() -> list[Panel]:
         ),
         bars(
             "Money lost to each cause",
-            "Within the chosen time, by the rules' table of prices.",
+            "Cost within the chosen time, by the table of prices.",
             "none",
             Query(
                 hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "cause, currency"),
@@ -150,14 +149,14 @@ def _time() -> list[Panel]:
         ),
         timeseries(
             "Goodput by provider",
-            "Over the last 24 hours as shipped (`goodput_window`).",
+            "Over `goodput_window`, 24 hours by default.",
             "percentunit",
             Query(f"provider:trainfleet_goodput:ratio{{{P}}}", "{{provider}}"),
             limits=(0, 1),
         ),
         timeseries(
             "Scheduling and runtime goodput by provider",
-            "Over the last 24 hours as shipped (`goodput_window`).",
+            "Over `goodput_window`, 24 hours by default.",
             "percentunit",
             Query(f"provider:trainfleet_scheduling_goodput:ratio{{{P}}}", "{{provider}} · scheduling"),
             Query(f"provider:trainfleet_runtime_goodput:ratio{{{P}}}", "{{provider}} · runtime"),
@@ -172,7 +171,7 @@ def _faults() -> list[Panel]:
     held = f"sum by (provider, accelerator_model) ({_of_range('provider:trainfleet_held_accelerators:sum')})"
     faults = f"sum by (provider, accelerator_model) ({_of_range('provider:trainfleet_faults:increase1m')})"
     return [
-        row("What broke"),
+        row("Faults and recoveries"),
         bars(
             "Faults by cause",
             "Faults of jobs within the chosen time.",
@@ -185,8 +184,8 @@ def _faults() -> list[Panel]:
         ),
         bars(
             "Accelerator time for each fault",
-            "Time that accelerators of the model were held within the chosen time, for each fault from whatever cause. "
-            "A job of N accelerators may expect a fault N times as often.",
+            "Time that accelerators of the model were held within the chosen time, divided by the faults of all "
+            "causes. A job with N accelerators may expect a fault N times as often.",
             "s",
             Query(
                 f"60 * {sum_by_model(held, 'provider')}\n/ ({sum_by_model(faults, 'provider')} > 0)",
@@ -206,19 +205,19 @@ def _faults() -> list[Panel]:
         ),
         timeseries(
             "Mean time to failure by model",
-            "Of one accelerator, from faults of hardware over 30 days as shipped (`fault_window`, `hardware_causes`).",
+            "Of one accelerator, by faults of `hardware_causes` within `fault_window` (30 days by default).",
             "s",
             Query(f"provider:trainfleet_mttf:seconds{{{P}}}", "{{provider}} · {{accelerator}} {{accelerator_model}}"),
         ),
         timeseries(
             "Mean time to recovery by provider",
-            "Over 30 days as shipped (`fault_window`).",
+            "Over `fault_window`, 30 days by default.",
             "s",
             Query(f"provider:trainfleet_mttr:seconds{{{P}}}", "{{provider}}"),
         ),
         table(
             "Lemon nodes",
-            "Nodes with repeated faults of hardware over 30 days as shipped (`fault_window`, `lemon_faults`).",
+            "Nodes with at least `lemon_faults` hardware faults within `fault_window` (30 days by default).",
             {"provider": Column("Provider"), "pool_name": Column("Pool"), "node_name": Column("Node")},
             [
                 Column(
@@ -246,24 +245,24 @@ def _queue() -> list[Panel]:
 
     reasons = info("provider, job_id", "reason", f"trainfleet_job_pending_reason{{{P}}} == 1")
     return [
-        row("Who waited, and why"),
+        row("Waiting jobs"),
         bars(
             "Queue wait of nine in ten jobs",
-            "Nine in ten of the jobs that started within the chosen time waited for less than this.",
+            "90 % of the jobs that started within the chosen time waited for less than this.",
             "s",
             nine_in_ten("queue_wait"),
             width=8,
         ),
         bars(
             "Start-up of nine in ten jobs",
-            "Nine in ten of the jobs that started within the chosen time took less than this after the queue.",
+            "90 % of the jobs that started within the chosen time took less than this after the queue.",
             "s",
             nine_in_ten("startup"),
             width=8,
         ),
         timeseries(
             "Why jobs wait",
-            "Queued jobs by the reason that the cloud gives, where it gives one.",
+            "Queued jobs by the cloud's reason code. Jobs without a reason do not count.",
             "short",
             Query(f"count by (provider, reason) ({reasons})", "{{provider}} · {{reason}}"),
             stacked=True,
@@ -288,8 +287,8 @@ def _jobs() -> list[Panel]:
         row("Jobs"),
         table(
             "Jobs with the lowest training time",
-            f"Of jobs that hold accelerators, the {_MOST} with the lowest ETTR without queue, over their whole life. "
-            "Faults are those since the exporter knows the job.",
+            f"The {_MOST} jobs that hold accelerators with the lowest ETTR without queue, over their whole life. "
+            "Faults count since the exporter first saw the job.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),
@@ -317,7 +316,7 @@ def _jobs() -> list[Panel]:
         ),
         timeseries(
             "MFU by model",
-            "Tensor FLOP/s as a share of the peaks of the rules' table of models, of jobs of which it is known.",
+            "Tensor FLOP/s as a share of the peak in the table of models. Jobs without a known MFU do not count.",
             "percentunit",
             Query(named_models(f"provider:trainfleet_mfu:ratio{{{P}}}", "provider, accelerator"), _MODEL),
             limits=(0, 1),
@@ -331,7 +330,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Goodput",
-        "How much of the paid time trained something, what broke, who waited, and what the lost time cost.",
+        "Useful share of the paid time, faults and waits of jobs, and the cost of lost time.",
         [datasource(), PROVIDER],
         [*_total(), *_time(), *_faults(), *_queue(), *_jobs()],
         since="now-24h",

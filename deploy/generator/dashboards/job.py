@@ -43,14 +43,19 @@ def _variables() -> list[Json]:
             "user",
             "User",
             f'label_values(trainfleet_job_info{{{P}, workspace_id=~"$workspace"}}, user_name)',
-            "Whose jobs.",
+            "Owners of the jobs.",
         ),
-        choice("status", "Status", f"label_values(trainfleet_job_status{{{P}}}, status)", "Jobs in the list."),
+        choice(
+            "status",
+            "Status",
+            f"label_values(trainfleet_job_status{{{P}}}, status)",
+            "Statuses of the jobs in the list.",
+        ),
         choice(
             "job_id",
             "Training job",
             f"query_result(max by (job_id, job_name) (trainfleet_job_info{{{_SOME}}}))",
-            "The job that everything below the list is about.",
+            "The job that all panels below the list show.",
             regex=named("job_name", "job_id"),
             multi=False,
         ),
@@ -70,8 +75,8 @@ def _list() -> list[Panel]:
         row("Jobs"),
         table(
             "Jobs",
-            "Jobs that the exporter shows: live ones, and finished ones for an hour as shipped. A click on a name "
-            "opens the job below. An empty cell is what the cloud does not tell.",
+            "Jobs that the exporter shows: live jobs, and finished jobs for an hour by default. Click a name to open "
+            "the job below. An empty cell means that the cloud reports nothing.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),
@@ -121,7 +126,7 @@ def _facts() -> list[Panel]:
         row("Job $job_id"),
         stat(
             "Status",
-            "The present status.",
+            "The current status.",
             "none",
             Query(f"{of_job_by('status', 'status', _ONE)} == 1", "{{status}}"),
             text="name",
@@ -129,7 +134,7 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "Reason",
-            "The platform's reason code of the status, where it gives one.",
+            "The platform's reason code of the status, if there is one.",
             "none",
             Query(of_job_by("reason", "status_reason", _ONE), "{{reason}}"),
             text="name",
@@ -137,7 +142,7 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "User",
-            "Whose job it is, where the cloud tells.",
+            "Owner of the job, if the cloud reports one.",
             "none",
             Query(job_info("user_name", f'{_ONE}, user_name!=""'), "{{user_name}}"),
             text="name",
@@ -156,14 +161,14 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "Running for",
-            "As the platform counts the job's duration.",
+            "Duration of the job, as the platform counts it.",
             "s",
             Query(of_job("duration_seconds", _ONE), "duration"),
             width=3,
         ),
         stat(
             "Restarts",
-            "Restarts so far, and how many there may be where the cloud tells.",
+            "Restarts so far, and the allowed number if the cloud reports it.",
             "short",
             Query(f"max(trainfleet_job_restarts_total{{{_ONE}}})", "so far"),
             Query(of_job("restarts_allowed", _ONE), "allowed"),
@@ -172,7 +177,7 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "Accelerator-hours",
-            "Held and wasted within the chosen time. Wasted is held less used, where the use is measured.",
+            "Held and wasted within the chosen time. Wasted is held minus used, as far as usage is measured.",
             "h",
             Query(hours(f"job:trainfleet_held_accelerators:sum{{{_ONE}}}", ""), "held"),
             Query(hours(f"job:trainfleet_wasted_accelerators:sum{{{_ONE}}}", ""), "wasted"),
@@ -181,7 +186,7 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "Cost",
-            "Of the accelerators held within the chosen time, by the rules' table of prices.",
+            "Cost of the accelerators held within the chosen time, by the table of prices.",
             "none",
             Query(hours(f"job:trainfleet_held_cost:per_hour{{{_ONE}}}", "currency"), "{{currency}}"),
             text="value_and_name",
@@ -189,8 +194,8 @@ def _facts() -> list[Panel]:
             width=3,
         ),
         table(
-            "What it is and asked for",
-            "From the cloud's list of jobs. An empty cell is what the cloud does not tell.",
+            "Details and requests",
+            "From the cloud's list of jobs. An empty cell means that the cloud reports nothing.",
             {
                 "job_name": Column("Job"),
                 "job_type": Column("Type"),
@@ -222,7 +227,7 @@ def _facts() -> list[Panel]:
         ),
         states(
             "Status over time",
-            "The job's status, in our words for all clouds.",
+            "The job's status, in the terms that all clouds share.",
             Query(f"{once('status', f'trainfleet_job_status{{{_ONE}}}')} == 1", "{{status}}"),
             words={1: ("this status", "blue")},
             width=12,
@@ -238,7 +243,7 @@ def _facts() -> list[Panel]:
         ),
         timeseries(
             "Accelerators",
-            "Held accelerators, and as many as their utilization amounts to.",
+            "Held accelerators, and used ones: held times utilization.",
             "short",
             Query(_CARDS, "held"),
             Query(_CARDS.replace("held", "used"), "used"),
@@ -257,7 +262,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Job",
-        "From the list of jobs to one job: its status, its use of what it holds, its pods, and their devices.",
+        "The list of jobs. Then the status, usage, pods and devices of one job.",
         _variables(),
         [*_list(), *_facts(), *USAGE, *PODS, *DEVICES],
     )

@@ -33,10 +33,10 @@ def _word_of_pod(label: str, family: str) -> str:
 
 
 USAGE: list[Panel] = [
-    row("What the job uses"),
+    row("Usage of the job"),
     timeseries(
         "Utilization",
-        "Shares of what the platform takes as 100 %, mean over the job's devices or pods. A gap was not measured.",
+        "Shares of the platform's 100 %, mean of the job's devices or pods. A gap means no reading.",
         "percentunit",
         _job("accelerator_utilization_ratio", "{{accelerator}}", "accelerator"),
         _job("accelerator_memory_utilization_ratio", "{{accelerator}} memory", "accelerator"),
@@ -46,23 +46,23 @@ USAGE: list[Panel] = [
     ),
     timeseries(
         "CPU cores",
-        "CPU cores that are kept busy, and those that the job asked for. Not every source tells.",
+        "CPU cores that the job uses and requests. Not every source reports them.",
         "short",
         _job("cpu_usage_cores", "used"),
-        _job("requested_cpu_cores", "asked for"),
+        _job("requested_cpu_cores", "requested"),
         width=6,
     ),
     timeseries(
         "Memory",
-        "Memory that is used, and what the job asked for. Not every source tells.",
+        "Memory that the job uses and requests. Not every source reports it.",
         "bytes",
         _job("memory_usage_bytes", "used"),
-        _job("requested_memory_bytes", "asked for"),
+        _job("requested_memory_bytes", "requested"),
         width=6,
     ),
     timeseries(
         "Network",
-        "Bytes that the job's pods receive and send in a second.",
+        "Bytes per second that the job's pods receive and send.",
         "Bps",
         _job("network_receive_bytes_per_second", "received"),
         _job("network_transmit_bytes_per_second", "sent"),
@@ -70,7 +70,7 @@ USAGE: list[Panel] = [
     ),
     timeseries(
         "Disk",
-        "Bytes that the job's pods read and write in a second.",
+        "Bytes per second that the job's pods read and write.",
         "Bps",
         _job("disk_read_bytes_per_second", "read"),
         _job("disk_write_bytes_per_second", "written"),
@@ -78,7 +78,7 @@ USAGE: list[Panel] = [
     ),
     timeseries(
         "Accelerator memory",
-        "Accelerator memory that is used, and what the devices have. Not every source tells.",
+        "Accelerator memory that is used, and the memory of the devices. Not every source reports it.",
         "bytes",
         _job("accelerator_memory_usage_bytes", "used"),
         _job("accelerator_memory_capacity_bytes", "of the devices"),
@@ -86,7 +86,7 @@ USAGE: list[Panel] = [
     ),
     stat(
         "Source of the usage",
-        "Which API served the readings.",
+        "The API that the readings come from.",
         "none",
         Query(info("provider, job_id", "source", f"trainfleet_job_usage_info{{{_ONE}}}"), "{{source}}"),
         text="name",
@@ -94,7 +94,7 @@ USAGE: list[Panel] = [
     ),
     stat(
         "Age of the newest reading",
-        "Where the source dates its readings. Clouds serve them some minutes late.",
+        "Shown if the source dates its readings. Clouds report them a few minutes late.",
         "s",
         Query(f"time() - {of_job('usage_timestamp_seconds', _ONE)}", "age"),
         scale=Scale("green", ((600, "yellow"), (900, "red"))),
@@ -102,14 +102,14 @@ USAGE: list[Panel] = [
     ),
     stat(
         "Power",
-        "What the job's accelerators draw, where the source tells.",
+        "Power that the job's accelerators draw, if the source reports it.",
         "watt",
         Query(of_job("accelerator_power_watts", _ONE), "power"),
         width=6,
     ),
     stat(
         "Replaced pods",
-        "Earlier incarnations of the job's pods, by role.",
+        "Pods of the job that newer pods replaced, by role.",
         "short",
         _job("replaced_pods", "{{role}}", "role"),
         text="value_and_name",
@@ -121,7 +121,7 @@ PODS: list[Panel] = [
     row("Pods"),
     table(
         "Pods",
-        "The job's pods (tasks on ModelArts) and where they are placed. An empty cell is what the cloud does not tell.",
+        "Pods of the job (tasks on ModelArts) and their nodes. An empty cell means that the cloud reports nothing.",
         {
             "pod_id": Column("Pod"),
             "role": Column("Role"),
@@ -154,7 +154,7 @@ PODS: list[Panel] = [
     ),
     timeseries(
         "Pods by status",
-        "Present pods of the job, by role and status.",
+        "Current pods of the job, by role and status.",
         "short",
         _job("pods", "{{role}} · {{status}}", "role, status"),
         stacked=True,
@@ -162,21 +162,21 @@ PODS: list[Panel] = [
     ),
     timeseries(
         "Accelerator utilization by pod",
-        "A pod far below the others is a straggler that they all wait for.",
+        "If one pod is far below the others, they all wait for it.",
         "percentunit",
         _pod("accelerator_utilization_ratio"),
         limits=(0, 1),
     ),
     timeseries(
         "Accelerator memory by pod",
-        "Share of the memory of a pod's accelerators that is used.",
+        "Share of the accelerator memory of a pod that is used.",
         "percentunit",
         _pod("accelerator_memory_utilization_ratio"),
         limits=(0, 1),
     ),
     timeseries(
         "CPU utilization by pod",
-        "Share of what the platform takes as 100 %.",
+        "Share of the platform's 100 %.",
         "percentunit",
         _pod("cpu_utilization_ratio"),
         limits=(0, 1),
@@ -184,7 +184,7 @@ PODS: list[Panel] = [
     ),
     timeseries(
         "Memory utilization by pod",
-        "Share of what the platform takes as 100 %.",
+        "Share of the platform's 100 %.",
         "percentunit",
         _pod("memory_utilization_ratio"),
         limits=(0, 1),
@@ -192,7 +192,7 @@ PODS: list[Panel] = [
     ),
     timeseries(
         "Network by pod",
-        "Bytes that each pod receives and sends in a second.",
+        "Bytes per second that each pod receives and sends.",
         "Bps",
         _pod("network_receive_bytes_per_second", "{{pod_id}} received"),
         _pod("network_transmit_bytes_per_second", "{{pod_id}} sent"),
@@ -204,7 +204,7 @@ DEVICES: list[Panel] = [
     row("Devices"),
     bars(
         "Devices now",
-        "Use of each accelerator of the chosen pods.",
+        "Utilization of each accelerator of the chosen pods.",
         "percentunit",
         _device("utilization_ratio"),
         scale=IDLE_TO_BUSY,
@@ -214,7 +214,7 @@ DEVICES: list[Panel] = [
     ),
     timeseries(
         "Device utilization",
-        "Use of each accelerator of the chosen pods, where the source tells it by device.",
+        "Utilization of each accelerator of the chosen pods, if the source reports devices.",
         "percentunit",
         _device("utilization_ratio"),
         limits=(0, 1),
@@ -230,7 +230,7 @@ DEVICES: list[Panel] = [
     ),
     timeseries(
         "Device power",
-        "What each accelerator draws, where the source tells.",
+        "Power that each accelerator draws, if the source reports it.",
         "watt",
         _device("power_watts"),
     ),

@@ -14,7 +14,7 @@ DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a panel asks for. The legend tells its series apart."""
+    """A query of a panel. The legend distinguishes its series."""
 
     expr: str
     legend: str = ""

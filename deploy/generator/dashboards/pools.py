@@ -1,4 +1,4 @@
-"""Pools and queue: how full the pools are, who waits how long, and on which nodes there is room."""
+"""Pools and queue: how full pools are, which jobs wait and how long, and which nodes have free accelerators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _variables() -> list[Json]:
             "pool",
             "Pool",
             f"query_result(max by (pool_id, pool_name) (trainfleet_pool_info{{{P}}}))",
-            "PAI's quotas, ModelArts' resource pools. A parent's figures include its children's.",
+            "Quotas of PAI, and resource pools of ModelArts. The values of a parent include its nested pools.",
             regex=named("pool_name", "pool_id"),
         ),
     ]
@@ -50,38 +50,38 @@ def _variables() -> list[Json]:
 def _now() -> list[Panel]:
     allocated, capacity = _top("allocated_accelerators").expr, _top("capacity_accelerators").expr
     return [
-        row("Now, over the chosen providers"),
+        row("Chosen providers now"),
         stat(
             "Capacity",
-            "Accelerators of all pools; nested pools are counted once.",
+            "Accelerators of all pools. Nested pools count once.",
             "short",
             _top("capacity_accelerators"),
         ),
         stat(
             "Allocated",
-            "Share of the pools' accelerators that placed workloads hold.",
+            "Share of the pools' accelerators that workloads hold.",
             "percentunit",
             Query(f"{allocated}\n/ {capacity}", "allocated"),
             scale=ROOM_TO_FULL,
         ),
-        stat("Free", "Accelerators that nothing is placed on.", "short", _top("accelerators_free")),
+        stat("Free", "Accelerators that no workload holds.", "short", _top("accelerators_free")),
         stat(
             "Free in fragments",
-            "Free accelerators on nodes that something is placed on: no job that needs whole nodes can have them.",
+            "Free accelerators on partly used nodes. Jobs that need whole nodes cannot use them.",
             "short",
             _top("accelerators_fragmented"),
             scale=Scale("text", ((8, "yellow"),)),
         ),
         stat(
             "Queued",
-            "Accelerators that queued workloads ask for.",
+            "Accelerators that queued workloads request.",
             "short",
             _top("queued_accelerators"),
             scale=Scale("text", ((1, "yellow"),)),
         ),
         stat(
             "Abnormal nodes",
-            "Nodes of ModelArts pools that are abnormal; nested pools are counted once.",
+            "Abnormal nodes of ModelArts pools. Nested pools count once.",
             "short",
             Query(f"sum({once(BY, _ABNORMAL)} and {ON_POOL} {_TOP_LEVEL})", "abnormal"),
             scale=BAD_ABOVE_ZERO,
@@ -96,7 +96,8 @@ def _pools() -> list[Panel]:
         row("Pools"),
         table(
             "Pools",
-            "Each pool now. A parent's figures include its children's. An empty cell is what the cloud does not tell.",
+            "Each pool now. The values of a parent include its nested pools. An empty cell means "
+            "that the cloud reports nothing.",
             {
                 "provider": Column("Provider"),
                 "pool_name": Column("Pool"),
@@ -127,8 +128,8 @@ def _pools() -> list[Panel]:
             sort="Capacity",
         ),
         timeseries(
-            "Allocated accelerators, share",
-            "Of the capacity of each pool, by placed workloads.",
+            "Share of accelerators allocated",
+            "Share of the accelerators of each pool that workloads hold.",
             "percentunit",
             Query(with_pool(_ALLOCATION), NAME),
             limits=(0, 1),
@@ -136,35 +137,34 @@ def _pools() -> list[Panel]:
         ),
         timeseries(
             "Free accelerators",
-            "Accelerators of each pool that nothing is placed on.",
+            "Accelerators of each pool that no workload holds.",
             "short",
             Query(with_pool(amount("accelerators_free")), NAME),
         ),
         timeseries(
             "Utilization",
-            "Of each pool's accelerators, as the cloud measures it over the pool.",
+            "Utilization of the accelerators of each pool, as the cloud measures it.",
             "percentunit",
             Query(with_pool(once(f"{BY}, accelerator", _usage())), NAME + " · {{accelerator}}"),
             limits=(0, 1),
         ),
         timeseries(
             "Free in fragments",
-            "Free accelerators of each pool on nodes that something is placed on: no job that needs whole nodes can "
-            "have them.",
+            "Free accelerators of each pool on partly used nodes. Jobs that need whole nodes cannot use them.",
             "short",
             Query(with_pool(amount("accelerators_fragmented")), NAME),
         ),
         timeseries(
-            "Allocated CPU cores, share",
-            "Of the capacity of each pool.",
+            "Share of CPU cores allocated",
+            "Share of the capacity of each pool that workloads hold.",
             "percentunit",
             Query(with_pool(f"{of_pool('allocated_cpu_cores')}\n/ ({of_pool('capacity_cpu_cores')} > 0)"), NAME),
             limits=(0, 1),
             width=6,
         ),
         timeseries(
-            "Allocated memory, share",
-            "Of the capacity of each pool.",
+            "Share of memory allocated",
+            "Share of the capacity of each pool that workloads hold.",
             "percentunit",
             Query(with_pool(f"{of_pool('allocated_memory_bytes')}\n/ ({of_pool('capacity_memory_bytes')} > 0)"), NAME),
             limits=(0, 1),
@@ -172,7 +172,7 @@ def _pools() -> list[Panel]:
         ),
         timeseries(
             "Disks",
-            "Use of the disks of each pool's nodes, as a share of what they hold; ModelArts.",
+            "Share of the disk space of each pool's nodes that is used. ModelArts only.",
             "percentunit",
             Query(with_pool(of_pool("disk_utilization_ratio")), NAME),
             limits=(0, 1),
@@ -181,7 +181,7 @@ def _pools() -> list[Panel]:
         ),
         timeseries(
             "Job quota used",
-            "Training jobs of each provider's project, as a share of those that it may have; ModelArts.",
+            "Training jobs of each provider's project as a share of its quota. ModelArts only.",
             "percentunit",
             Query(
                 f"{once('provider', f'trainfleet_provider_job_quota_used{{{P}}}')}\n"
@@ -204,7 +204,7 @@ def build() -> str:
     return dashboard(
         UID,
         "Trainfleet / Pools and queue",
-        "How full the pools are, who waits how long for what, and on which nodes there is room.",
+        "How full pools are, which jobs wait and how long, and which nodes have free accelerators.",
         _variables(),
         [*_now(), *_pools(), *QUEUE, *NODES],
     )

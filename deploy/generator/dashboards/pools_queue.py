@@ -1,4 +1,4 @@
-"""The lower half of the pools' dashboard: who waits in which queue, and on which nodes there is room."""
+"""The lower half of the pools' dashboard: queued jobs and workloads, and nodes with free accelerators."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def _queue() -> list[Panel]:
         row("Queue"),
         timeseries(
             "Queued accelerators",
-            "Accelerators that the workloads in each pool's queue ask for. A parent's include its children's.",
+            "Accelerators that queued workloads of each pool request. The values of a parent include its nested pools.",
             "short",
             Query(with_pool(amount("queued_accelerators")), NAME),
         ),
         timeseries(
             "Longest wait",
-            "How long the oldest queued job of each pool has waited. A gap while nothing waits.",
+            "Time that the oldest queued job of each pool has waited. A gap means that no job is queued.",
             "s",
             Query(with_pool(f"max by ({BY}) (pool:trainfleet_queue_age:max{{{SOME}}})"), NAME),
             scale=Scale("text", ((3600, "red"),)),
         ),
         table(
             "Queued jobs",
-            "Who waits, in which place (1 is next, where the cloud tells), for how many accelerators.",
+            "Queued jobs with their position (1 is next) and the accelerators that they request.",
             {
                 "provider": Column("Provider"),
                 "job_name": Column("Job", link=JOB_LINK),
@@ -68,9 +68,9 @@ def _queue() -> list[Panel]:
             sort="Waiting for",
         ),
         timeseries(
-            "Placed workloads by type",
-            "Workloads that are neither queued nor over: who else than training jobs takes room. A parent's include "
-            "its children's; types without any are left out.",
+            "Workloads by type",
+            "Workloads that are neither queued nor finished, including those that are not training jobs. The values of "
+            "a parent include its nested pools.",
             "short",
             Query(
                 with_pool(_workloads("provider, pool_id, workload_type", "queued|succeeded|failed|stopped", "!~")),
@@ -79,7 +79,7 @@ def _queue() -> list[Panel]:
         ),
         timeseries(
             "Queued workloads",
-            "Workloads that wait for room in each pool. A parent's include its children's.",
+            "Workloads that wait in each pool. The values of a parent include its nested pools.",
             "short",
             Query(with_pool(_workloads("provider, pool_id", "queued")), NAME),
         ),
@@ -104,7 +104,7 @@ def _nodes() -> list[Panel]:
         row("Nodes"),
         timeseries(
             "Nodes by condition",
-            "Nodes of ModelArts pools; conditions that none is in are left out. Available ones are healthy, not free.",
+            "Nodes of ModelArts pools. Available nodes are healthy, but may be in use.",
             "short",
             Query(
                 with_pool(f"{once(f'{BY}, status', f'trainfleet_pool_nodes{{{SOME}}}')} > 0"),
@@ -114,21 +114,21 @@ def _nodes() -> list[Panel]:
         ),
         timeseries(
             "Empty nodes",
-            "Nodes of PAI quotas on which nothing is placed.",
+            "Nodes of PAI quotas without workloads.",
             "short",
             Query(with_pool(of_pool("empty_nodes")), NAME),
             width=8,
         ),
         timeseries(
             "Power",
-            "What the accelerators of each pool draw, where the cloud tells.",
+            "Power that the accelerators of each pool draw, if the cloud reports it.",
             "watt",
             Query(with_pool(of_pool("accelerator_power_watts")), NAME),
             width=8,
         ),
         table(
             "Nodes",
-            "Accelerators of each node that are free, and its status. Needs the collector `nodes`, off as shipped.",
+            "Free accelerators and status of each node. Needs the collector `nodes`, which is off by default.",
             {
                 "provider": Column("Provider"),
                 "pool_name": Column("Pool"),

@@ -64,8 +64,8 @@ def with_workspace(expr: str) -> str:
 
 
 def with_user(expr: str) -> str:
-    """Says so where the cloud does not tell whose something is, for an empty name is no legend."""
-    return f'label_replace({expr}, "user_name", "(not told)", "user_name", "")'
+    """Adds the user name `(unknown)` where there is none, because an empty name gives no legend."""
+    return f'label_replace({expr}, "user_name", "(unknown)", "user_name", "")'
 
 
 def with_charged_to(expr: str) -> str:

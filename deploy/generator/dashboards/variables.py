@@ -1,4 +1,4 @@
-"""Variables: what a reader chooses at the top of a dashboard."""
+"""Variables: the choices at the top of a dashboard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def datasource() -> Json:
 def choice(
     name: str, label: str, query: str, description: str, *, regex: str = "", all_value: str = ".*", multi: bool = True
 ) -> Json:
-    """Values that a query finds anew whenever the time range changes. With `multi` any number of them, at first all:
+    """Values of a query that runs again whenever the time range changes. With `multi` any number of them, at first all:
     then `all_value` is put into queries, or if it is empty every value that was found."""
     variable: Json = {
         "name": name,

@@ -82,62 +82,61 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 class Metrics(Section):
-    """What is exposed of what is known."""
+    """Which families and tags the exporter publishes."""
 
     deny: tuple[Glob, ...] = ()
-    """Names of families that are not exposed. `*`, `?` and `[...]` work as in file names."""
+    """Names of families that are not published. Patterns with `*`, `?` and `[...]` are allowed."""
     job_labels: tuple[Text, ...] = ()
-    """Tags of the platform that become labels of `trainfleet_job_labels`."""
+    """Job tags that become labels of `trainfleet_job_labels`."""
 
 
 class Global(Section):
     """Settings of the whole exporter. All times are seconds."""
 
     poll_interval: Duration = 60.0
-    """How often a collector without an interval of its own polls."""
+    """Time between two polls of a collector without its own `interval`."""
     poll_timeout: Duration = 50.0
-    """The deadline of one poll of a collector. It must be below the collector's interval."""
+    """Time limit of one poll of a collector. It must be shorter than the collector's interval."""
     max_data_age: Duration = 900.0
-    """The age at which a dated reading disappears: this time, or two intervals of its collector if those are longer."""
+    """The exporter drops a dated reading that is older than this. Two intervals of the collector count instead if they
+    are longer."""
     keep_last_good_polls: CountFrom0 = 3
-    """For how many intervals a part (a workspace, a pool, a list) keeps its last good values while its polls fail."""
+    """A part (workspace, pool, job) whose polls fail keeps its last good values for this many intervals."""
     finished_job_retention: DurationOrZero = 3600.0
-    """How long a finished job keeps its own series after it has released its accelerators."""
+    """How long a finished job keeps its own series after it has released its resources."""
     metrics: Metrics = Metrics()
-    """What is exposed of what is known."""
+    """Which families and tags the exporter publishes."""
     state_file: StateFile | None = None
-    """A file in which spent monthly budgets survive a restart. Its folder must be writable. Only one process may write
-    it."""
+    """File that keeps spent monthly budgets over a restart. Its folder must be writable. One process may use it."""
     ledger_file: StateFile | None = None
-    """A file to which each job that ends is appended as a line of JSON, for `trainfleet-exporter report`. Its folder
-    must
-    be writable. The flag `--ledger` overrides it."""
+    """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be
+    writable. The flag `--ledger` overrides it."""
 
 
 class Http(Section):
-    """How the cloud is reached. All times are seconds."""
+    """How the exporter reaches the cloud. All times are seconds."""
 
     proxy_url: Proxy | None = None
-    """A proxy instead of those in the environment. A user and password in it are secrets."""
+    """Proxy that replaces the proxies of the environment. Its user and password are secrets."""
     ca_file: CaFile | None = None
-    """PEM certificates of the authorities to trust instead of the system's."""
+    """PEM file of the authorities to trust instead of the system's."""
     connect_timeout: Duration = 5.0
-    """The timeout for opening a connection."""
+    """Time limit for opening a connection."""
     request_timeout: Duration = 20.0
-    """The timeout for one attempt."""
+    """Time limit of one attempt to call an API."""
     allow_plain_http: Flag = False
-    """Whether endpoints of other machines may be `http://`."""
+    """Allows `http://` endpoints that are not on loopback."""
 
 
 class Limits(Section):
-    """Limits of API calls, shared by the providers of one account."""
+    """Limits of calls. Providers of one account share them."""
 
     requests_per_second: Rate = 5.0
-    """The rate limit of each API. The exporter lowers it while the cloud throttles."""
+    """Most calls per second of each API. The exporter makes fewer while the cloud throttles."""
     concurrency: CountFrom1 = 4
-    """How many calls of one API may be in flight at once."""
+    """Most calls of one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """The budget of each API: calls in a billing month of the cloud. Intervals become longer before it is spent."""
+    """By API, the budget of calls for a billing month of the cloud. Poll intervals become longer to stay within it."""
 
     def of(self, api: str) -> Limits:
         """What holds for one API."""
@@ -161,29 +160,29 @@ class JobFilter(Section):
     name: tuple[Regex, ...] = ()
     """Regular expressions. One of them must match the whole name."""
     user_id: tuple[Text, ...] = ()
-    """Ids of users, as in the label `user_id`."""
+    """User ids, as in the label `user_id`."""
     job_type: tuple[Text, ...] = ()
-    """Types, as in the label `job_type`."""
+    """Job types, as in the label `job_type`."""
     pool_id: tuple[Text, ...] = ()
-    """Ids of pools, as in the label `pool_id`."""
+    """Pool ids, as in the label `pool_id`."""
 
 
 class JobsScope(Section):
     """Which jobs have their own series. Counts include all jobs."""
 
     include: JobFilter = JobFilter()
-    """Only jobs that match an entry of every list given here have series. Without lists, all jobs do."""
+    """Only jobs that match an entry of every list given here. Default: all jobs."""
     exclude: JobFilter = JobFilter()
-    """Jobs that match an entry of any list given here have no series."""
+    """Leaves out jobs that match an entry of any list given here."""
 
 
 class Collector(Section):
-    """What every collector has."""
+    """Keys of every collector."""
 
     enabled: Flag = True
-    """Whether it runs."""
+    """Whether the collector runs."""
     interval: Duration | None = None
-    """How often it polls. The default is `global.poll_interval`."""
+    """Time between two polls. Default: `global.poll_interval`."""
 
     def effective_interval(self, poll_interval: float) -> float:
         """Seconds between two polls, given the global interval."""
@@ -191,15 +190,14 @@ class Collector(Section):
 
 
 class Sharding(Section):
-    """How shards (`--total-shards`) divide a provider."""
+    """How shards divide a provider (`--total-shards`)."""
 
     spread: CountFrom1 | None = None
-    """The maximum number of shards for its workspaces and pools. 1 keeps it whole and costs no extra call. The default
-    is 4 if there are fewer than four providers for each shard, else 1."""
+    """Most shards that the workspaces and pools of the provider are spread over. 1 keeps it on one shard and costs no
+    extra calls. Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
-    """Divide a workspace job by job if more jobs than this were created in it within 30 days, which end a day before
-    midnight (UTC). Each of the provider's shards then lists all its jobs and shows its own. By default none is
-    divided."""
+    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all its jobs and
+    publishes a part. The 30 days end one day before midnight UTC. Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,24 +224,24 @@ class ProviderConfig(Section):
     for all others."""
 
     name: Name
-    """The label `provider` of all its series. It must be unique."""
+    """The label `provider` of its series. Each provider needs a different name."""
     platform: Text
-    """The kind of cloud."""
+    """The cloud of the provider."""
     region: Region
-    """The cloud's id of the region. The addresses of its APIs follow from it."""
+    """The cloud's id of the region. The addresses of the APIs follow from it."""
     account: Text | None = None
-    """Providers with the same `account` share budgets and `limits`. Set `limits` in one of them, or equally in all.
-    Without `account`, a provider shares nothing."""
+    """Name of the account. Providers with the same account share `limits` and budgets. Set these in one of them, or the
+    same in all. Default: the provider has its own account."""
     http: Http = Http()
-    """How the cloud is reached."""
+    """How the exporter reaches the cloud."""
     workspaces: AllOrList = "all"
-    """The workspaces to poll: all that the credentials can see, or those with these ids."""
+    """Workspaces to poll: `all` that the credentials can read, or a list of ids."""
     jobs: JobsScope = JobsScope()
     """Which jobs have their own series. Counts include all jobs."""
     job_window: LongDuration = 2592000.0
-    """`trainfleet_jobs` counts finished jobs that were created in this time."""
+    """`trainfleet_jobs` counts finished jobs that were created within this time."""
     limits: Limits = Limits()
-    """Limits of API calls."""
+    """Limits of calls."""
     sharding: Sharding = Sharding()
     """How shards divide the provider."""
 
@@ -279,4 +277,4 @@ class Config(Section):
     global_: Global = Field(default=Global(), alias="global")
     """Settings of the whole exporter."""
     providers: tuple[SerializeAsAny[ProviderConfig], ...]
-    """What is polled: at least one account and region of a cloud."""
+    """The accounts and regions to poll, at least one."""

@@ -17,7 +17,7 @@ def _finished(found: FinishedCount) -> tuple[tuple[tuple[str], int]]:
 FLEET_FAMILIES = (
     MetricFamily(
         name="trainfleet_provider_info",
-        help="A configured provider, always 1.",
+        help="A configured provider; always 1.",
         kind="gauge",
         of=ProviderFacts,
         labels=("platform", "region", "project_id"),
@@ -25,7 +25,7 @@ FLEET_FAMILIES = (
     ),
     MetricFamily(
         name="trainfleet_workspace_info",
-        help="A workspace, always 1.",
+        help="A workspace; always 1.",
         kind="gauge",
         of=Workspace,
         labels=("workspace_name",),
@@ -33,7 +33,7 @@ FLEET_FAMILIES = (
     ),
     MetricFamily(
         name="trainfleet_jobs",
-        help="Jobs by status; finished ones if created within the configured job_window.",
+        help="Jobs by status. Finished jobs count if they were created within job_window.",
         kind="gauge",
         of=JobCount,
         labels=("status", "platform_status"),
@@ -41,7 +41,7 @@ FLEET_FAMILIES = (
     ),
     MetricFamily(
         name="trainfleet_jobs_finished_total",
-        help="Jobs seen to finish since the exporter started.",
+        help="Jobs that finished since the exporter started, by final status.",
         kind="counter",
         of=FinishedCount,
         labels=("status",),
@@ -52,7 +52,7 @@ FLEET_FAMILIES = (
 QUOTA_FAMILIES = (
     MetricFamily(
         name="trainfleet_provider_job_quota",
-        help="Training jobs that the project of the provider may have.",
+        help="Largest number of training jobs that the quota of the cloud project allows. Absent without a quota.",
         kind="gauge",
         of=ProviderQuota,
         labels=(),
@@ -60,7 +60,7 @@ QUOTA_FAMILIES = (
     ),
     MetricFamily(
         name="trainfleet_provider_job_quota_used",
-        help="Training jobs that count against the quota of the provider's project.",
+        help="Training jobs that count against the quota of the cloud project. Absent without a quota.",
         kind="gauge",
         of=ProviderQuota,
         labels=(),

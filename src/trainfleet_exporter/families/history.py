@@ -1,4 +1,4 @@
-"""Families of what jobs' time was spent on, their faults and recoveries, and how long they waited."""
+"""Families of the histories of jobs: phases, faults, recoveries and waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainfleet_exporter.model import JobFaults, JobTime, NodeFaults, PodExit, P
 HISTORY_FAMILIES = (
     MetricFamily(
         "trainfleet_job_phase_seconds",
-        "Seconds that a job has spent on a phase so far; absent for phases that have not begun, and without a history.",
+        "Seconds that a job has spent in a phase so far. Absent before the phase begins and without a history.",
         "gauge",
         JobTime,
         ("phase",),
@@ -23,7 +23,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_faults_total",
-        "Faults of a job since the exporter started; absent until the first one, and without a history.",
+        "Faults of a job since the exporter started, by cause. Absent before the first one and without a history.",
         "counter",
         JobFaults,
         ("cause", "platform_cause"),
@@ -31,7 +31,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_recoveries_total",
-        "Ended recoveries of a job from faults since the exporter started; absent until the first one.",
+        "Finished recoveries of a job from faults since the exporter started. Absent before the first one.",
         "counter",
         JobFaults,
         ("strategy", "result"),
@@ -39,7 +39,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_recovery_seconds_total",
-        "Seconds that ended recoveries of a job took, of those that began since the exporter started.",
+        "Seconds that finished recoveries of a job took. Counts recoveries that began since the exporter started.",
         "counter",
         JobFaults,
         (),
@@ -47,7 +47,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_node_faults_total",
-        "Faults of jobs that the platform ascribes to a node since the exporter started; absent until the first one.",
+        "Faults that the platform attributes to a node since the exporter started. Absent before the first one.",
         "counter",
         NodeFaults,
         ("cause",),
@@ -55,7 +55,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_queue_wait_seconds",
-        "Seconds that jobs waited in queues before they first ran, of those seen to start since the exporter started.",
+        "Seconds that jobs queued before they first ran. Counts jobs that first ran since the exporter started.",
         "histogram",
         PoolWaits,
         (),
@@ -63,7 +63,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_startup_seconds",
-        "Seconds that jobs prepared before they first ran, of those seen to start since the exporter started.",
+        "Seconds that jobs prepared before they first ran. Counts jobs that first ran since the exporter started.",
         "histogram",
         PoolWaits,
         (),
@@ -71,7 +71,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_pending_reason",
-        "1 for the platform's code of why a queued job waits; absent where it gives none.",
+        "1 for the platform's code for why a queued job waits. Absent if there is none.",
         "gauge",
         QueuePlace,
         ("reason",),
@@ -79,7 +79,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_pod_exit_code",
-        "Exit code of a pod or task that has ended; absent where the platform gives none.",
+        "Exit code of a pod or task that has ended. Absent until then.",
         "gauge",
         PodExit,
         (),

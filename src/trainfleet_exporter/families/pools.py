@@ -1,4 +1,4 @@
-"""Families of a pool and its nodes: what they are, what they have, and what of it is taken.
+"""Families of a pool and its nodes: names, statuses, capacity, and what workloads hold.
 
 A parent pool's figures include its children's.
 """
@@ -33,12 +33,13 @@ def _node(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -
 
 def _pool_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
     """CPU, memory and accelerators of a pool; `which` is capacity or allocated."""
+    rest = f" of a pool and its nested pools{held}. Absent if the platform reports none."
     return (
-        _pool(f"{which}_cpu_cores", f"CPU cores of a pool{held}.", number(f"{which}_cpu_cores"), of=PoolAmounts),
-        _pool(f"{which}_memory_bytes", f"Memory of a pool{held}.", number(f"{which}_memory_bytes"), of=PoolAmounts),
+        _pool(f"{which}_cpu_cores", f"CPU cores{rest}", number(f"{which}_cpu_cores"), of=PoolAmounts),
+        _pool(f"{which}_memory_bytes", f"Memory in bytes{rest}", number(f"{which}_memory_bytes"), of=PoolAmounts),
         _pool(
             f"{which}_accelerators",
-            f"Accelerators of a pool{held}.",
+            f"Accelerators{rest}",
             accelerators(f"{which}_accelerators"),
             ACCELERATOR_LABELS,
             of=PoolAmounts,
@@ -48,12 +49,13 @@ def _pool_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
 
 def _node_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
     """The same of a node."""
+    rest = f" of a node{held}. Absent if the platform reports none."
     return (
-        _node(f"{which}_cpu_cores", f"CPU cores of a node{held}.", number(f"{which}_cpu_cores")),
-        _node(f"{which}_memory_bytes", f"Memory of a node{held}.", number(f"{which}_memory_bytes")),
+        _node(f"{which}_cpu_cores", f"CPU cores{rest}", number(f"{which}_cpu_cores")),
+        _node(f"{which}_memory_bytes", f"Memory in bytes{rest}", number(f"{which}_memory_bytes")),
         _node(
             f"{which}_accelerators",
-            f"Accelerators of a node{held}.",
+            f"Accelerators{rest}",
             accelerators(f"{which}_accelerators"),
             ACCELERATOR_LABELS,
         ),
@@ -61,29 +63,42 @@ def _node_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
 
 
 _POOL_HAS = _pool_amounts("capacity")
-_POOL_HELD = _pool_amounts("allocated", " held by placed workloads")
+_POOL_HELD = _pool_amounts("allocated", " that workloads hold")
 _NODE_HAS = _node_amounts("capacity")
-_NODE_HELD = _node_amounts("allocated", " held by placed workloads, as they requested it")
+_NODE_HELD = _node_amounts("allocated", " that its workloads request")
 
 POOL_FAMILIES = (
     _pool(
         "info",
-        "What a pool is, always 1; to sum over pools take those whose parent_pool_id is empty.",
+        "Name, type and parent of a pool; always 1. Sum over pools whose parent_pool_id is empty.",
         info("name", "resource_type", "parent_pool_id"),
         ("pool_name", "resource_type", "parent_pool_id"),
     ),
-    _pool("status", "1 for the present status of a pool.", word("status"), ("status",)),
+    _pool(
+        "status",
+        "1 for the current status of a pool. Absent for the other statuses.",
+        word("status"),
+        ("status",),
+    ),
     _pool(
         "nodes",
-        "Nodes of a pool by condition; available ones are healthy, not free.",
+        "Nodes of a pool by condition. Available nodes are healthy, but may be in use.",
         amounts("nodes", "status"),
         ("status",),
     ),
-    _pool("allocated_nodes", "Nodes of a pool on which workloads are placed.", number("allocated_nodes")),
-    _pool("empty_nodes", "Nodes of a pool on which nothing is placed.", number("empty_nodes")),
+    _pool(
+        "allocated_nodes",
+        "Nodes of a pool that have workloads. Absent if the platform does not report it.",
+        number("allocated_nodes"),
+    ),
+    _pool(
+        "empty_nodes",
+        "Nodes of a pool that have no workloads. Absent if the platform does not report it.",
+        number("empty_nodes"),
+    ),
     _pool(
         "queued_accelerators",
-        "Accelerators that workloads in the queue of a pool ask for: submitted and not placed.",
+        "Accelerators that queued workloads of a pool request.",
         amounts("accelerators", "kind"),
         ("accelerator",),
         of=PoolQueue,
@@ -94,7 +109,7 @@ POOL_FAMILIES = (
     *_POOL_HELD[2:],
     _pool(
         "workloads",
-        "Workloads of a pool by type and status.",
+        "Workloads of a pool, by type and status.",
         _workloads,
         ("workload_type", "status", "platform_status"),
         of=PoolWorkloads,
@@ -104,11 +119,16 @@ POOL_FAMILIES = (
 NODE_FAMILIES = (
     _node(
         "info",
-        "What a node of a pool is, always 1.",
+        "Type and address of a node; always 1.",
         info("node_type", "node_ip"),
         ("node_type", "node_ip"),
     ),
-    _node("status", "1 for the present status of a node.", word("status"), ("status",)),
+    _node(
+        "status",
+        "1 for the current status of a node. Absent for the other statuses.",
+        word("status"),
+        ("status",),
+    ),
     *_NODE_HAS[:2],
     *_NODE_HELD[:2],
     *_NODE_HAS[2:],

@@ -23,7 +23,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger.line import EndedJob
 from trainfleet_exporter.model import Cause, Phase
 
-_PHASES: Sequence[str] = get_args(Phase)
+_PHASE_NAMES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
 _LOST = ("preparing", "checking", "recovering")
 """Phases in which a job holds its accelerators and trains nothing."""
@@ -91,7 +91,7 @@ class ReportRow:
         if job.phase_seconds is None:
             return
         seconds = job.phase_seconds
-        for phase in seconds.keys() & set(_PHASES):
+        for phase in seconds.keys() & set(_PHASE_NAMES):
             self.phase_hours[phase] = self.phase_hours.get(phase, 0.0) + seconds[phase] / 3600
         self.waits.append(seconds.get("queued", 0.0))
         if not job.accelerators:
@@ -155,7 +155,7 @@ def as_text(rows: Sequence[ReportRow], since: datetime, until: datetime) -> str:
     """The same for people, in lines of at most 120 characters."""
     total = rows[0]
     lines = [f"{total.jobs} jobs ended from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC."]
-    hours = [f"{phase} {total.phase_hours[phase]:,.1f}" for phase in _PHASES if phase in total.phase_hours]
+    hours = [f"{phase} {total.phase_hours[phase]:,.1f}" for phase in _PHASE_NAMES if phase in total.phase_hours]
     lines.append(f"Hours of jobs by phase: {', '.join(hours) or 'not known'}.")
     faults = total.faults
     counts = [f"{cause} {faults[cause]}" for cause in _CAUSES if faults[cause]] if faults is not None else ["not known"]
@@ -187,7 +187,7 @@ def _cells(row: ReportRow) -> Mapping[str, object]:
         "accelerator_hours": number(row.accelerator_hours),
         "lost_accelerator_hours": number(row.lost_hours),
         "idle_accelerator_hours": number(row.idle_hours),
-        **{f"{phase}_hours": number(row.phase_hours.get(phase)) for phase in _PHASES},
+        **{f"{phase}_hours": number(row.phase_hours.get(phase)) for phase in _PHASE_NAMES},
         **{f"{cause}_faults": "" if row.faults is None else row.faults[cause] for cause in _CAUSES},
         "median_wait_seconds": number(row.median_wait, 3),
         "longest_wait_seconds": number(row.longest_wait, 3),

@@ -32,22 +32,35 @@ def main(arguments: Sequence[str]) -> int:
     """Send one request, print one line about the result, return the exit code."""
     parser = Parser(
         "healthcheck",
-        "Asks a running daemon whether it lives. Exit code 0 if it does: it answers 200, or 401 or 429 where its\n"
-        f"web config has users or a rate limit; 1 if it does not within {SECONDS:.0f} s; 2 on bad flags.",
+        "Checks that a running exporter responds. Exit code 0 if it does: with 200, or with 401 or 429 if its web\n"
+        f"config has users or a rate limit. 1 if it does not respond within {SECONDS:.0f} s, 2 on bad flags.",
     )
-    parser.add_argument("--url", type=_url, default=DEFAULT_URL, help=f"default: {DEFAULT_URL}")
+    parser.add_argument("--url", type=_url, default=DEFAULT_URL, help=f"address of the page; default: {DEFAULT_URL}")
     trust = parser.add_mutually_exclusive_group()
     trust.add_argument(
-        "--tls.ca-file", dest="ca_file", metavar="FILE", help="trust these certificates (PEM), not the system's"
+        "--tls.ca-file",
+        dest="ca_file",
+        metavar="FILE",
+        help="file of certificates to trust (PEM); default: the system's",
     )
     trust.add_argument(
         "--tls.insecure-skip-verify",
         dest="insecure",
         action="store_true",
-        help="trust any certificate: one that is made for a name seldom fits 127.0.0.1, and nothing secret is sent",
+        help="accept any certificate, for example if its name does not match 127.0.0.1; nothing secret is sent",
     )
-    parser.add_argument("--tls.cert-file", dest="cert_file", metavar="FILE", help="for mutual TLS: who asks (PEM)")
-    parser.add_argument("--tls.key-file", dest="key_file", metavar="FILE", help="its key, if that is in another file")
+    parser.add_argument(
+        "--tls.cert-file",
+        dest="cert_file",
+        metavar="FILE",
+        help="client certificate for mutual TLS (PEM); default: none",
+    )
+    parser.add_argument(
+        "--tls.key-file",
+        dest="key_file",
+        metavar="FILE",
+        help="key of the client certificate, if in another file (PEM)",
+    )
     options = parser.read(split(["healthcheck", *arguments]))
     if options.key_file and not options.cert_file:
         parser.error("--tls.key-file needs --tls.cert-file")

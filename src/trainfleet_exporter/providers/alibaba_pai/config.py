@@ -146,15 +146,15 @@ class Oidc(Section):
     other_names = {"agency_urn": "role_arn"}  # noqa: RUF012 - a class variable of the base
 
     provider_arn: ProviderArn
-    """The identity provider, as RAM names it."""
+    """ARN of the identity provider in RAM."""
     role_arn: RoleArn
-    """The role to assume."""
+    """ARN of the role to assume."""
     token: SecretText
-    """The token, usually the file of a projected service account token. Kubernetes replaces it before it expires."""
+    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
 
 
 class Credentials(CredentialsSection):
-    """The credentials, in one of several forms."""
+    """Credentials of one form."""
 
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key": "access_key_id",
@@ -167,21 +167,21 @@ class Credentials(CredentialsSection):
     }
 
     access_key_id: SecretText | None = None
-    """Of a RAM user."""
+    """Access key id of a RAM user."""
     access_key_secret: SecretText | None = None
-    """Goes with `access_key_id`."""
+    """Secret of `access_key_id`."""
     security_token: SecretText | None = None
-    """Required with temporary keys."""
+    """Token of a temporary access key."""
     role_arn: RoleArn | None = None
-    """A role to assume, with the access key or with what the default chain finds."""
+    """Role to assume, with the access key or with the credentials of the default chain."""
     external_id: SecretText | None = None
-    """The external id, if the role requires one."""
+    """External id, if the role requires one."""
     oidc: Oidc | None = None
-    """A role that trusts an identity provider's tokens, such as those of a Kubernetes cluster (RRSA)."""
+    """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (RRSA)."""
     ecs_ram_role: RamRole | None = None
-    """The RAM role of the machine: its name, or true for any."""
+    """RAM role of the ECS instance: its name, or true for the role that the instance has."""
     profile: ProfileName | None = None
-    """A profile of `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
+    """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
 
     _by_default: bool = PrivateAttr(False)
 
@@ -242,7 +242,7 @@ OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
-    """Addresses that take the place of those made from the region; `scheme://host[:port]`."""
+    """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
 
     dlc: Endpoint | None = None
     """PAI DLC: jobs, pods, usage of single jobs."""
@@ -253,9 +253,9 @@ class Endpoints(Section):
     cloudmonitor: Endpoint | None = None
     """CloudMonitor: usage of jobs, pods, cards and pools."""
     sts: Endpoint | None = None
-    """STS, where a role is assumed."""
+    """STS: temporary credentials of a role."""
     metadata: Endpoint | None = None
-    """The machine's own metadata service, which is plain HTTP by nature."""
+    """Metadata service of the ECS instance. It always uses plain HTTP."""
 
 
 class JobCounts(Collector):
@@ -265,15 +265,15 @@ class JobCounts(Collector):
 
 
 class Pods(Collector):
-    """What only a job's detail has: one call a job and cycle."""
+    """The details of jobs, with one call for each job in a cycle."""
 
     interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
-    """How many live jobs at most are read, newest first."""
+    """Most live jobs that the collector polls, newest first."""
 
 
 class Nodes(Collector):
-    """The nodes of each pool; off unless it is switched on."""
+    """The nodes of each pool. Off by default."""
 
     enabled: Flag = False
     interval: Duration | None = 300.0
@@ -288,17 +288,17 @@ class Collectors(Section):
     }
 
     job_counts: JobCounts = JobCounts()
-    """Finished jobs by status; live ones are counted from `jobs`."""
+    """Finished jobs by status. `jobs` counts the live ones."""
     jobs: Collector = Collector()
-    """Live jobs, and how they end. `pods` and `usage` need it."""
+    """Live jobs and their final status. `pods` and `usage` need it."""
     pods: Pods = Pods()
-    """Pods of live jobs: one call a job."""
+    """Pods of live jobs, with one call for each job."""
     usage: Usage = Usage()
-    """How much jobs, pods, their accelerators and pools use of what they have."""
+    """Utilization and usage of jobs, pods, accelerators and pools."""
     pools: Collector = Collector()
     """Resource quotas. `pool_workloads` and `nodes` need it."""
     pool_workloads: Collector = Collector()
-    """What runs and waits in each pool, and each job's place in the queue."""
+    """Workloads of each pool, and the position of each job in the queue."""
     nodes: Nodes = Nodes()
     """The nodes of each pool."""
 
@@ -313,13 +313,13 @@ class AlibabaPaiConfig(ProviderConfig):
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]
-    """The cloud's id of the region. The addresses of its APIs follow from it."""
+    """The cloud's ID of the region. The addresses of the APIs follow from it."""
     credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
         default=None, validate_default=True
     )
-    """The credentials. By default, those that the vendor's own chain finds."""
+    """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
-    """Addresses instead of the public ones of the region."""
+    """Addresses that replace the public ones of the region."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 

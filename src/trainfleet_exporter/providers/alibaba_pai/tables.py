@@ -39,9 +39,9 @@ def _usage_sources(family: Family) -> list[str]:
         if family.level in ("job", "pod") and metric.pod.path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
-    name = family.names[0] if family.names else "no metric unless usage.metrics of the config names one"
+    name = family.names[0] if family.names else "only if usage.metrics of the config names a metric"
     if family.profile:
-        name += f"{'' if family.names else ','} if usage.profiling names {family.profile}"
+        name += f"{' if' if family.names else ' and'} usage.profiling names {family.profile}"
     return [*found, f"{catalogue}, {name}"]
 
 
@@ -107,9 +107,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
             f"{_JOB_METRICS}, PodMetrics[].Metrics[].Time",
             f"{_DLC_CATALOGUE}, timestamp of a data point",
         ],
-        "trainfleet_job_phase_seconds": [f"{_STATUSES}, and {_RESTARTS}.OccurTime and RestartDurationInSec"],
+        "trainfleet_job_phase_seconds": [f"{_STATUSES}; {_RESTARTS}.OccurTime and RestartDurationInSec"],
         "trainfleet_job_faults_total": [
-            f"{_RESTARTS}.DetailErrorInfoList[].ErrorCode or Reason, dated OccurTime; or StatusHistory[].ReasonCode"
+            f"{_RESTARTS}.DetailErrorInfoList[].ErrorCode or Reason at OccurTime; or StatusHistory[].ReasonCode"
         ],
         "trainfleet_job_recoveries_total": [f"{_RESTARTS}.RestartLevelType and RestartStatus"],
         "trainfleet_job_recovery_seconds_total": [f"{_RESTARTS}.RestartDurationInSec"],
@@ -123,19 +123,17 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
 
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
-        "trainfleet_job_holds_resources": "whether a starting job holds them already is unproven",
-        "trainfleet_job_requested_memory_bytes": (
-            "the unit is unproven where the platform gives a bare number or a machine type"
-        ),
-        "trainfleet_pool_queued_accelerators": "how the platforms count what waits is unproven",
-        "trainfleet_job_faults_total": "the words of restarts are undocumented",
-        "trainfleet_job_recoveries_total": "the words of restarts are undocumented",
-        "trainfleet_node_faults_total": "the words of restarts are undocumented",
+        "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
+        "trainfleet_job_requested_memory_bytes": "unit unproven if it is a bare number or from a machine type",
+        "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
+        "trainfleet_job_faults_total": "the platform does not document its codes of restarts",
+        "trainfleet_job_recoveries_total": "the platform does not document its codes of restarts",
+        "trainfleet_node_faults_total": "the platform does not document its codes of restarts",
         **{
             f"trainfleet_{suffix}": (
-                "the unit of the source is unproven"
+                "unit at the source unproven"
                 if family.quantity == "bytes_per_second" and not family.profile
-                else "name and unit at the source are unproven"
+                else "name and unit at the source unproven"
             )
             for suffix, family in FAMILIES.items()
             if not family.is_ratio or family.profile

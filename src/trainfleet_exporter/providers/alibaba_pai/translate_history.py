@@ -157,7 +157,7 @@ def _unrecorded(statuses: Sequence[Status], restarts: Sequence[Restart]) -> Iter
 def _explains(record: payloads.RestartRecord, at: float, why: Cause, ended: float) -> bool:
     """Whether a run ended because of a restart in its time. A preemption is no restart that was over before it."""
     seconds = _seconds(record)
-    return why != "preempted" or _fault(record, at).cause == why or seconds is None or at + seconds >= ended
+    return why != "preempted" or seconds is None or at + seconds >= ended
 
 
 def _seconds(record: payloads.RestartRecord) -> float | None:

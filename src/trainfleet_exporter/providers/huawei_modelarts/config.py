@@ -85,20 +85,20 @@ _OPTIONAL = "security_token"
 
 
 class Oidc(Section):
-    """An agency that trusts the ID tokens of an identity provider, usually of a Kubernetes cluster."""
+    """An agency that trusts the tokens of an identity provider, usually of a Kubernetes cluster."""
 
     other_names = {"role_arn": "agency_urn"}  # noqa: RUF012 - a class variable of the base
 
     provider_urn: Text
-    """The identity provider, as IAM names it."""
+    """URN of the identity provider in IAM."""
     agency_urn: Text
-    """The agency to assume."""
+    """URN of the agency to assume."""
     token: SecretText
-    """The token, usually the file of a projected service account token. Kubernetes replaces it before it expires."""
+    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
 
 
 class Credentials(CredentialsSection):
-    """The credentials, in one of several forms."""
+    """Credentials of one form."""
 
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key_id": "access_key",
@@ -111,23 +111,23 @@ class Credentials(CredentialsSection):
     }
 
     access_key: SecretText | None = None
-    """The AK of an IAM user."""
+    """Access key (AK) of an IAM user."""
     secret_key: SecretText | None = None
-    """The SK that goes with `access_key`."""
+    """Secret key (SK) of `access_key`."""
     security_token: SecretText | None = None
-    """Required with temporary keys."""
+    """Token of a temporary access key."""
     username: Text | None = None
-    """The name of an IAM user who gets tokens by `password`."""
+    """Name of an IAM user who gets tokens with `password`."""
     password: SecretText | None = None
-    """Goes with `username`."""
+    """Password of `username`."""
     domain_name: Text | None = None
-    """The name of the account that the user `username` belongs to."""
+    """Name of the account of `username`."""
     oidc: Oidc | None = None
-    """An agency that trusts an identity provider's tokens, such as those of a Kubernetes cluster."""
+    """Agency that trusts tokens of an identity provider, such as a Kubernetes cluster."""
     ecs_agency: Flag = False
-    """Whether to use the agency of the cloud server that the exporter runs on."""
+    """Uses the agency of the cloud server."""
     profile: Text | None = None
-    """A section of the vendor's file of credentials."""
+    """Section of the vendor's credentials file."""
 
     _project_id: str = PrivateAttr("")
 
@@ -176,16 +176,16 @@ OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
-    """Addresses instead of those made from the region; `scheme://host[:port]`."""
+    """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
 
     modelarts: Endpoint | None = None
     """ModelArts: jobs, tasks, pools."""
     iam: Endpoint | None = None
-    """IAM: tokens of a user, and the id of a project."""
+    """IAM: tokens of a user, and ids of projects."""
     sts: Endpoint | None = None
-    """STS, where an agency is assumed."""
+    """STS: temporary credentials of an agency."""
     metadata: Endpoint | None = None
-    """The cloud server's own metadata service, which is plain HTTP by nature."""
+    """Metadata service of the cloud server. It always uses plain HTTP."""
     aom: Endpoint | None = None
     """AOM: usage of jobs, tasks and cards."""
 
@@ -197,7 +197,7 @@ class JobCounts(Collector):
 
 
 class OptionalCollector(Collector):
-    """Off by default, and slow."""
+    """A slow collector that is off by default."""
 
     enabled: Flag = False
     interval: Duration | None = 300.0
@@ -209,19 +209,19 @@ class Collectors(Section):
     foreign_keys = {"pods": "jobs covers pods on this cloud; leave it out"}  # noqa: RUF012 - as in the base
 
     job_counts: JobCounts = JobCounts()
-    """Finished jobs by phase, and the quota of jobs; live ones are counted from `jobs`."""
+    """Finished jobs by phase, and the quota of jobs. `jobs` counts the live ones."""
     jobs: Collector = Collector()
-    """Live jobs with their tasks, and how they end. `usage` needs it."""
+    """Live jobs with their tasks, and their final status. `usage` needs it."""
     usage: Usage = Usage()
-    """How much jobs and their tasks use of what they have."""
+    """Utilization and usage of jobs and tasks."""
     pools: Collector = Collector()
     """Dedicated pools. `pool_workloads`, `pool_usage` and `nodes` need it."""
     pool_workloads: Collector = Collector()
-    """What runs and waits in each pool, and each job's place in the queue."""
+    """Workloads of each pool, and the position of each job in the queue."""
     jobs_v1: OptionalCollector = OptionalCollector()
     """Jobs of the old v1 training API, with their pods and cards."""
     pool_usage: Collector = Collector()
-    """How much pools use of what they have, and their disks."""
+    """Utilization of pools and their disks."""
     nodes: OptionalCollector = OptionalCollector()
     """The nodes of each pool."""
 
@@ -235,13 +235,13 @@ class HuaweiModelArtsConfig(ProviderConfig):
     splits_workspaces = True
 
     region: Annotated[Region, _REGION]
-    """The cloud's id of the region. The addresses of its APIs follow from it."""
+    """The cloud's ID of the region. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
-    """The project. By default the one that the source of the credentials names, else the one with the region's name."""
+    """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
     credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
-    """The credentials. By default, those that the vendor's own chain finds."""
+    """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
-    """Addresses instead of the public ones of the region."""
+    """Addresses that replace the public ones of the region."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 

@@ -22,7 +22,7 @@ _RUNTIME = "ModelArts metrics/runtime/pools, items[].table"
 _WORKLOADS = "ModelArts pools/{pool}/workloads, items[]"
 _NODES = "ModelArts pools/{pool}/nodes, items[]"
 _NODE_HAS = f"{_NODES}.status.resources"
-_NODE_HELD = f"{_NODE_HAS} less status.availableResources"
+_NODE_HELD = f"{_NODE_HAS} minus status.availableResources"
 _JOB_QUOTA = "ModelArts training-quotas, resource job-num, quotas[]"
 _TASKS = "ModelArts training-jobs/{id}/metrics/{task}"
 _AOM = "ModelArts AOM"
@@ -112,11 +112,11 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         **dict(_pool_sources()),
         "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
         "trainfleet_job_phase_seconds": [
-            f"{_RUNS}.start_at, xpu_start_at, end_at and recover_records[], from metadata.create_time on"
+            f"{_RUNS}.start_at, xpu_start_at, end_at recover_records[]; metadata.create_time"
         ],
-        "trainfleet_job_faults_total": [f"{_ATTEMPTS}.fault_scenario, dated recover_start_at"],
+        "trainfleet_job_faults_total": [f"{_ATTEMPTS}.fault_scenario at recover_start_at"],
         "trainfleet_job_recoveries_total": [f"{_ATTEMPTS}.recover and recover_result"],
-        "trainfleet_job_recovery_seconds_total": [f"{_ATTEMPTS}.recover_end_at less recover_start_at"],
+        "trainfleet_job_recovery_seconds_total": [f"{_ATTEMPTS}.recover_end_at minus recover_start_at"],
         "trainfleet_job_queue_wait_seconds": [f"{_JOBS}.metadata.create_time to status.running_records[].start_at"],
         "trainfleet_job_startup_seconds": [f"{_RUNS}.start_at to xpu_start_at"],
         "trainfleet_pod_exit_code": [f"{_JOBS}.status.task_statuses[].exit_code"],
@@ -126,16 +126,14 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
 
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
-        "trainfleet_job_holds_resources": "whether a starting job holds them already is unproven",
-        "trainfleet_job_requested_memory_bytes": (
-            "the unit is unproven where the platform gives a bare number or a machine type"
-        ),
-        "trainfleet_pool_queued_accelerators": "how the platforms count what waits is unproven",
+        "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
+        "trainfleet_job_requested_memory_bytes": "unit unproven if it is a bare number or from a machine type",
+        "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
         **{
             f"trainfleet_{family.suffix}": (
-                "the unit of the source is unproven"
+                "unit at the source unproven"
                 if family.quantity == "bytes_per_second"
-                else "name and unit at the source are unproven"
+                else "name and unit at the source unproven"
             )
             for reading in READINGS
             for family in reading.families()

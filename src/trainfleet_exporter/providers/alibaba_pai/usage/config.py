@@ -60,19 +60,19 @@ else:
 
 
 class Usage(Collector):
-    """How much jobs, pods, their accelerators and pools use of what they have."""
+    """Utilization and usage of jobs, pods, accelerators and pools."""
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` reads all jobs together; `job_metrics` and `dlc_metrics` read each job. `auto` is CloudMonitor,
-    and `job_metrics` for pay-as-you-go jobs on general computing, which it lacks."""
+    """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto` is
+    CloudMonitor, with `job_metrics` for pay-as-you-go jobs on general computing, which CloudMonitor lacks."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
-    """What profilers measure on accelerators. Each name is one more metric, `nvlink` and `pcie` are two. A metric costs
-    one call for each poll; with `dlc_metrics`, for each poll and job."""
+    """Profiling metrics of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two. A metric
+    costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
     metrics: UsageMetrics = UsageMetrics()
-    """Which metric of the source feeds which family, instead of the platform's own table."""
+    """Metrics of families, which replace or extend the table of this platform."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are read one by one, newest first. CloudMonitor has no such limit."""
+    """Most jobs with calls of their own, newest first. Does not limit CloudMonitor."""
 
     @field_validator("profiling")
     @classmethod

@@ -17,10 +17,10 @@ _SOURCES = ("auto", "aom", "task_metrics")
 
 
 class Metric(Section):
-    """What takes the place of the metric that a family is made of."""
+    """The query that replaces the metric of a family."""
 
     promql: Text
-    """A query whose answer has the labels of AOM's series (metrics)."""
+    """A query whose result has the labels of AOM's series (metrics)."""
     unit: str
 
 
@@ -51,20 +51,20 @@ else:
 
 
 class Usage(Collector):
-    """How much jobs and their tasks use of what they have."""
+    """Utilization and usage of jobs and tasks."""
 
     foreign_keys = {"profiling": "only Alibaba Cloud has metrics of profilers; leave it out"}  # noqa: RUF012 - as in the base
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
-    """`aom` reads all jobs together, `task_metrics` each task of each job. `auto` is AOM, and task metrics for the jobs
-    that it lacks."""
+    """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` is AOM, with task
+    metrics for jobs that AOM lacks."""
     metrics: Metrics = Metrics()
-    """Which metric of the source feeds which family, instead of the platform's own table."""
+    """Metrics of families, which replace or extend the table of this platform."""
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
-    """How many jobs at most are read by task metrics, newest first."""
+    """Most jobs that the exporter polls for task metrics, newest first."""
 
     @property
     def asks_aom(self) -> bool:

@@ -1,0 +1,213 @@
+"""Texts of the product that keep the rules of words.py: HELP, `--help`, alerts, records, dashboards, status page.
+
+Logs and errors are tested elsewhere. A new kind of text is one more function in `SOURCES`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from deploy.generator import DEPLOY
+from deploy.generator.docs_metrics import own_metrics
+
+from tests.docs.pages import ROOT
+from tests.docs.words import sentences, violations
+from trainfleet_exporter import cli
+from trainfleet_exporter.families import FAMILIES, described
+from trainfleet_exporter.process import healthcheck
+from trainfleet_exporter.process.arguments import COMMANDS
+from trainfleet_exporter.providers.registry import installed_platforms
+
+Texts = Iterator[tuple[str, str]]
+"""Where each text stands, and the text as Markdown."""
+
+_TEMPLATE = ROOT / "src" / "trainfleet_exporter" / "web" / "status_page" / "page.html.jinja"
+_COMMENTED = [
+    ROOT / "config.example.yaml",
+    *(DEPLOY / name for name in ("web-config.example.yaml", "alertmanager/alertmanager.yml", "systemd/config.yaml")),
+    *(DEPLOY / name for name in ("prometheus/prometheus.yml", "prometheus/thresholds.yaml", "compose/compose.yaml")),
+    DEPLOY / "kubernetes" / "chart" / "values.yaml",
+]
+"""Files that users edit."""
+_NOT_OURS = re.compile("process_|python_")
+"""Families of prometheus-client."""
+
+
+def _help_of_families() -> Texts:
+    for family in FAMILIES:
+        yield family.name, family.help
+    for metric in own_metrics():
+        if not _NOT_OURS.match(metric.name):
+            yield metric.name, metric.documentation
+
+
+def _sources_of_families() -> Texts:
+    """HELP as it stands on the page, whose sources are lists of fields and so may be long."""
+    for family in described(installed_platforms().values()):
+        yield family.name, family.help
+
+
+def _help_of_commands() -> Texts:
+    for command in ("", *COMMANDS):
+        yield command, _help_of(command)
+
+
+def _help_of(command: str) -> str:
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        patch.setenv("COLUMNS", "1000")  # one line for each flag
+        with contextlib.suppress(SystemExit):
+            if command == "healthcheck":
+                healthcheck.main(["--help"])
+            else:
+                cli.main([*filter(None, [command]), "--help"])
+    return _in_help(printed.getvalue())
+
+
+def _in_help(text: str) -> str:
+    """What --help prints: its sentences, and the last column of its tables."""
+    _, _, text = text.partition("\n\n")  # without the usage
+    return re.sub(r"^ +(?:trainfleet-exporter (?:[a-z]+ )?(?:--\S+)? *|.*? {2,})", "\n\n", text, flags=re.MULTILINE)
+
+
+def _alerts() -> Texts:
+    for path in sorted((DEPLOY / "prometheus" / "rules").glob("*.yaml")):
+        for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
+            for rule in group["rules"]:
+                texts = rule.get("annotations", {})
+                yield from ((f"{rule['alert']} {key}", _in_alert(texts[key])) for key in texts if key != "runbook_url")
+
+
+def _in_alert(text: str) -> str:
+    """A text of Go's templates: a value is one word, and what a condition chooses is a sentence of its own."""
+    text = re.sub(r"\{\{-? *(?:if|else|with|end)\b.*?\}\}", "\n\n", text)
+    return re.sub(r"\{\{.*?\}\}", "VALUE", text)
+
+
+def _rules() -> Texts:
+    """The meanings of records and alerts, as docs/rules.md has them in its last column."""
+    for row in re.findall(r"^\| (.*) \|$", (ROOT / "docs" / "rules.md").read_text(encoding="utf-8"), re.MULTILINE):
+        first, *_, last = row.split(" | ")
+        if not re.match("`trainfleet_", first):  # those rows are lists of links
+            yield first, last
+
+
+def _dashboards() -> Texts:
+    for path in sorted((DEPLOY / "grafana" / "dashboards").glob("*.json")):
+        yield from ((path.stem, text) for text in _in_dashboard(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _in_dashboard(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for each in part:
+            yield from _in_dashboard(each)
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key in ("title", "description", "label", "displayName", "legendFormat") and isinstance(value, str):
+                yield _in_alert(value)
+            else:
+                yield from _in_dashboard(value)
+
+
+def _status_page() -> Texts:
+    yield "page", _in_template(_TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _in_template(text: str) -> str:
+    """What a template of the status page shows: between its tags, and in strings of its expressions."""
+    text = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
+    strings = re.findall(r'"([^"{}<>]*)"', text)
+    text = re.sub(r"\{%.*?%\}|<[^>]*>", "\n\n", text, flags=re.DOTALL)
+    return "\n\n".join((re.sub(r"\{\{.*?\}\}", "VALUE", text), *strings))
+
+
+def _comments() -> Texts:
+    for path in _COMMENTED:
+        yield path.relative_to(ROOT).as_posix(), _in_comments(path.read_text(encoding="utf-8"))
+
+
+def _in_comments(text: str) -> str:
+    """The comments of YAML: those on lines of their own, without indented code, and those behind values."""
+    found = []
+    for line in text.splitlines():
+        value, mark, comment = line.partition("#" if line.lstrip().startswith("#") else " # ")
+        if mark and value.strip():
+            found += ["", comment.strip(" .") + "."]
+        else:
+            found.append("" if comment.startswith("   ") else comment.strip())
+    return "\n".join(found)
+
+
+def _reference_of_config() -> Texts:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for table in re.findall(r"<!-- generated.*?<!-- (?:end of generated|generated: end) -->", text, re.DOTALL):
+        yield "configuration.md", table
+
+
+SOURCES: Mapping[str, Callable[[], Texts]] = {
+    "help_of_families": _help_of_families,
+    "help_of_commands": _help_of_commands,
+    "alerts": _alerts,
+    "rules": _rules,
+    "dashboards": _dashboards,
+    "status_page": _status_page,
+    "comments": _comments,
+    "reference_of_config": _reference_of_config,
+}
+EXCEPTIONS: Mapping[str, str] = {
+    "CODE (no default), CODE (no default), CODE, CODE": "a list of metrics",
+}
+"""Sentences that may break a rule, and why."""
+
+
+def _found(texts: Texts, *, words_only: bool = False) -> dict[tuple[str, str], list[str]]:
+    return {
+        (place, sentence): faults
+        for place, text in texts
+        for sentence in sentences(text)
+        if sentence not in EXCEPTIONS and (faults := violations(sentence, words_only=words_only))
+    }
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_texts_keep_the_rules(kind: str) -> None:
+    assert _found(SOURCES[kind]()) == {}
+
+
+def test_sources_of_families_avoid_the_words() -> None:
+    assert _found(_sources_of_families(), words_only=True) == {}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_texts_are_found(kind: str) -> None:
+    assert sum(1 for _, text in SOURCES[kind]() for _ in sentences(text)) > 80
+
+
+def test_exceptions_are_needed() -> None:
+    shown = {sentence for texts in SOURCES.values() for _, text in texts() for sentence in sentences(text)}
+    assert EXCEPTIONS.keys() <= shown
+
+
+_PLANTED: Mapping[str, str] = {
+    "help_of_families": "Seconds of a job. Nobody tells more.",
+    "help_of_commands": _in_help("usage: x\n\nRuns.\n\noptions:\n  --a A  an a\n  --b B  Nobody tells more.\n"),
+    "alerts": _in_alert("{{ if $value }}The job {{ $labels.job_id }} failed.{{ else }}Nobody tells more.{{ end }}"),
+    "dashboards": "\n\n".join(_in_dashboard({"panels": [{"title": "Jobs", "description": "Nobody tells more."}]})),
+    "status_page": _in_template('{% if a %}<p class="b">Nobody tells more.</p>{% endif %}'),
+    "strings_of_status_page": _in_template('<p>{{ "Nobody tells more." if a else b }}</p>'),
+    "comments": _in_comments("a: 1\n# Nobody tells more.\nb: 2"),
+    "comments_behind_values": _in_comments("a: 1\nb: 2  # Nobody tells more."),
+    "tables": "| `key` | text | Nobody tells more. |",
+}
+
+
+@pytest.mark.parametrize("kind", _PLANTED)
+def test_a_planted_sentence_is_found(kind: str) -> None:
+    found = _found(iter([("place", _PLANTED[kind])]))
+    assert found == {("place", "Nobody tells more."): ["avoid 'Nobody'", "avoid 'tells'"]}
