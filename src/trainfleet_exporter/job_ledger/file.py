@@ -169,7 +169,7 @@ def _keys_at_end(descriptor: int) -> set[_Key]:
     for line in data.splitlines():
         try:
             known = msgspec.json.decode(line, type=_Identity)
-        except ValueError:  # cut off, or of somebody else
+        except ValueError:  # cut off, or not of the exporter
             continue
         found.add((known.provider, known.job_id, known.ended))
     return found
