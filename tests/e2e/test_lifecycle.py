@@ -354,7 +354,9 @@ def test_too_few_file_descriptors_to_start_with(tmp_path: Path, hole: str, comma
         ["sh", "-c", 'ulimit -n 8; exec "$@"', "sh", *COMMAND, *arguments], capture_output=True, timeout=60
     )
     assert done.returncode == 1
-    assert re.fullmatch(rb"trainfleet-exporter: only \d file descriptors are free .* is 8 \(ulimit -n\)\n", done.stderr)
+    assert re.fullmatch(
+        rb"trainfleet-exporter: only \d file descriptors are free, .* limit of 8 \(ulimit -n\)\n", done.stderr
+    )
     assert done.stdout == b""
 
 

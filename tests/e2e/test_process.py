@@ -18,7 +18,9 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.programs import need
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.families.history import HISTORY_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import POOL_FAMILIES
+from trainfleet_exporter.providers.usage.table import PROFILING
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
@@ -26,7 +28,13 @@ from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 # No metric that is known feeds these: they are there for usage.metrics of the config.
 ON_REQUEST = {f"trainfleet_{family.suffix}" for family in POOL_FAMILIES if not family.names}
-EVERY_FAMILY = {family.name for family in FAMILIES} - ON_REQUEST
+# Off by default (usage.profiling).
+PROFILED = {
+    family.name for family in FAMILIES if family.name.endswith(tuple(f"_{name.suffix}" for name in PROFILING.values()))
+}
+# Begin with the first fault, start, queue or end that this process sees. The phases of jobs are there at once.
+LATER = {family.name for family in HISTORY_FAMILIES} - {"trainfleet_job_phase_seconds"}
+EVERY_FAMILY = {family.name for family in FAMILIES} - ON_REQUEST - PROFILED - LATER
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,9 @@ adds up to more: all are compared with the row's beginning."""
 _MID_CYCLE = 4
 """Tasks of collectors that roll over jobs all the time, likewise."""
 
+_LATER_PARTS = 2
+"""One for each provider: what is shown over the histories of all jobs begins with the first growth of a phase."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -80,7 +83,7 @@ class Footprint:
         most = {
             "tasks": (self.tasks + _MID_CYCLE, now.tasks),
             "descriptors": (self.descriptors + _KEPT_CONNECTIONS, now.descriptors),
-            "parts": (self.parts, now.parts),
+            "parts": (self.parts + _LATER_PARTS, now.parts),
         }
         return [
             f"{after} {name} where {before} are the most" for name, (before, after) in most.items() if after > before

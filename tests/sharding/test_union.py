@@ -22,6 +22,8 @@ _SHARDS = 4
 _ACCOUNTS = 2
 _POLLED = 1195.0
 """Simulated seconds: other shards' looks at lists are within them, and no poll begins just then."""
+_ROUNDING = 0.001
+"""Seconds by which a phase that lasts may differ: it counts until its list was read, in all of them at one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def _is_the_same(polled: _Polled) -> None:
         series: (value, union[series])
         for series, value in polled.alone.items()
         if value != union[series] and "timestamp_seconds" not in series and "duration_seconds" not in series
+        if not (series.startswith("trainfleet_job_phase_seconds{") and abs(value - union[series]) < _ROUNDING)
     }
     assert other == {}  # in a still world nothing but time goes on
 

@@ -23,6 +23,7 @@ SOURCES = {  # the first ones are all of them but those of the second
     "auto": ("auto", "auto"),
     "per job": ("dlc_metrics", "task_metrics"),
 }
+_PHASE = "trainfleet_job_phase_seconds{"
 
 
 def exporter_of(simulator: Simulator, url: str, folder: Path, sources: tuple[str, str]) -> Exporter:
@@ -79,8 +80,29 @@ def test_an_exporter_shows_the_same_an_hour_later(tmp_path: Path, sources: str) 
         "trainfleet_job_duration_seconds",
         "trainfleet_job_queue_position",
     }
-    assert {series: (value, second.get(series)) for series, value in first.items() if second.get(series) != value} == {}
     assert second.keys() == first.keys()
+    differing = {series: (value, second[series]) for series, value in first.items() if second[series] != value}
+    assert {series: values for series, values in differing.items() if not series.startswith(_PHASE)} == {}
+    # The exporter's own clock goes on: the phase that lasts grew by the hour, one of each job with a history.
+    grown = {series: float(after) - float(before) for series, (before, after) in differing.items()}
+    assert grown == {series: pytest.approx(3600, abs=0.001) for series in grown}
+    jobs = sorted(map(_job, grown))
+    assert len(jobs) == len(set(jobs))
+    with_phases = {_job(series) for series in first if series.startswith(_PHASE)}
+    assert set(jobs) >= with_phases & _in_status(first, "creating", "queued", "starting", "running", "restarting")
+    assert not set(jobs) & _in_status(first, "succeeded", "failed", "stopped", "unknown")  # some clouds: stopping, too
+
+
+def _in_status(samples: dict[str, str], *statuses: str) -> set[str]:
+    """The jobs that are in one of these statuses."""
+    ends = tuple(f'status="{status}"}}' for status in statuses)
+    shown = (series for series, value in samples.items() if value == "1" and series.endswith(ends))
+    return {_job(series) for series in shown if series.startswith("trainfleet_job_status{")}
+
+
+def _job(series: str) -> str:
+    """The labels of a job."""
+    return series.partition("{")[2].partition('",phase="')[0].partition('",status="')[0]
 
 
 def test_the_times_of_readings_go_on() -> None:

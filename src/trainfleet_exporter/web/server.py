@@ -65,13 +65,14 @@ class WebServer:
         self._listener = Listener(self._sockets, self._protocol, limiter=self._limiter, tls=self._tls)
 
     async def stop(self) -> None:
-        """Let running answers end (for two seconds at most) and close every connection."""
+        """Accept no more connections, let running answers end (for two seconds at most), and close all connections."""
         if self._listener is not None:
             self._listener.close()
+        for sock in self._sockets:
+            sock.close()  # now: the kernel would go on to accept connections that get no answer
+        if self._listener is not None:
             await self._close_connections(self._listener)
             self._listener = None
-        for sock in self._sockets:
-            sock.close()
 
     async def _close_connections(self, listener: Listener) -> None:
         state = self._state

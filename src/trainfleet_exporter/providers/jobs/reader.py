@@ -209,6 +209,8 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """Report the jobs that have ended, each once."""
         shared, histories = self.shared, self.shared.histories
         for job in self.jobs.take_ended():
+            if not shared.jobs.is_mine(job):
+                continue
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
             histories.count(job, since=self.jobs.first_read_at or now)
