@@ -64,7 +64,7 @@ def _up(exporter: Exporter) -> set[float]:
 def _logged(caplog: pytest.LogCaptureFixture) -> Counter[tuple[str, str, str]]:
     """How often each failure of each collector was logged."""
     records = [getattr(record, "fields", {}) for record in caplog.records if record.levelno >= logging.WARNING]
-    return Counter((fields["provider"], fields["collector"], fields["reason"]) for fields in records)
+    return Counter((fields["provider"], fields["collector"], fields["error"].reason) for fields in records)
 
 
 @contextmanager
@@ -180,8 +180,8 @@ def test_polls_without_a_file_descriptor_say_so_and_recover(tmp_path: Path, capl
                 with _no_descriptor_left():
                     await asyncio.sleep(35)
                     assert _up(exporter) == {0.0}
-                reported = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-                assert any("too many open files" in message for message in reported)
+                reported = [getattr(record, "fields", {}).get("error") for record in caplog.records]
+                assert any("too many open files" in str(error) for error in reported)
                 assert set(_logged(caplog).values()) == {1}
                 outcomes = {
                     sample.labels["outcome"]
