@@ -177,7 +177,7 @@ def test_half_a_link_is_a_fault(environ: dict[str, str], reported: str, tmp_path
 
 def test_a_profile_needs_to_know_where_its_file_is(tmp_path: Path) -> None:
     message = fault(tmp_path, {}, "credentials: {profile: basic}")
-    assert "neither HUAWEICLOUD_SDK_CREDENTIALS_FILE nor HOME says where the file of profiles is" in message
+    assert "neither HUAWEICLOUD_SDK_CREDENTIALS_FILE nor HOME is set, so there is no file of profiles" in message
     path = tmp_path / "elsewhere.ini"
     path.write_text("[team]\nak = planted-ak\nsk = planted-sk\nsecurity_token = planted-token\nproject_id = p-1\n")
     found = provider(tmp_path, "credentials: {profile: team}", {"HUAWEICLOUD_SDK_CREDENTIALS_FILE": str(path)})
