@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import pytest
-
-from tests.support.clock import run_stepped
-from trainfleet_exporter.process.yielding import answer_begins, answer_ends, yield_to_loop
+from trainfleet_exporter.process.yielding import yield_to_loop
 
 
 async def _slices(name: str, count: int, done: Callable[[str], None]) -> None:
@@ -51,33 +48,3 @@ def test_loops_do_not_share_a_queue() -> None:
         order: list[str] = []
         asyncio.run(_slices("a", 3, order.append))
         assert order == ["a"] * 3
-
-
-def test_an_answer_goes_first_for_a_while() -> None:
-    starts: list[float] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        answer_begins()
-        await _slices("a", 3, lambda _: starts.append(loop.time()))
-        answer_ends()
-        ended = loop.time()
-        await _slices("a", 1, lambda _: starts.append(loop.time() - ended))
-
-    run_stepped(main)
-    first, second, third, after_end = starts
-    assert second - first == pytest.approx(0.005, abs=0.0015)
-    assert third - second == pytest.approx(0.005, abs=0.0015)
-    assert after_end == 0
-
-
-def test_a_slow_answer_does_not_go_first_for_ever() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        answer_begins()
-        await asyncio.sleep(0.02)
-        began = loop.time()
-        await _slices("a", 100, lambda _: None)
-        assert loop.time() == began
-
-    run_stepped(main)

@@ -25,7 +25,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.yielding import answer_begins, answer_ends
 from trainfleet_exporter.web.connection_limiter import Slot
 
 log = logging.getLogger(__name__)
@@ -192,13 +191,11 @@ class Connection(HttpToolsProtocol):
         if self.flow.write_paused:  # by the answer before this one
             self._slot.stall()
         self._set_deadline(ANSWER_SECONDS, self.abort)
-        answer_begins()
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """All of an answer is written."""
         self._answering = None
-        answer_ends()
         super().on_response_complete()
         self._unset_keepalive_if_required()  # uvicorn's own timer
         if self._answering is None:  # else the next one has begun
