@@ -101,7 +101,7 @@ class PlatformChecks(ProviderCase):
 
         self.play(main)
 
-    def test_platform_a_reload_starts_it_anew(self) -> None:
+    def test_platform_reload_builds_it_again(self) -> None:
         """With other limits the provider is built again, and replaces the first one; the page is as before."""
 
         async def check(stage: Stage) -> None:

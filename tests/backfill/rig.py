@@ -35,7 +35,7 @@ class Rig:
     cloud: str
     simulator: Simulator
     config: Config
-    told: list[str]
+    printed: list[str]
 
     @property
     def provider(self) -> str:
@@ -44,7 +44,7 @@ class Rig:
     async def backfill(self, out: Path, wanted: Range, **wish: Any) -> tuple[Outcome, str]:
         """One backfill, to its end."""
         asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
-        return await backfill(asked, self.config, installed_platforms(), say=self.told.append)
+        return await backfill(asked, self.config, installed_platforms(), say=self.printed.append)
 
     def jobs(self) -> Iterator[Job]:
         """Every job that there ever was in a workspace that the exporter may enter."""

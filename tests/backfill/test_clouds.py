@@ -393,7 +393,7 @@ def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
             with pytest.raises(StartError, match=r"^--job: 'dlc-that-never-was' is unknown to provider sim-"):
                 await rig.backfill(tmp_path / "none", EVENING, job_id="dlc-that-never-was")
         assert not list((tmp_path / "none").glob("*.om"))
-        assert not any("not known to the cloud any more" in line for line in rig.told)
+        assert not any("not known to the cloud any more" in line for line in rig.printed)
 
     simulated(cloud, work, tmp_path)
 
@@ -531,8 +531,8 @@ def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
             Unfinished, match=r"monthly_calls\) are spent.*0 of 1 day.*run the same command again to continue"
         ):
             await rig.backfill(tmp_path / "out", EVENING)
-        assert "the month's budget of cloudmonitor has" in rig.told[-1]
-        assert "(the rest waits for the next month)" in rig.told[-1]
+        assert "the month's budget of cloudmonitor has" in rig.printed[-1]
+        assert "(the rest waits for the next month)" in rig.printed[-1]
         assert not list((tmp_path / "out").glob("*.om"))
         spent = read_state(state)[AccountKey("provider", rig.provider), "cloudmonitor"]
         assert list(spent.values()) == [40]

@@ -26,8 +26,8 @@ def _with_budget(text: str) -> str:
 
 
 def _calls(rig: Rig) -> int:
-    told = rig.simulator._cloud.truth.show(0.0)["calls"].get("cloudmonitor", {})
-    return sum(sum(outcomes.values()) for outcomes in told.values())
+    calls = rig.simulator._cloud.truth.show(0.0)["calls"].get("cloudmonitor", {})
+    return sum(sum(outcomes.values()) for outcomes in calls.values())
 
 
 async def _until_it_is_spent(rig: Rig, out: Path) -> None:
@@ -65,7 +65,7 @@ def test_backfill_spending_counts_next_to_a_running_daemon(tmp_path: Path) -> No
             await rig.backfill(tmp_path / "out", EVENING)
         (spent,) = read_state(path)[HOLDER].values()
         assert spent == BUDGET
-        # And once it is told, it does not count twice.
+        # And once it is calls, it does not count twice.
         with pytest.raises(Unfinished):
             await rig.backfill(tmp_path / "out", EVENING)
         (spent,) = read_state(path)[HOLDER].values()

@@ -341,7 +341,7 @@ MISTAKES = (
         "self._transport = open_transport(config, context)\n",
         "self._transport = vars(Lantern).get('_one') or open_transport(config, context)\n"
         "        Lantern._one = self._transport\n",
-        "test_platform_a_reload_starts_it_anew",
+        "test_platform_reload_builds_it_again",
         "fails",
     ),
     Mistake(

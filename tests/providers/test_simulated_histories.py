@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from tests.support import simulated_jobs
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
@@ -25,15 +25,6 @@ DETAIL_AGE = 120
 SERIES = re.compile(r"^trainfleet_(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 LISTS = ("workspaces", "pools", "jobs", "pods")
-PAI_PHASES = {
-    "Creating": "queued",
-    "Queuing": "queued",
-    "Bidding": "queued",
-    "EnvPreparing": "preparing",
-    "SanityChecking": "checking",
-    "Running": "running",
-    "Restarting": "recovering",
-}
 Sample = tuple[str, dict[str, str], float]
 
 
@@ -71,37 +62,6 @@ def _changed(job: Job) -> float:
     return max([job.statuses[-1][1], *lost])
 
 
-def _truth(cloud: str, job: Job, now: float) -> dict[str, float]:
-    """Seconds by phase, by what happened to a job."""
-    end = now if job.work_ended is None else job.work_ended
-    lost: list[tuple[float, int]] = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
-    found: defaultdict[str, float] = defaultdict(float)
-    if cloud == "pai":
-        ends = [*(since for _, since in job.statuses[1:]), now]
-        for (status, since), until in zip(job.statuses, ends, strict=True):
-            if status in PAI_PHASES:
-                found[PAI_PHASES[status]] += until - since
-        shown = {since for status, since in job.statuses if status == "Restarting"}
-        for seconds, at in lost:
-            if at not in shown:
-                found["recovering"] += seconds
-                found["running"] -= seconds
-        return found
-    if job.running is None:
-        return {"queued": now - job.created}
-    found["queued"] = job.running - job.created
-    starts = [job.running, *(loss.over for loss in job.losses if loss.over is not None)]
-    ends = [*(loss.at for loss in job.losses), end]
-    ready = 3 + job.created % 5 if any(role.cards for role in job.draft.roles) else 0
-    for start, until in zip(starts, ends, strict=False):
-        if ready and now >= start + ready:
-            found["preparing"] += min(ready, until - start)
-        found["running"] += until - start
-    found["running"] -= found["preparing"]
-    found["recovering"] = sum([seconds for seconds, _ in lost])
-    return found
-
-
 @pytest.mark.parametrize("cloud", ["pai", "modelarts"])
 def test_histories_are_those_of_the_simulated_world(cloud: str, tmp_path: Path) -> None:
     async def main() -> None:
@@ -117,7 +77,7 @@ def test_histories_are_those_of_the_simulated_world(cloud: str, tmp_path: Path) 
             job = world.jobs[job_id]
             if job.live and (job.status == "Stopping" or _changed(job) > now - (DETAIL_AGE if cloud == "pai" else 0)):
                 continue  # what has happened since its detail was read is not known yet
-            expected = _truth(cloud, job, now)
+            expected = simulated_jobs.phases(cloud, job, now)
             for phase in found.keys() | {phase for phase, seconds in expected.items() if seconds}:
                 assert abs(found.get(phase, 0) - expected.get(phase, 0)) <= 2, (job_id, job.status, found, expected)
             compared += 1

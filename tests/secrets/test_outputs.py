@@ -242,7 +242,7 @@ def test_a_backfill_that_is_refused_with_quotes(
             _, words = await rig.backfill(tmp_path / "out", Range(MIDNIGHT + 3600, MIDNIGHT + 7200))
         except Unfinished as error:
             words = str(error)
-        outputs.update(words=words, reported="\n".join(rig.told), log=caplog.text)
+        outputs.update(words=words, reported="\n".join(rig.printed), log=caplog.text)
         secrets.update(quoted_proofs(rig.simulator))
 
     simulated("modelarts" if api in ("modelarts", "aom") else "pai", work, tmp_path)
