@@ -1,1 +1,1 @@
-"""Benchmarks: `make bench`. They compare side by side in one run, and nothing here passes or fails."""
+"""Benchmarks: `make bench`. They compare programs side by side in one run. They do not pass or fail."""

@@ -42,11 +42,20 @@ _PARTS = (
 
 
 def main() -> int:
-    """Run what was asked for. The exit code is 1 if something could not be measured at all."""
+    """Run the chosen benchmarks. The exit code is 1 if one of them could not measure anything."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(part.name for part in _PARTS)}")
-    parser.add_argument("--short", action="store_true", help="smaller sizes and fewer rounds, to see that all works")
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/benchmarks.md after any run")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"benchmarks to run (default: all): {', '.join(part.name for part in _PARTS)}",
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="use smaller sizes and fewer rounds, to check that everything works"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/evidence/benchmarks.md, also after a short or partial run"
+    )
     asked = parser.parse_args()
     unknown = set(asked.names) - {part.name for part in _PARTS}
     if unknown:

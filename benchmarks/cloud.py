@@ -1,4 +1,4 @@
-"""A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that costs next to nothing.
+"""A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that needs little CPU.
 
 The simulated clouds are exact and slow; this one only answers correct requests. `python -m benchmarks.cloud --jobs
 10000` prints its address and serves until it is stopped. Requests change the fleet: `/-/change?jobs=0.1` replaces a

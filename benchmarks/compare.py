@@ -1,14 +1,14 @@
-"""Compares this checkout with an older one, for a change that must not be seen: pages, CPU of polls, files passed.
+"""Compare this checkout with an older one, for a change without visible effect: pages, CPU of polls, files passed.
 
 `pages OLD NEW` compares two folders of pages (see benchmarks.hour) line by line. Lines about the process and Python are
-left out. The exporter's own times and durations may differ by a millisecond, as sums of floats are rounded in another
+left out. The exporter's own times and durations may differ by a millisecond, because floats are summed in another
 order. The exit code is 1 if pages differ.
 
-`versions --old PATH` compares what a poll costs: paired, in one run, against the same cloud. Each checkout runs its own
+`versions --old PATH` compares the CPU of a poll: in turns, in one run, with the same cloud. Each checkout runs its own
 `benchmarks.driven`, which must know the commands `sweep` and `sweep jobs`. The exit code is 1 above a limit.
 
 `passed` lists the files of the exporter that one call, one jobs poll and one gzip scrape pass through
-(`sys.setprofile`): those of which a function is entered.
+(`sys.setprofile`), that is those with a function that runs.
 """
 
 from __future__ import annotations
@@ -296,19 +296,19 @@ def main() -> int:
         prog="python -m benchmarks.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True)
-    pages = commands.add_parser("pages", help="two folders of pages")
+    pages = commands.add_parser("pages", help="compare two folders of pages")
     pages.add_argument("old", type=Path)
     pages.add_argument("new", type=Path)
     pages.add_argument("--ignore-help", action="store_true", help="count HELP lines that differ, and do not fail")
-    pages.add_argument("--ignore-order", action="store_true", help="do not fail if lines only changed places")
+    pages.add_argument("--ignore-order", action="store_true", help="do not fail if only the order of lines differs")
     pages.set_defaults(run=_pages)
-    versions = commands.add_parser("versions", help="CPU of a poll")
+    versions = commands.add_parser("versions", help="compare the CPU of a poll")
     versions.add_argument("--old", type=Path, required=True, help="checkout to compare with")
-    versions.add_argument("--new", type=Path, default=ROOT, help="checkout to judge (default: this one)")
+    versions.add_argument("--new", type=Path, default=ROOT, help="checkout to measure (default: this one)")
     versions.add_argument("--sizes", type=int, nargs="+", default=_SIZES, metavar="JOBS")
     versions.add_argument("--rounds", type=int, default=ROUNDS)
     versions.set_defaults(run=_versions)
-    passed = commands.add_parser("passed", help="files that a call, a jobs poll and a scrape pass through")
+    passed = commands.add_parser("passed", help="list the files that a call, a jobs poll and a scrape pass through")
     passed.add_argument("--checkout", type=Path, help="the checkout whose exporter is traced (default: this one)")
     passed.add_argument("--files", action="store_true", help="list the files")
     passed.set_defaults(run=_passed)

@@ -69,7 +69,7 @@ CLOUDS = (
     Cloud("modelarts", "Huawei ModelArts", 50, 0.6, _MODELARTS),
 )
 RATE = 20
-"""limits.requests_per_second of every row: what 10,000 jobs need to end their sweeps in half their time."""
+"""limits.requests_per_second of every row: enough for polls of 10,000 jobs to finish in half their time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Drives an exporter through a stepped hour of both simulated clouds, faults included, and writes every page.
+"""Run an exporter through a stepped hour of the simulated clouds, with faults, and write every page.
 
 `python -m benchmarks.hour FOLDER --checkout PATH` runs the code of another checkout (default: this one). Seed, clock
 and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.compare pages` compares
-them. Of the checkout only its config, daemon, `/metrics`, simulator and stepped clock are used. Pages are scraped every
+them. It uses only the config, daemon, `/metrics`, simulator and stepped clock of the checkout. It scrapes pages every
 half minute, as text and OpenMetrics, plain and as gzip (written inflated).
 
-The clouds answer badly by a fixed timetable, one fault after the other at every API: faults of the simulator, and
+The clouds fail by a fixed timetable, one fault after the other at every API: faults of the simulator, and
 corruptions, which change single values of true answers on their way out.
 """
 
@@ -404,8 +404,8 @@ def _client(daemon: Daemon) -> httpx.AsyncClient:
 def main() -> int:
     """Drive; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hour", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where pages are written; it must not exist")
-    parser.add_argument("--checkout", type=Path, help="the checkout whose exporter is driven")
+    parser.add_argument("folder", type=Path, help="the folder to write pages to; it must not exist")
+    parser.add_argument("--checkout", type=Path, help="the checkout whose exporter runs (default: this one)")
     parser.add_argument("--minutes", type=float, default=60.0)
     asked = parser.parse_args()
     if asked.checkout is not None:

@@ -1,10 +1,9 @@
 """A fleet of 200 accounts with 500 jobs each, shared by 1, 4 and 16 exporters: `python -m benchmarks.scale --write`.
 
-Half of the accounts are of each simulated cloud. Every exporter is a process of its own that lives through some minutes
-of stepped time next to the clouds that it polls, over loopback HTTP. All accounts of a cloud hold the same jobs, under
-other names of providers: an answer to one account is kept for a minute and sent to the others, whose requests are the
-same. So calls, series, memory and ages are as they would be. Of the processor time the exporter's share is estimated
-from samples of the stack.
+Half of the accounts are of each simulated cloud. Every exporter is a process that polls clouds over loopback HTTP for
+some minutes of stepped time. All accounts of a cloud hold the same jobs, under other names of providers: an answer to one account is kept for a minute and sent to the others, whose requests are the
+same. So calls, series, memory and ages are as they would be. Samples of the stack give the exporter's share of
+the processor time.
 """
 
 from __future__ import annotations
@@ -293,8 +292,8 @@ def main() -> None:
     parser.add_argument("--accounts", type=int, default=ACCOUNTS)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--spread", type=int, default=1)
-    parser.add_argument("--at-once", type=int, default=2, help="processes at a time")
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/shards.md")
+    parser.add_argument("--at-once", type=int, default=2, help="number of processes at a time")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/evidence/shards.md")
     options = parser.parse_args()
     if options.shard is not None:
         fleet = Fleet(options.accounts, options.jobs, options.spread)

@@ -1,6 +1,5 @@
-"""Coverage-guided fuzzing of everything that reads what strangers write: `make fuzz`.
+"""Coverage-guided fuzzing of everything that reads untrusted input: `make fuzz`.
 
-`targets` has what is fed, and what must hold whatever comes; it needs nothing but the exporter, and the tests feed it
-the kept corpus. `run` feeds one target by atheris (libFuzzer), which `make fuzz` installs; `__main__` runs them all and
-tells how far they came.
+`targets` has the fuzzed functions and their checks. It needs only the exporter, and the tests feed it the corpus. `run`
+feeds one target by atheris (libFuzzer), which `make fuzz` installs. `__main__` runs all targets and prints a table.
 """

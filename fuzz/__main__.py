@@ -1,7 +1,7 @@
-"""`python -m fuzz [TARGET ...] [--seconds 600]`: each target for so long, and a table of how far it came.
+"""`python -m fuzz [TARGET ...] [--seconds 600]`: fuzz each target for so many seconds and print a table.
 
-A new input is added to the target's archive in `fuzz/corpus` if it reaches code that no kept input reaches. An input
-that breaks something is left in `fuzz/found`, and the exit code is 1. The next run feeds it first, and moves it to the
+A new input is added to the target's archive in `fuzz/corpus` if it reaches code that no kept input reaches. If an input
+breaks something, it stays in `fuzz/found` and the exit code is 1. The next run feeds it first, and moves it to the
 archive once the bug is fixed.
 """
 
@@ -22,24 +22,26 @@ from fuzz.targets import TARGETS
 
 _HERE = Path(__file__).parent
 _SLOWEST = 10
-"""Seconds after which one input is taken for a hang."""
+"""Seconds after which an input counts as a hang."""
 _LARGEST = 8192
 """Bytes of an input."""
 _MEMORY = 2048
-"""MiB after which one is taken for a bomb."""
+"""MiB of memory above which an input counts as a failure."""
 _PROGRESS = re.compile(r"#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
 _DONE = re.compile(r"Done (\d+) runs")
 
 
 def main() -> int:
-    """Fuzz, tell, and keep what is new."""
+    """Fuzz the targets, print a table and keep new inputs."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("targets", metavar="TARGET", nargs="*", help=f"of: {', '.join(TARGETS)}; default: all")
-    parser.add_argument("--seconds", type=int, default=600, help="for each target; default: 600")
+    parser.add_argument(
+        "targets", metavar="TARGET", nargs="*", help=f"targets to fuzz: {', '.join(TARGETS)}; default: all"
+    )
+    parser.add_argument("--seconds", type=int, default=600, help="seconds for each target; default: 600")
     options = parser.parse_args()
     unknown = [name for name in options.targets if name not in TARGETS]
     if unknown:
-        parser.error(f"no target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+        parser.error(f"unknown target: {', '.join(unknown)}; allowed: {', '.join(TARGETS)}")
     print("| target | executions | a second | coverage (edges) | features | broken by |\n|---|---|---|---|---|---|")
     faults = 0
     for name in options.targets or TARGETS:
@@ -75,7 +77,7 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
         elapsed = time.monotonic() - began
         ended = _DONE.search(said) is not None and set(broken.glob(f"{name}-*")) == before
         if ended:
-            _run(launcher, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), str(new)])  # the smallest of what is new
+            _run(launcher, ["-merge=1", f"-max_len={_LARGEST}", str(corpus), str(new)])  # keeps the smallest new inputs
             write_inputs(name, (path.read_bytes() for path in corpus.iterdir()))
             for path in before:
                 path.unlink()
@@ -85,12 +87,12 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
     found = sorted(path.name for path in broken.glob(f"{name}-*"))
     if not found and not ended:
         print(said[-3000:], file=sys.stderr)
-        found = ["an end of its own"]
+        found = ["an unexpected end"]
     return (f"{runs:,}", f"{runs / elapsed:,.0f}", edges, features), found
 
 
 def _launcher(name: str, folder: Path) -> Path:
-    """A program that is the target: libFuzzer starts itself anew to merge, by its own name."""
+    """Write a program that runs the target: to merge, libFuzzer starts itself again by its own name."""
     path = folder / name
     path.write_text(f'#!/bin/sh\nFUZZ_SELF="$0" exec {shlex.quote(sys.executable)} -m fuzz.run {name} "$@"\n')
     path.chmod(0o700)

@@ -1,6 +1,6 @@
-"""What a cloud, a gateway or a proxy answers, whole: the target `answer`.
+"""A whole response of a cloud, a gateway or a proxy: the target `answer`.
 
-An input is a status, headers and a body as they stand in HTTP, with bare line ends.
+An input is a status, headers and a body as in HTTP, with bare line ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 600
 
 
 def answer(data: bytes) -> None:
-    """It is read, within limits, and judged as both clouds' answers: nothing is wrong, or an error that can be told."""
+    """Read a response within limits and judge it as both clouds do: it is good, or the error can be printed."""
     head, _, body = data.partition(b"\n\n")
     status, *lines = head.decode("latin-1").split("\n")
     fields = [(name.strip() or "x", value.strip()) for name, _, value in (line.partition(":") for line in lines)]

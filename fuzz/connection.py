@@ -1,7 +1,7 @@
-"""One client's connection, fed whatever a stranger may send, in whatever pieces: the target `http`.
+"""One client's connection with any bytes in any pieces: the target `http`.
 
 The pages, the application and the protocol are the real ones; the loop's time is stepped, and the socket is a transport
-that keeps what is written. The first byte of an input says how the rest comes, see `_Manner`.
+that keeps the written bytes. The first byte of an input says how the rest comes, see `_Manner`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trainfleet_exporter.web.server import protocol_config
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 _PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
-"""Seconds after which no connection is left on which nothing comes any more."""
+"""Seconds after which the server has closed every silent connection."""
 
 
 class _Clock:
@@ -55,9 +55,9 @@ class _Manner:
         self.is_slow = bool(byte & 0b1_0000)
         """Whether there are two seconds between them."""
         self.reads = not byte & 0b10_0000
-        """Whether it takes what it is answered."""
+        """Whether it reads the responses."""
         self.leaves = bool(byte & 0b100_0000)
-        """Whether it breaks off, having sent all."""
+        """Whether it disconnects after it has sent everything."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """What it sends, one after another."""
@@ -121,7 +121,7 @@ class _Transport(asyncio.Transport):
 
 
 class _Witness(logging.Handler):
-    """Keeps what should not have happened."""
+    """Keeps unexpected errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -155,7 +155,7 @@ class _Place:
         self.config.load()
 
     async def visit(self, manner: _Manner, data: bytes) -> _Transport:
-        """A client comes, and nothing is left of it."""
+        """Serve one client and check that nothing of it is left."""
         loop = asyncio.get_running_loop()
         slot = self.limiter.admit("192.0.2.1")
         assert slot is not None
@@ -181,7 +181,7 @@ def _place() -> _Place:
 
 
 def http(data: bytes) -> None:
-    """A client's bytes: it gets answers or refusals, none of them a fault of the exporter's, and is gone in the end."""
+    """Feed a client's bytes: the server responds or rejects them without internal errors, and disconnects."""
     place = _place()
     place.witness.seen.clear()
     wrong: list[dict[str, Any]] = []

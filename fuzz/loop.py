@@ -1,4 +1,4 @@
-"""One event loop for all inputs: to make one for each would take longer than most of them do."""
+"""One event loop for all inputs, because creating one for each takes longer than most inputs."""
 
 from __future__ import annotations
 

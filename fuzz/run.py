@@ -51,7 +51,7 @@ _ODD: tuple[Any, ...] = (
 
 
 def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
-    """Another answer: one with an odd value somewhere in it, a value in another's place, or other bytes."""
+    """Mutate a response: insert an odd value, move a value to another's place, or change bytes."""
     chance = random.Random(seed)
     try:
         payload = json.loads(data)
@@ -79,7 +79,7 @@ def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
 
 
 def _places(value: Any) -> Any:
-    """Every place in a JSON value, as what holds it and the key or index there."""
+    """Every place in a JSON value, as its container and the key or index."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(items):
         yield value, key

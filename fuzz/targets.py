@@ -1,4 +1,4 @@
-"""What is fuzzed: functions of bytes, which raise only if something is wrong with the exporter."""
+"""The fuzzed functions of bytes, which raise only if the exporter has a bug."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _platforms() -> Mapping[str, type[ProviderConfig]]:
 
 
 def _clear(faults: tuple[Fault, ...]) -> None:
-    """Each fault is one line that can be printed and says something."""
+    """Check that each error is one printable line."""
     assert faults
     for fault in faults:
         assert str(fault).isprintable(), fault
@@ -71,7 +71,7 @@ def _clear(faults: tuple[Fault, ...]) -> None:
 
 
 def config(data: bytes) -> None:
-    """A config file: a Config, which can be shown, or faults."""
+    """Load a config file: it gives a Config that can be shown, or errors."""
     path = _folder() / "config.yaml"
     path.write_bytes(data)
     try:
@@ -84,7 +84,7 @@ def config(data: bytes) -> None:
 
 
 def web_config(data: bytes) -> None:
-    """A web config file: what it says, or faults."""
+    """Load a web config file: it gives settings or errors."""
     path = _folder() / "web.yaml"
     path.write_bytes(data)
     try:
@@ -144,7 +144,7 @@ def _rows(payload: object) -> Iterator[Row]:
 
 
 def _show(found: object) -> None:
-    """What was made of a row is shown as Prometheus reads it."""
+    """Check that Prometheus can read the lines of a row."""
     objects = [found] if not isinstance(found, list | tuple) else list(found)
     told = [one for one in objects if type(one) in KEYS]
     for pieces in _RENDERER.render_at_once("p", told).lines.values():

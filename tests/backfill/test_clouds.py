@@ -136,7 +136,7 @@ def _seconds(life: Life) -> Counter[str]:
     return +seconds
 
 
-def test_past_statuses_of_a_job_with_a_node_fault_last_as_its_phases() -> None:
+def test_past_statuses_after_a_node_fault_last_as_the_phases() -> None:
     """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
     times = ["00:00", "02:00", "02:10", "10:00", "10:30", "10:40", "20:00"]
     words = ["Queuing", "EnvPreparing", "Running", "Restarting", "EnvPreparing", "Running", "Succeeded"]
@@ -216,7 +216,7 @@ def _modelarts(phase: str, **status: Any) -> Life:
     return life
 
 
-def test_past_runs_of_a_job_with_a_node_fault_contain_its_preparation() -> None:
+def test_past_runs_after_a_node_fault_contain_preparation() -> None:
     """The same job. Between the runs, ModelArts proves no status."""
     hour = 3600
     records = [

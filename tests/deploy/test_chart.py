@@ -158,7 +158,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_schema_takes_the_values_that_are_meant_and_refuses_others(tmp_path: Path) -> None:
+def test_schema_accepts_valid_values_and_rejects_others(tmp_path: Path) -> None:
     assert len(VALUE_FILES) >= 5
     good = [VALUES, *(merged(VALUES, _load(path)) for path in VALUE_FILES)]
     found = refused(tmp_path, *good, *(merged(VALUES, wrong) for wrong in WRONG.values()))
@@ -203,7 +203,7 @@ def test_templates_use_every_value_and_no_other() -> None:
     assert thresholds <= used
 
 
-def test_the_scrapes_of_the_manifest_are_of_the_job_that_the_rules_know() -> None:
+def test_manifest_scrapes_have_the_job_of_the_rules() -> None:
     relabelings = _load(MANIFESTS / "servicemonitor.yaml")["spec"]["endpoints"][0]["relabelings"]
     wanted = VALUES["prometheusRule"]["thresholds"]["exporter_job"]
     assert relabelings == [{"targetLabel": "job", "replacement": wanted}]

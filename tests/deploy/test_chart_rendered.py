@@ -158,9 +158,7 @@ def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: P
     ],
     ids=["users of a demo", "TLS of a demo", "TLS of nothing"],
 )
-def test_what_would_not_be_protected_or_not_be_reached_is_refused(
-    values: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_unprotected_or_unreachable_setups_are_rejected(values: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     done = _template(path)

@@ -107,7 +107,7 @@ def test_grafana_finds_its_dashboards_and_its_prometheus() -> None:
     assert environment[variable[1]].removeprefix("http://").partition(":")[0] in SERVICES
 
 
-def test_notifications_are_received_where_alertmanager_sends_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_receiver_listens_where_alertmanager_sends(capsys: pytest.CaptureFixture[str]) -> None:
     config = _load(DEPLOY / "alertmanager" / "alertmanager.yml")
     urls = [hook["url"] for each in config["receivers"] for hook in each.get("webhook_configs", [])]
     assert urls

@@ -61,7 +61,7 @@ def test_image_runs_unprivileged_with_our_health_check() -> None:
     assert _last("EXPOSE") == "10075"
 
 
-def test_the_folder_that_it_starts_in_is_open_to_any_user_that_it_is_run_as() -> None:
+def test_any_user_can_read_the_working_folder() -> None:
     install = re.search(rf"install -d ([^&\n]*) {_last('WORKDIR')}$", DOCKERFILE, re.MULTILINE)
     assert install
     assert install[1].split() == ["-o", "65532", "-g", "65532", "-m", "0755"]

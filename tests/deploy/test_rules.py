@@ -146,7 +146,7 @@ def test_example_config_loads_with_the_rules_next_to_it() -> None:
     assert [scrape["job_name"] for scrape in scrapes] == [rules.shipped().thresholds["exporter_job"]]
 
 
-def test_other_thresholds_and_tables_make_rules_that_promtool_takes(tmp_path: Path) -> None:
+def test_promtool_accepts_rules_of_other_thresholds_and_tables(tmp_path: Path) -> None:
     tuning = rules.shipped()
     file = tmp_path / "rules.yaml"
     hostile = 'a "model": {{ $x }} # <idle_ratio>'

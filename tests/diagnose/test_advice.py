@@ -107,7 +107,7 @@ def test_a_sweep_that_cannot_end_in_half_its_time(needs: float, *, reported: boo
 
 def test_slow_cloud_is_not_fixed_by_a_higher_rate() -> None:
     (line,) = advised(collectors=[replace(FINE, needs=40.0, slow_cloud=True)])
-    assert "as slowly as the cloud answers" in line
+    assert "because the cloud responds slowly" in line
     assert "requests_per_second" not in line
 
 
@@ -123,7 +123,7 @@ def test_a_cycle_may_take_its_whole_interval(needs: float, *, reported: bool) ->
 def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, reported: bool) -> None:
     found = advised(calls=[replace(CHEAP, minute_of_account=minute)])
     assert bool(found) is reported
-    assert all("241 calls a minute of the 300" in line for line in found)
+    assert all("needs 241 of the 300 calls a minute" in line for line in found)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, reporte
         (499_000.0, None, []),
         (501_000.0, None, ["set limits.monthly_calls: {cloudmonitor: N}"]),
         (400_000.0, 400_000, []),
-        (800_000.0, 400_000, ["a budget of 400,000", "about 2.0 times", "with the other providers of the account"]),
+        (800_000.0, 400_000, ["the budget is 400,000", "about 2.0 times", "with the other providers of the account"]),
     ],
 )
 def test_monthly_calls_of_an_account_against_free_and_allowed(
@@ -146,7 +146,7 @@ def test_monthly_calls_of_an_account_against_free_and_allowed(
 def test_unreachable_api_differs_from_an_unreliable_one() -> None:
     dead = replace(ANSWERED, outcomes={"network": 3, "timeout": 1})
     assert advised(endpoints=[dead], problems=[problem("network", "refused")]) == [
-        "dlc cannot be reached at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the network"
+        "cannot reach dlc at https://pai-dlc.test: check endpoints.dlc, http.proxy_url and the network"
     ]
     assert advised(endpoints=[replace(dead, outcomes={"network": 3, "ok": 1})]) == []
 

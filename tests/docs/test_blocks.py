@@ -99,9 +99,7 @@ def test_json(block: Block) -> None:
     ("page", "platform", "version"),
     [("quickstart-alibaba.md", "alibaba_pai", "1"), ("quickstart-huawei.md", "huawei_modelarts", "1.1")],
 )
-def test_the_policies_of_a_quick_start_grant_every_right_that_is_known_and_no_more(
-    page: str, platform: str, version: str
-) -> None:
+def test_quick_start_policies_grant_exactly_the_permissions(page: str, platform: str, version: str) -> None:
     policies = [json.loads(block.text) for block in blocks(ROOT / "docs" / page, "json")]
     assert {policy["Version"] for policy in policies} == {version}
     statements = [statement for policy in policies for statement in policy["Statement"]]
@@ -158,7 +156,7 @@ def test_toml(block: Block) -> None:
     tomllib.loads(block.text)
 
 
-def test_the_entry_point_that_is_shown_is_of_the_group_that_is_read() -> None:
+def test_shown_entry_point_has_the_group_of_the_registry() -> None:
     (block,) = blocks(ROOT / "docs" / "adding-a-provider.md", "toml")
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shown = tomllib.loads(block.text)

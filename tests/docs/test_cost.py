@@ -38,7 +38,7 @@ def test_the_smallest_world_is_documented_as_it_is_measured(cloud: Cloud) -> Non
 
 
 @pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
-def test_the_large_worlds_of_the_document_cost_the_small_one_s_calls_and_pages(cloud: Cloud) -> None:
+def test_large_fleets_cost_the_calls_of_small_ones_and_pages(cloud: Cloud) -> None:
     text = _documented(cloud)
     of_pai = cloud.name == "pai"
     live = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) live jobs", text)]

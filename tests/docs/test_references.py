@@ -54,7 +54,7 @@ _SECTIONS = sorted({found for model in _MODELS for found in _sections(model)}, k
 
 
 @pytest.mark.parametrize("section", _SECTIONS, ids=lambda section: f"{section.__module__}.{section.__name__}")
-def test_every_key_of_the_config_says_what_it_means_and_is_on_the_page(section: type[Section]) -> None:
+def test_every_config_key_has_a_meaning_and_is_on_the_page(section: type[Section]) -> None:
     page = docs_config.reference()
     said = docs_config.meanings(section)
     for key, field in section.model_fields.items():

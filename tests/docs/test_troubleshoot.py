@@ -104,7 +104,7 @@ SYMPTOMS = {
         "Wrong region",
         ["reason=network", "name not resolved"],
         [rf'trainfleet_provider_up{{provider="{PAI}"}} 0'],
-        "cannot be reached",
+        "cannot reach ",
         change=_at(
             "providers",
             0,

@@ -1,4 +1,4 @@
-"""Lets the week pass and prints its table; exit code 1 where something grew, or was not as it should be."""
+"""Run a simulated week and print a table of what grows. The exit code is 1 if something leaks or a check fails."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from trainfleet_exporter.process.resources import tune_memory
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the soak and return the exit code."""
     setting = Setting()
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--days", type=int, default=setting.days, help="how many; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=setting.seed, help="of the clouds and of what happens")
+    parser.add_argument("--days", type=int, default=setting.days, help="number of simulated days; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=setting.seed, help="seed of the clouds and of the events")
     parser.add_argument("--interval", type=int, default=setting.often, help="seconds between polls of jobs and usage")
     parser.add_argument("--scrape", type=float, default=setting.scrape, help="seconds between scrapes")
     parser.add_argument(
-        "--untraced", action="store_true", help="do not ask who allocated what, which takes three quarters of the time"
+        "--untraced", action="store_true", help="do not trace allocations, which takes three quarters of the time"
     )
     asked = parser.parse_args()
     if asked.days < 2:
         parser.error("--days: 2 or more are needed to compare")
     given = Setting(days=asked.days, seed=asked.seed, often=asked.interval, scrape=asked.scrape)
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        logs.set_up_logs("info", "logfmt", nowhere)  # what is logged is formatted, as ever
+        logs.set_up_logs("info", "logfmt", nowhere)  # formats log records, as always
         if not asked.untraced:
             tracemalloc.start()
         tune_memory()  # as the daemon does

@@ -1,4 +1,4 @@
-"""The demo: the daemon on simulated clouds, over real HTTP with real signatures; and the simulated clouds alone."""
+"""The commands `demo` (a daemon that polls simulated clouds) and `simulate` (the simulated clouds alone)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ CLOUDS = ("pai", "modelarts")
 _OTHERS = ("127.0.0.1:10076", "127.0.0.1:10077")
 """Addresses to try when the usual one is taken."""
 _SCREEN = """\
-trainfleet-exporter demo: a simulated Alibaba PAI account and Huawei ModelArts project, and the exporter polling them.
+trainfleet-exporter demo: the exporter polls a simulated Alibaba PAI account and Huawei ModelArts project.
 
   open     http://{address}/          the exporter's pages
            http://{address}{metrics}   what Prometheus scrapes
-           {cloud}/truth   what the simulated clouds last answered
+           {cloud}/truth   the latest responses of the simulated clouds
 
   try      curl -s {address}{metrics} | grep '^trainfleet_jobs{{' | grep -v ' 0$'
            curl -s {address}{metrics} | grep '^trainfleet_job_accelerator_utilization_ratio'
-           (one job on each cloud holds its accelerators and does nothing: which?)
+           (on each cloud, one job holds accelerators and does nothing: find it)
 
-  next     copy config.example.yaml, put your account in, and run
+  next     copy config.example.yaml, write your account into it, and run
            trainfleet-exporter --config.file=config.yaml --config.check
 """
 
 
 async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
-    """Run the daemon with simulated clouds until `stopped`. Raises StartError where it cannot listen."""
+    """Run the daemon with simulated clouds until `stopped`. Raises StartError if it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
         try:
@@ -53,7 +53,7 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
                 address=_reachable(daemon.server.addresses[0]), metrics=web.telemetry_path, cloud=cloud
             )
             print(screen, flush=True)
-            await _tell_first_polls(daemon, stopped)
+            await _report_first_polls(daemon, stopped)
             await stopped.wait()
             print("\nstopping", flush=True)
         finally:
@@ -65,14 +65,14 @@ async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> N
     host, port = loopback(address)
     simulator = Simulator(seed=seed, clouds=CLOUDS)
     async with _served(simulator, host, port, address) as cloud:
-        print(f"# Simulated clouds at {cloud}; {cloud}/truth shows their last answers.")
+        print(f"# Simulated clouds at {cloud}; {cloud}/truth shows their latest responses.")
         print(simulator.config_yaml(cloud), flush=True)
         await stopped.wait()
 
 
 @asynccontextmanager
 async def _served(simulator: Simulator, host: str, port: int, address: str) -> AsyncIterator[str]:
-    """Serve the simulated clouds; StartError where they cannot listen."""
+    """Serve the simulated clouds; StartError if they cannot listen."""
     serving = simulator.serve(host, port)
     try:
         cloud = await serving.__aenter__()
@@ -86,7 +86,7 @@ async def _served(simulator: Simulator, host: str, port: int, address: str) -> A
 
 def _config(text: str) -> Config:
     """Read the config from a file, so that the demo uses the same code as the exporter."""
-    # A pipe is a file that needs no place to be written to: containers like to be read-only.
+    # A pipe needs no writable folder: the file system of a container may be read-only.
     reading, writing = os.pipe()
     try:
         with os.fdopen(writing, "w", encoding="utf-8") as stream:
@@ -97,8 +97,8 @@ def _config(text: str) -> Config:
         os.close(reading)
 
 
-async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
-    """Print a line when all collectors have polled: before that, a newcomer would see empty pages."""
+async def _report_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
+    """Print a line when all collectors have polled. Before that, pages may be empty."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while waiting := [runner for runner in daemon.exporter.runners if not runner.first_poll_done.is_set()]:
@@ -111,7 +111,8 @@ async def _tell_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
             return
     series = sum(runner.state.series for runner in daemon.exporter.runners)
     print(
-        f"Every collector has polled ({loop.time() - started:.1f} s): {series} series now. Ctrl-C ends it.", flush=True
+        f"Every collector has polled ({loop.time() - started:.1f} s): {series} series. Press Ctrl-C to stop.",
+        flush=True,
     )
 
 
@@ -122,7 +123,7 @@ def _reachable(address: str) -> str:
 
 
 def loopback(address: str) -> tuple[str, int]:
-    """Host and port of a loopback address. StartError says what is wrong with anything else."""
+    """Host and port of a loopback address. Raises StartError for any other address."""
     host, separator, port = address.rpartition(":")
     host = host.strip("[]")
     try:

@@ -1,6 +1,6 @@
 """How many calls of one API an account may still make in the billing month.
 
-If it is unknown what was spent of a month before, the elapsed share of the month counts as spent.
+If the spent calls of a month are unknown, the elapsed share of the month counts as spent.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from trainfleet_exporter.errors import BudgetSpent
 class Budget:
     """The calls of one API that one account may make in a month.
 
-    `known` is what was spent by month, where that is on record. `save` writes `bounds` to where they survive a crash,
-    and if its argument is True, it does so before it returns. `calls` may change: what was spent stays spent.
+    `known` has the spent calls by month that are on record. `save` writes `bounds` to where they survive a crash,
+    and if its argument is True, it does so before it returns. `calls` may change; spent calls stay spent.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Budget:
         self._counted: Counter[str] = Counter()
         """By month, the calls that this process has made."""
         self._month: Month | None = None
-        """The month at the last look, if there was no doubt."""
+        """The month at the last look, if it was certain."""
         self._latest = self._certain = ""
         """The latest month that the clock showed at the last look, and the one that had begun for certain."""
         self.saved_by(save)
@@ -54,7 +54,7 @@ class Budget:
 
     @property
     def now(self) -> float:
-        """The Unix time by which the month goes."""
+        """The Unix time that decides the month."""
         return self._look()[0][0]
 
     @property
@@ -80,7 +80,7 @@ class Budget:
 
     @property
     def spent(self) -> dict[str, int]:
-        """Spent calls by month, as far as a state file may say it."""
+        """Spent calls by month, as a state file may contain them."""
         self._look()
         return {name: self._on_record(name) for name in self.record}
 
@@ -105,7 +105,7 @@ class Budget:
             self.record[month.name] += 1
             self._counted[month.name] += 1
         if self._save is not None:
-            # In good time when half of what is written ahead is used up, at once when all of it is.
+            # Soon when half of the calls written ahead are used up, at once when all are.
             covered = [self._safe.get(month.name, 0) - self._on_record(month.name) for _, month in months]
             if min(covered) <= self._ahead // 2:
                 self._save(min(covered) < 0)
@@ -115,14 +115,14 @@ class Budget:
         self._safe.update(bounds)
 
     def saved_by(self, save: Callable[[bool], None] | None) -> None:
-        """Change what writes the bounds, to something that has written nothing yet, or to nothing."""
+        """Change the writer of the bounds to one that has written nothing yet, or to none."""
         self._save = save
         self._safe: dict[str, int] = {}
 
     def know(self, months: Mapping[str, int]) -> None:
-        """Take over what another record says of these months: the larger of both counts.
+        """Merge another record of these months: the larger count stays.
 
-        What it says is certain: if an assumed share is taken back later, this much stays.
+        Its counts are certain: they stay if an assumed share is removed later.
         """
         self._look()
         for name, calls in months.items():
@@ -131,7 +131,7 @@ class Budget:
             self._assumed[name] = self.record[name] - certain
 
     def assume_nothing(self) -> None:
-        """Take back the elapsed shares, because what was spent before is about to be added to the record."""
+        """Remove the assumed shares, because the real earlier calls are about to be added to the record."""
         self._look()
         for name in list(self._assumed):
             self._take_back(name)
@@ -146,7 +146,7 @@ class Budget:
 
     @property
     def _ahead(self) -> int:
-        """By how many calls the state file is written ahead, once there are calls: those of some minutes.
+        """The number of calls by which the state file is written ahead: those of some minutes.
 
         A crash may waste them.
         """
@@ -172,7 +172,7 @@ class Budget:
             del months[1]
         self._month = months[0][1] if len(months) == 1 else None
         names = [month.name for _, month in months]
-        # We counted while the month began, so that nothing of it was spent without our knowledge.
+        # This process counted when the month began, so it knows all calls of the month.
         is_new = len(names) == 1 and "" < self._latest < names[0]
         for time, month in months:
             if is_new:
@@ -190,7 +190,7 @@ class Budget:
             self.record[name] = max(0, self.record[name] - self._assumed.pop(name))
 
     def _carry_back(self) -> None:
-        """Calls that were counted in months that have not begun were made in this one: the clock was ahead."""
+        """Move calls counted in months that have not begun to this one: the clock was ahead."""
         later = sum(calls for name, calls in self._counted.items() if name > self._certain)
         if later > self._counted[self._certain]:
             self.record[self._certain] += later - self._counted[self._certain]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 _SLEW = 60.0
 """Seconds by which the wall clock may move against the loop's between two looks without having been set."""
 _DOUBT = 86400.0
-"""Seconds after which a wall clock that was set is believed."""
+"""Seconds after which the new time of a wall clock counts as correct."""
 
 
 class Look(NamedTuple):
@@ -25,7 +25,7 @@ class Look(NamedTuple):
     times: tuple[float, ...]
     """The time by the wall clock; after it, for a day after that was set, the time before as it goes on."""
     certain: float
-    """One of them: the time that has come for certain."""
+    """One of them: the time that has certainly been reached."""
 
 
 class BudgetClock:

@@ -1,6 +1,6 @@
 """All budgets, and the state file in which they survive a restart.
 
-The file never says less than what was spent: it is written ahead of the calls, and exactly when the exporter stops. One
+The file never has fewer calls than were spent: it is written ahead of the calls, and exactly at a clean stop. One
 process keeps it; others that run at the same time (`once`, `diagnose`) only read it.
 """
 
@@ -50,7 +50,7 @@ class Ledger:
         return Budget(api, calls, billing=billing, clock=self._clock, known=self._spent.get(key))
 
     def adopt(self, account: AccountKey, budget: Budget, calls: int) -> None:
-        """Put a drafted budget to use, with this limit."""
+        """Install a drafted budget with this limit."""
         budget.calls = calls
         key = (account, budget.api)
         if self._budgets.get(key) is not budget:
@@ -126,7 +126,7 @@ class Ledger:
             self._file.save(page, at_once=at_once, then=partial(self._saved, self._file, bounds))
 
     def _saved(self, file: StateFile, bounds: Spent) -> None:
-        """A file was written, or could not be: calls go on without it, and do not try again one by one."""
+        """Note the end of a write. After a failed one, calls continue without the file and do not retry one by one."""
         if file is self._file:
             for key, budget in self._budgets.items():
                 budget.saved(bounds.get(key, {}))

@@ -67,7 +67,7 @@ def state_page(spent: Spent, *, part: str = "") -> bytes:
 
 
 def read_state(path: Path, *, part: str = "") -> Spent:
-    """What the file says was spent. If it cannot be relied on, nothing, with a warning.
+    """The spent calls in the file. If it is invalid, none, with a warning.
 
     A file of another shard does not count: its calls were not spent of this shard's part of the limits.
     """
@@ -132,7 +132,7 @@ class StateFile:
         return path.name == self.path.name and path.parent.resolve() == self.path.parent.resolve()
 
     def release(self) -> None:
-        """Leave it to others. More than once does no harm."""
+        """Release the file for other processes. Idempotent."""
         self._unlock()
         self.released.set()
 
@@ -200,7 +200,7 @@ class StateFile:
 
 
 def _read(path: Path) -> _Page:
-    """ValueError (msgspec's errors are such) if it is not a state file."""
+    """Raises ValueError (as msgspec does) if it is not a state file."""
     with path.open("rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:

@@ -1,4 +1,4 @@
-"""How polls stretch so that a budget lasts until the month ends: polls of details first, counts by status last.
+"""How polls stretch so that a budget lasts until the month ends: details first, counts by status last.
 
 The calls that may be made in a second are the remaining calls divided by the remaining seconds. Each rank of collectors
 gets a small part of them; the rest goes to the ranks in order, the most important first. Within a rank all collectors
@@ -17,7 +17,7 @@ from trainfleet_exporter.budgets.budget import Budget
 
 _POLLS_LEARNT_FROM = 5
 _LEAST_PART = 0.1
-"""The part of the allowed rate that each rank gets at least, if it asks for so much."""
+"""The smallest part of the allowed rate for each rank that wants that much."""
 _LONGEST_SILENCE = 86400.0
 """Seconds before a month's end in which a spent budget is not a failure."""
 _INTO_THE_MONTH = 1.0
@@ -57,7 +57,7 @@ class Throttle:
 
     @property
     def interval(self) -> float:
-        """Seconds from the start of a poll to that of the next: the longest that one of its budgets asks for."""
+        """Seconds from the start of a poll to that of the next: the longest that any of its budgets needs."""
         return max([self.configured, *(self._interval(api, budget) for api, budget in self._budgets.items())])
 
     def calls(self, api: str) -> float:
@@ -76,13 +76,13 @@ class Throttle:
     def polled(self) -> None:
         """A poll (or cycle) has ended: the next ones are expected to make as many calls."""
         for api, budget in self._budgets.items():
-            # A poll that was refused for the budget would say that polls are cheap.
+            # A poll that a spent budget cut short would make polls look cheap.
             if budget.remaining > 0 or not self._learnt[api]:
                 self._learnt[api].append(self._running[api])
         self._running.clear()
 
     def leave(self) -> None:
-        """Ask nothing of the budgets any more."""
+        """Leave the budgets."""
         for throttles in self._sharing.values():
             throttles.remove(self)
         # A poll of it may still be ending: its interval is the configured one then.
@@ -98,7 +98,7 @@ class Throttle:
         until_new_month = until_end + _INTO_THE_MONTH
         if remaining == 0:
             # Spent to the last call on time: the next poll is the new month's first. Spent long before: polls go on,
-            # cost nothing and fail, so that everybody sees it and old answers expire.
+            # cost nothing and fail, so that users see it and old values expire.
             part, _ = self._part(api, budget.whole_rate)
             return until_new_month if left <= min(2 * self.configured / part, _LONGEST_SILENCE) else 0.0
         part, before = self._part(api, budget.rate)

@@ -1,4 +1,4 @@
-"""What an operator wants to know before it hurts: rights, endpoints, series, calls against limits, what to change."""
+"""The command `diagnose`: poll once and report permissions, endpoints, series, calls and what to change."""
 
 from trainfleet_exporter.diagnose.examine import examine
 from trainfleet_exporter.diagnose.report import ProviderReport

@@ -1,4 +1,4 @@
-"""From what was measured to what to change, in words that name the config's own keys."""
+"""Advice from the figures of a diagnosis: what to change, by the keys of the config."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
 
 _WORRY = 0.5
-"""A bulk collector that needs more than this part of its time fails as soon as the cloud is a little slower."""
+"""Largest share of its time that a bulk collector should need. Above it, a slightly slower cloud makes polls fail."""
 _FULL = 0.8
-"""An API that is asked at more than this share of the allowed rate makes polls wait for each other."""
+"""Largest share of an API's rate limit that polls should use. Above it, they wait for each other."""
 
 
 def advise(
@@ -23,10 +23,10 @@ def advise(
     rates: Mapping[str, float],
     workspaces: int | None,
 ) -> Iterator[str]:
-    """What to change, most urgent first.
+    """Yield what to change, most urgent first.
 
-    `origin` is where the credentials came from; `rates` are, by collector, the requests a second that
-    limits.requests_per_second lets it make; `workspaces` is how many are shown, None where another shard shows them.
+    `origin` is the source of the credentials. `rates` has the allowed requests a second of each collector. `workspaces`
+    is the number of visible workspaces, None if another shard shows them.
     """
     dead = {row.api: row for row in endpoints if _is_dead(row)}
     for right in dict.fromkeys(found.right for found in missing):
@@ -35,7 +35,7 @@ def advise(
     others = [problem for problem in problems if problem.operation not in lacking]
     yield from _refusals(origin, others)
     for api, row in dead.items():
-        yield f"{api} cannot be reached at {row.url}: check endpoints.{api}, http.proxy_url and the network"
+        yield f"cannot reach {api} at {row.url}: check endpoints.{api}, http.proxy_url and the network"
     for row in endpoints:
         if row.outcomes.get("throttled"):
             yield f"{row.api} throttles: lower limits.requests_per_second, or use longer intervals"
@@ -53,9 +53,9 @@ def _is_dead(row: EndpointReport) -> bool:
 
 
 def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
-    """Who asks is not believed: each of these texts says why, once."""
+    """Report each reason why the cloud rejects the credentials, once. Also spent budgets."""
     said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
-    for message in dict.fromkeys(said):  # once, however many operations were refused
+    for message in dict.fromkeys(said):  # once for all operations
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
@@ -65,7 +65,7 @@ def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
 
 
 def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
-    """What no other sentence explains; what only follows from something else is left out where that has been said."""
+    """Report what no other advice explains. Leave out consequences of a problem that is already reported."""
     said = anything_said
     for problem in problems:
         if problem.reason in ("auth", "budget"):
@@ -82,17 +82,17 @@ def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
 def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) -> Iterator[str]:
     for collector in collectors:
         name, needs, has = collector.collector, collector.needs, collector.has
-        limit = "as slowly as the cloud answers" if collector.slow_cloud else f"at {rates[name]:g} requests a second"
+        limit = "because the cloud responds slowly" if collector.slow_cloud else f"at {rates[name]:g} requests a second"
         faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
         if collector.per_object and needs > has:
             yield (
                 f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s ({limit}), so its cycles take longer: "
-                f"give it a longer interval or fewer jobs{faster}"
+                f"raise its interval, or poll fewer jobs{faster}"
             )
         elif not collector.per_object and needs > has * _WORRY:
             yield (
-                f"{name} needs about {needs:.0f} s of the {has:.0f} s of global.poll_timeout ({limit}): give "
-                f"it a longer interval, raise poll_timeout, or poll fewer workspaces{faster}"
+                f"{name} needs about {needs:.0f} s of the {has:.0f} s of global.poll_timeout ({limit}): raise "
+                f"its interval and poll_timeout, or poll fewer workspaces{faster}"
             )
 
 
@@ -100,8 +100,8 @@ def _rates(calls: Iterable[CallsReport]) -> Iterator[str]:
     for found in calls:
         if found.minute_of_account > found.minute_limit * _FULL:
             yield (
-                f"{found.api} takes {found.minute_of_account:.0f} calls a minute of the {found.minute_limit:.0f} that "
-                f"limits.requests_per_second allows, so polls will wait for each other: use longer intervals, or "
+                f"{found.api} needs {found.minute_of_account:.0f} of the {found.minute_limit:.0f} calls a minute that "
+                f"limits.requests_per_second allows, so polls wait for each other: use longer intervals, or "
                 f"raise the limit if the cloud allows it"
             )
 
@@ -112,11 +112,11 @@ def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
         whose = "" if month == found.month else " (with the other providers of the account)"
         if found.budget is not None and month > found.budget:
             yield (
-                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of a budget of {found.budget:,}: polls "
-                f"will be stretched to about {month / found.budget:.1f} times their intervals"
+                f"{found.api} needs {more}{month:,.0f} calls a month{whose}, and the budget is {found.budget:,}: the "
+                f"exporter stretches intervals to about {month / found.budget:.1f} times their length"
             )
         elif found.budget is None and found.free is not None and month > found.free / 2:
             yield (
-                f"{found.api} takes {more}{month:,.0f} calls a month{whose} of the {found.free:,} that are "
-                f"free for the whole account: set limits.monthly_calls: {{{found.api}: N}}, or a longer interval"
+                f"{found.api} needs {more}{month:,.0f} calls a month{whose}, and {found.free:,} are free for the whole "
+                f"account: set limits.monthly_calls: {{{found.api}: N}}, or use longer intervals"
             )

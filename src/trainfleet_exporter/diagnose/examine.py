@@ -1,4 +1,4 @@
-"""Polls every collector once, and makes a report of each provider of what was seen."""
+"""Poll every collector once and report on each provider."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trainfleet_exporter.transport import Attempt
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
 _NO_RIGHT = ("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
-"""What the codes of a lacking right begin with, where the HTTP status does not say 403."""
+"""How the error codes of a missing permission begin, if the HTTP status is not 403."""
 
 
 async def examine(
@@ -39,8 +39,7 @@ async def examine(
 ) -> list[ProviderReport]:
     """Poll once, as one `shard` of several, and report. `progress` receives lines for a person who waits.
 
-    Raises StartError where a provider cannot be built.
-    Cancelled (by Ctrl-C), it reports what it has seen until then.
+    Raises StartError if a provider cannot be built. If it is cancelled (by Ctrl-C), it reports what it has seen so far.
     """
     trial = Trial(config, platforms, progress, shard=shard)
     try:
@@ -91,7 +90,7 @@ class _Seen:
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
     def report(self, calls: Sequence[CallsReport]) -> ProviderReport:
-        """The whole report, with its calls as they are against the account's limits."""
+        """The whole report. `calls` include those of the account."""
         endpoints, missing, problems = self._endpoints(), self._missing(), self._problems()
         collectors = [self._collector(runner) for runner in self._runners]
         series = self._trial.series(self._provider.name)
@@ -122,7 +121,7 @@ class _Seen:
         )
 
     def calls(self) -> dict[str, CallsReport]:
-        """By API, what the polls come to once what is kept for hours is there; the account's is not known yet."""
+        """By API, the expected calls when lists that are kept for hours are already read, without the account's."""
         rates: dict[str, float] = dict.fromkeys(self.urls, 0.0)
         intervals = {runner.state.collector: runner.collector.interval for runner in self._runners}
         failed = {runner.state.collector for runner in self._runners if not runner.state.success}
@@ -162,14 +161,14 @@ class _Seen:
     def _missing(self) -> list[MissingRight]:
         found: dict[str, MissingRight] = {}
         for error in (error for runner in self._runners for error in runner.errors):
-            # 401, a bad signature and a wrong clock are about who asks; a right is lacking where it is a 403.
+            # 401, a bad signature and a wrong clock concern the credentials; a missing permission is a 403.
             if isinstance(error, AccessDenied) and (error.status == 403 or error.code.startswith(_NO_RIGHT)):
-                right = self._platform.permissions.get(error.operation, f"the right to call {error.operation}")
+                right = self._platform.permissions.get(error.operation, f"the permission to call {error.operation}")
                 found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
         return list(found.values())
 
     def _problems(self) -> list[Failure]:
-        """What went wrong, alike things once."""
+        """The errors, equal ones once."""
         found: dict[tuple[str, str, str], tuple[dict[str, None], int]] = {}
         for runner in self._runners:
             for error in runner.errors:
@@ -180,7 +179,7 @@ class _Seen:
         return [Failure(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
 
     def _rate(self, collector: str) -> float:
-        """Requests a second that a collector may make of the API of which it may make the fewest."""
+        """The lowest requests_per_second of the APIs that a collector calls."""
         limits = self._config.limits
         asked = {attempt.api for attempt in self._attempts if attempt.caller == collector}
         return min((limits.of(api).requests_per_second for api in asked), default=limits.requests_per_second)
@@ -217,7 +216,7 @@ class _Seen:
 
 
 def _text(error: Exception) -> str:
-    """An error in words, without the request's id, which would make equal errors differ."""
+    """The text of an error without the request's id, so that equal errors have equal texts."""
     if not isinstance(error, TrainfleetError):
         return f"internal error: {type(error).__name__}"
     text = str(error)

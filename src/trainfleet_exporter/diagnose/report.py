@@ -1,4 +1,4 @@
-"""What a diagnosis says of one provider; `as_json` is what machines get. No field can hold a secret."""
+"""The report of a diagnosis on one provider; `as_json` is its form for programs. No field can hold a secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EndpointReport:
-    """What one API answered: how many attempts ended how, and how long they took on average (seconds)."""
+    """The calls of one API: the number of attempts by outcome, and their mean duration (seconds)."""
 
     api: str
     url: str
@@ -21,14 +21,14 @@ class EndpointReport:
 class CollectorReport:
     """One poll of one collector. Durations are seconds; `calls` are those of a poll by API.
 
-    A per-object collector may have been tried on some of its objects only: `units` is how many it polls, `tried` how
-    many were; calls and series are estimated for all. `needs` is how long a poll takes at the configured limits and the
-    cloud's own speed; `has` how long it may take: poll_timeout for a bulk collector, its interval for another one.
+    Of the `units` of a per-object collector, `tried` were polled; calls and series are estimates for all. `needs` is
+    the duration of a poll at the configured limits and the cloud's speed. `has` is the longest allowed duration:
+    poll_timeout for a bulk collector, the interval for a per-object one.
     """
 
     collector: str
     success: bool | None
-    """None where it did not come to an end."""
+    """None if it did not end."""
     interval: float
     per_object: bool
     units: int
@@ -36,7 +36,7 @@ class CollectorReport:
     needs: float
     has: float
     slow_cloud: bool
-    """Whether it is the cloud's speed rather than the limits that takes the time."""
+    """Whether the cloud's speed, and not a limit, decides how long a poll takes."""
     parts_failed: int
     series: int
     calls: Mapping[str, int]
@@ -44,11 +44,11 @@ class CollectorReport:
 
 @dataclass(frozen=True, slots=True)
 class CallsReport:
-    """What is asked of one API once things have settled, against what is known of its limits. `month` is 30 days.
+    """The expected calls of one API, and its limits. `month` is 30 days.
 
-    `of_account` is the month of all providers of the same account together, which share `budget` (what the config
-    sets) and `free` (what the cloud gives without paying); None where those are not known. `minute_of_account` is
-    that of all of them at the same endpoint. `at_least`: some poll failed, and would have made more calls.
+    `of_account` is the month of all providers of the account. They share `budget` (from the config) and `free` (the
+    cloud's free calls), None if not known. `minute_of_account` has all of them at the same endpoint. `at_least`: a poll
+    failed that would have made more calls.
     """
 
     api: str
@@ -64,7 +64,7 @@ class CallsReport:
 
 @dataclass(frozen=True, slots=True)
 class MissingRight:
-    """A permission that the identity lacks."""
+    """A permission that the identity does not have."""
 
     operation: str
     right: str
@@ -73,7 +73,7 @@ class MissingRight:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that went wrong, `count` times alike, in these collectors. `reason` is the word of the metrics."""
+    """An error that occurred `count` times, in these collectors. `reason` is that of the metrics."""
 
     reason: str
     operation: str
@@ -91,7 +91,7 @@ class ProviderReport:
     region: str
     credentials: str
     credentials_expire: float | None
-    """Unix seconds; None for those that do not, or that could not be had."""
+    """Unix seconds; None if the credentials do not expire or are missing."""
     endpoints: tuple[EndpointReport, ...]
     missing_rights: tuple[MissingRight, ...]
     problems: tuple[Failure, ...]

@@ -1,4 +1,4 @@
-"""The report for people: one screen a provider, what to change last, where the eye is then."""
+"""The report as text: one screen for each provider. The advice comes last, next to the prompt."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def show(report: ProviderReport) -> str:
         f"  credentials from: {report.credentials}{until}",
         "",
         *_table(("FAMILY", "SERIES"), ((family, f"{count:,}") for family, count in sorted(report.series.items()))),
-        f"  {'in all':<{max(map(len, report.series), default=6)}}  {sum(report.series.values()):,}",
+        f"  {'total':<{max(map(len, report.series), default=6)}}  {sum(report.series.values()):,}",
         "",
         *_table(
-            ("API", "SECONDS", "ANSWERED", "ENDPOINT"),
+            ("API", "SECONDS", "OUTCOMES", "ENDPOINT"),
             (
                 (row.api, f"{row.seconds:.2f}" if row.outcomes else "", _counts(row.outcomes) or "not called", row.url)
                 for row in report.endpoints
@@ -31,16 +31,16 @@ def show(report: ProviderReport) -> str:
         ),
         "",
         *_table(
-            ("COLLECTOR", "OK", "EVERY", "NEEDS", "HAS", "FAILED PARTS", "SERIES", "CALLS A POLL"),
+            ("COLLECTOR", "OK", "INTERVAL", "TAKES", "MAY TAKE", "FAILED PARTS", "SERIES", "CALLS A POLL"),
             map(_collector, report.collectors),
         ),
-        "  NEEDS: for its calls, at the limits and the cloud's speed; HAS: poll_timeout, or a cycle's interval.",
+        "  TAKES: time of a poll, at the limits and the cloud's speed. MAY TAKE: poll_timeout, or a cycle's interval.",
         "",
-        *_table(("API", "CALLS A MINUTE", "AT MOST", "CALLS A MONTH", "BUDGET", "FREE"), map(_calls, report.calls)),
+        *_table(("API", "CALLS A MINUTE", "LIMIT", "CALLS A MONTH", "BUDGET", "FREE"), map(_calls, report.calls)),
     ]
     if report.missing_rights:
         rights = ((row.right, row.operation, row.message) for row in report.missing_rights)
-        lines += ["", *_table(("MISSING RIGHT", "FOR", "ERROR"), rights)]
+        lines += ["", *_table(("MISSING PERMISSION", "OPERATION", "ERROR"), rights)]
     if report.problems:
         problems = ((row.reason, ", ".join(row.collectors), str(row.count), row.message) for row in report.problems)
         lines += ["", *_table(("PROBLEM", "COLLECTORS", "TIMES", "ERROR"), problems)]
@@ -80,7 +80,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as they have to be; the last one may be long, the others are cut."""
+    """Yield aligned lines. The last column may be long, the others are cut."""
     made = [[*(printable(cell, _WIDEST) for cell in row[:-1]), printable(row[-1], 600)] for row in rows]
     widths = [max(len(row[place]) for row in [list(heads), *made]) for place in range(len(heads))]
     for row in [list(heads), *made]:

@@ -1,4 +1,4 @@
-"""One poll of everything, watched: each call, each sample, and of large cycles over jobs only the first few."""
+"""The trial poll of a diagnosis: records each call and series. Of a large cycle over jobs, it polls the first few."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
 
 _TRIED = 20
-"""Jobs that show what a cycle over all of them will cost; polling each would take a quarter of an hour."""
+"""Jobs to poll in each cycle. They show the cost of all; polling all would take a quarter of an hour."""
 _PROGRESS_SECONDS = 3.0
 
 
@@ -42,7 +42,7 @@ class Trial:
         )
 
     async def run(self) -> None:
-        """Poll everything once, or until it is interrupted, which is not an error here."""
+        """Poll everything once. An interruption ends it early and is not an error."""
         reporting = asyncio.create_task(self._report_on())
         try:
             await self.exporter.poll_once()
@@ -50,12 +50,12 @@ class Trial:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            self._progress("interrupted: the report covers what was polled until now")
+            self._progress("interrupted: the report covers the polls so far")
         finally:
             reporting.cancel()
 
     def scale(self, provider: str, collector: str) -> float:
-        """The factor from the tried part of a collector to all of it."""
+        """The factor from the polled objects of a collector to all of them."""
         units = self.units.get((provider, collector), 0)
         return max(1.0, units / _TRIED)
 
@@ -84,12 +84,12 @@ class Trial:
     async def _report_on(self) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
-            waiting = ", ".join(self.exporter.waiting_for()) or "the last answers"
+            waiting = ", ".join(self.exporter.waiting_for()) or "the last responses"
             self._progress(f"{len(self.attempts)} calls made; waiting for {waiting}")
 
 
 class _Sample(PerObjectCollector):
-    """Another collector's first few objects; `note` gets the number of all."""
+    """Polls only the first few objects of another collector; `note` gets the number of all."""
 
     def __init__(self, whole: PerObjectCollector, note: Callable[[int], None]) -> None:
         super().__init__(whole.name, whole.interval, workers=whole.workers)

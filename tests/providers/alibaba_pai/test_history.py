@@ -176,7 +176,7 @@ def test_preemption_by_reason_code() -> None:
     assert (found.queued, found.prepared) == (65, 30)
 
 
-def test_preemption_after_a_restart_in_place_is_a_fault_of_its_own() -> None:
+def test_preemption_after_a_restart_in_place_is_another_fault() -> None:
     """The record is of a restart that was over when the run ended, so it does not explain the end."""
     history = [
         *WAITED,

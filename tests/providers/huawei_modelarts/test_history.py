@@ -142,7 +142,7 @@ def test_two_faults_of_two_tasks_after_a_quota_was_exceeded() -> None:
     assert found.phases == {"queued": 0, "running": 190, "recovering": 15}
 
 
-def test_gap_without_a_record_of_a_recovery_is_recovering_and_no_fault() -> None:
+def test_gap_without_a_recovery_record_is_recovering_not_a_fault() -> None:
     """A preempted job waits to be scheduled again: ModelArts has no word for that."""
     found = _poll(_row("Running", _run(50, 200), _run(260)), 300)
     assert found.phases == {"queued": 50, "running": 190, "recovering": 60}
@@ -245,7 +245,7 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
     assert lost == {"out_of_range": 2, "malformed": 1}
 
 
-def test_queue_of_a_job_whose_first_run_cannot_be_read_is_not_known() -> None:
+def test_queue_time_is_unknown_if_the_first_run_is_unreadable() -> None:
     for unreadable in (7, _run(None, 300, end_recover="pod_reschedule")):
         found = _poll(_row("Running", unreadable, _run(400)), 500)
         assert (found.phases, found.queued) == ({"running": 100}, None)

@@ -258,7 +258,7 @@ def test_an_expired_job_is_not_shown_while_it_is_pending() -> None:
 GPUS = (Accelerators("gpu", "GU8T", 8),)
 
 
-def test_each_ending_is_taken_once_with_the_accelerators_of_before() -> None:
+def test_each_ended_job_is_taken_once_with_its_accelerators() -> None:
     page = WorkspaceJobs("w")
     _settle(page, replace(RUNNING, accelerators=GPUS), now=2000)
     assert page.take_ended() == []
@@ -269,7 +269,7 @@ def test_each_ending_is_taken_once_with_the_accelerators_of_before() -> None:
     assert page.take_ended() == []
 
 
-def test_a_job_that_holds_resources_after_its_end_is_taken_when_it_lets_go() -> None:
+def test_job_with_reserved_resources_is_taken_at_their_release() -> None:
     page = WorkspaceJobs("w")
     _settle(page, replace(RUNNING, accelerators=GPUS), now=2000)
     _settle(page, _job("a", Status.FAILED, holds=True, finished=2030), now=2060)
@@ -279,7 +279,7 @@ def test_a_job_that_holds_resources_after_its_end_is_taken_when_it_lets_go() -> 
     assert page.take_ended() == [replace(done, accelerators=GPUS)]
 
 
-def test_a_job_whose_work_ended_before_the_start_is_taken_when_it_lets_go() -> None:
+def test_job_that_ended_before_the_start_is_taken_at_release() -> None:
     page = WorkspaceJobs("w")
     _settle(page, _job("a", Status.SUCCEEDED, holds=True, finished=BEGAN - 5), now=BEGAN + 5)
     done = _job("a", Status.SUCCEEDED, finished=BEGAN + 60)
