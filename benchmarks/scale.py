@@ -1,9 +1,9 @@
 """A fleet of 200 accounts with 500 jobs each, shared by 1, 4 and 16 exporters: `python -m benchmarks.scale --write`.
 
 Half of the accounts are of each simulated cloud. Every exporter is a process that polls clouds over loopback HTTP for
-some minutes of stepped time. All accounts of a cloud hold the same jobs, under other names of providers: an answer to one account is kept for a minute and sent to the others, whose requests are the
-same. So calls, series, memory and ages are as they would be. Samples of the stack give the exporter's share of
-the processor time.
+some minutes of stepped time. All accounts of a cloud hold the same jobs, under other names of providers: an answer to
+one account is kept for a minute and sent to the others, whose requests are the same. So calls, series, memory and ages
+are as they would be. Samples of the stack give the exporter's share of the processor time.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _TABLE = {
     if family.kind == "histogram"
     for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
 }
-"""By sample name, its labels; None where the operator chooses them. Taken when this is imported, before anything is
+"""By sample name, its labels; None if the operator chooses them. Taken when this is imported, before anything is
 run."""
 _FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
 """By sample name, its family."""

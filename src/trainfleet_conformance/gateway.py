@@ -75,7 +75,7 @@ class Answer:
 
     @property
     def payload(self) -> Any:
-        """Its JSON; None where it is none."""
+        """Its JSON; None if it is none."""
         try:
             return json.loads(self.body)
         except ValueError:

@@ -117,7 +117,7 @@ class Stage:
         return hits(outputs, planted.secrets | proofs)
 
     async def scrape(self) -> Page:
-        """The page of metrics. ValueError where it is not what a Prometheus can read."""
+        """The page of metrics. ValueError if it is not what a Prometheus can read."""
         answer = await self._client.get("/metrics")
         if answer.status_code != 200:
             raise ValueError(f"/metrics answered {answer.status_code}")
@@ -125,7 +125,7 @@ class Stage:
         return Page(answer.text)
 
     async def read_everything(self) -> None:
-        """Read every page, the metrics in both formats; ValueError where one is not as it should be."""
+        """Read every page, the metrics in both formats; ValueError if one is not as it should be."""
         parse_text((await self._client.get("/metrics")).text)
         answer = await self._client.get("/metrics", headers=_OPENMETRICS)
         parse_openmetrics(answer.text)

@@ -228,7 +228,7 @@ class ClassicHistogram(msgspec.Struct, frozen=True, gc=False):
 class PoolWaits(msgspec.Struct, frozen=True, gc=False):
     """How long the jobs of a pool waited and prepared before they first ran (seconds), since the exporter's start.
 
-    None where no job was observed.
+    None if no job was observed.
     """
 
     pool_id: str

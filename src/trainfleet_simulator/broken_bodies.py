@@ -37,7 +37,7 @@ _PADDING = b'{"padding":[%b%b%b%b],' % (b"[]," * 40_000, b'{"a":1},' * 40_000, b
 
 
 def break_body(kind: str, answer: Response) -> Response | None:
-    """What becomes of a true answer; None where the kind has nothing to break in it."""
+    """What becomes of a true answer; None if the kind has nothing to break in it."""
     match kind:
         case "html":
             return HTMLResponse(LOGIN)

@@ -90,7 +90,7 @@ class Cloud(Protocol):
         ...
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-        """What this cloud says when it refuses for a named reason; None where the operation knows no such reason."""
+        """What this cloud says when it refuses for a named reason; None if the operation knows no such reason."""
         ...
 
     def hint(self, seconds: int) -> Mapping[str, str]:

@@ -73,7 +73,7 @@ _STILL_AN_ANSWER = (PAGING.keys() | VALUES.keys() | {"one_bad_row", "padded"}) -
 
 
 def outcome_of_kind(kind: str, operation: str) -> str:
-    """The contract's word for an answer that a kind has broken; empty where it is what it was without.
+    """The contract's word for an answer that a kind has broken; empty if it is what it was without.
 
     An answer is bad whose body as a whole is not what the operation promises. One whose rows or values are wrong is an
     answer: what is wrong with it is found later.

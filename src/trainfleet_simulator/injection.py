@@ -82,7 +82,7 @@ class FaultInjector:
         return reply
 
     def _instead(self, call: Call, fault: Fault) -> Reply | None:
-        """What is said without asking the cloud; None where it has to be asked."""
+        """What is said without asking the cloud; None if it has to be asked."""
         kind = fault.kind
         if fault.status is not None:
             return _by_status(call, fault, fault.status)

@@ -57,7 +57,7 @@ class Paging:
         self._made = 0
 
     def warp(self, kind: str, operation: Operation, body: Any) -> bool:
-        """Change a decoded answer as the kind says; False where it has no rows, or no pages, of that sort."""
+        """Change a decoded answer as the kind says; False if it has no rows, or no pages, of that sort."""
         found = rows_of(body)
         if found is None:
             return False

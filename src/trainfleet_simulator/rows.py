@@ -61,7 +61,7 @@ class Rows:
 
     @property
     def total(self) -> int | None:
-        """How many rows the answer says there are in all; None where it does not."""
+        """How many rows the answer says there are in all; None if it does not."""
         for holder, name in self._totals():
             if str(holder[name]).isdigit():
                 return int(holder[name])
@@ -84,7 +84,7 @@ class Rows:
 
 
 def rows_of(body: Any) -> Rows | None:
-    """The rows of a decoded answer; None where it has none by its nature."""
+    """The rows of a decoded answer; None if it has none by its nature."""
     if not isinstance(body, dict) or "QuotaId" in body:  # a quota by itself holds lists, but is not one
         return None
     holders = [body, *(body[name] for name in _HOLDERS if isinstance(body.get(name), dict))]
@@ -96,7 +96,7 @@ def rows_of(body: Any) -> Rows | None:
 
 
 def read(answer: Response) -> Any:
-    """The decoded body of an answer, texts that hold JSON decoded too. Raises ValueError where it is not JSON."""
+    """The decoded body of an answer, texts that hold JSON decoded too. Raises ValueError if it is not JSON."""
     body = json.loads(bytes(answer.body))
     if not isinstance(body, dict | list):
         raise ValueError("a text, not JSON")

@@ -201,13 +201,13 @@ class Simulator:
     def hide_workspace(self, workspace_id: str) -> None:
         """Let a workspace vanish: it is not listed, asking for it is refused, and its jobs are found nowhere.
 
-        Raises ValueError where no cloud has such a workspace.
+        Raises ValueError if no cloud has such a workspace.
         """
         for world in self._worlds_of(workspace_id):
             world.hidden.add(workspace_id)
 
     def show_workspace(self, workspace_id: str) -> None:
-        """Let a workspace that had vanished be there again. Raises ValueError where no cloud has such a workspace."""
+        """Let a workspace that had vanished be there again. Raises ValueError if no cloud has such a workspace."""
         for world in self._worlds_of(workspace_id):
             world.hidden.discard(workspace_id)
 

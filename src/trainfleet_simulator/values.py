@@ -49,7 +49,7 @@ HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
 
 
 def warp_values(kind: str, body: Any) -> bool:
-    """Change a decoded answer as the kind says; False where it has nothing of that sort."""
+    """Change a decoded answer as the kind says; False if it has nothing of that sort."""
     found = rows_of(body)
     part, passing = _part(body, found)
     match kind:

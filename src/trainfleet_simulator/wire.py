@@ -107,7 +107,7 @@ class Connection(HttpToolsProtocol):
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """The connection that a request came by; None where it came by none (within a process)."""
+    """The connection that a request came by; None if it came by none (within a process)."""
     found = scope.get("extensions", {}).get(_EXTENSION)
     return found if isinstance(found, Connection) else None
 

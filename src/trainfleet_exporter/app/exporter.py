@@ -32,7 +32,7 @@ class Exporter:
 
     `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
     collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
-    StartError where a provider cannot be built.
+    StartError if a provider cannot be built.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Namer:
         return family in self._shown
 
     def of_track(self, track: Track) -> Series | None:
-        """The series of some readings; None where it is not exposed, or an id is too long for a label."""
+        """The series of some readings; None if it is not exposed, or an id is too long for a label."""
         if any(map(is_too_long, track.keys)):
             return None
         if track.of is UsageSource:

@@ -55,7 +55,7 @@ class SampleRun:
 
 
 class Spool:
-    """The file. One process at a time has it open. StartError where it cannot be used."""
+    """The file. One process at a time has it open. StartError if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -60,7 +60,7 @@ class Secret:
 
     @property
     def path(self) -> Path | None:
-        """The file that it follows; None where it was given as a text."""
+        """The file that it follows; None if it was given as a text."""
         return self._path
 
     def reveal(self) -> str:

@@ -110,7 +110,7 @@ class Renderer:
         return frozenset([family.name for families in self._families.values() for family in families])
 
     def column(self, readings: Readings) -> ColumnFamily | None:
-        """The family that shows a column; None where that is denied."""
+        """The family that shows a column; None if that is denied."""
         return self._columns.get((readings.of, readings.field))
 
     async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
@@ -235,7 +235,7 @@ class _Naming:
         self._template = _template(names)
 
     def labels(self, keys: tuple[str, ...]) -> str:
-        """The labels of an object; empty where a key is too long for a label: cut, it might name another object."""
+        """The labels of an object; empty if a key is too long for a label: cut, it might name another object."""
         if is_plain("".join(keys)):
             return self._provider + self._template % keys
         if any(map(is_too_long, keys)):
@@ -259,7 +259,7 @@ class _Further:
         """How many values were too long."""
 
     def labels(self, values: tuple[str, ...]) -> str | None:
-        """None where there is none to show, though the family has labels."""
+        """None if there is none to show, though the family has labels."""
         if self._names is not None:
             if is_plain("".join(values)):
                 return self._template % values

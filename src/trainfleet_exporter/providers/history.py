@@ -79,7 +79,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
         return min((moment for moment in known if moment is not None), default=math.inf)
 
     def runs(self, within: Range) -> Range:
-        """When it worked within a range; empty where it did not, or has not begun."""
+        """When it worked within a range; empty if it did not, or has not begun."""
         if self.job.started is None:
             return Range(within.end, within.end)
         return within.clip(self.job.started, within.end if self.ceased is None else self.ceased + 1)

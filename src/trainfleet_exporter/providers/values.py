@@ -79,7 +79,7 @@ def quantity(value: str | float | None) -> float | None:
 
 
 def utc_time(value: str | None) -> float | None:
-    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None if it is not set."""
     if value is None:
         return None
     unix = _unix_of(value)
@@ -99,7 +99,7 @@ def _unix_of(text: str) -> float | None:
 
 
 def unix_time(value: float | None, *, per_second: int = 1) -> float | None:
-    """Unix seconds of a time that counts seconds, or so many parts of one. None where it is not set."""
+    """Unix seconds of a time that counts seconds, or so many parts of one. None if it is not set."""
     if value is None:
         return None
     if not math.isfinite(value):

@@ -229,4 +229,4 @@ class Attempt:
     outcome: str
     seconds: float
     caller: str = ""
-    """The collector that polled; empty where none did."""
+    """The collector that polled; empty if none did."""

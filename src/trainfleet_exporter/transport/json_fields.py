@@ -150,7 +150,7 @@ def flag(fields: Mapping[str, Any], key: str) -> bool | None:
 
 
 def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
-    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None where it is not set."""
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None if it is not set."""
     value = fields.get(key)
     if isinstance(value, str) and _TIME.fullmatch(value) is not None:
         try:
@@ -162,7 +162,7 @@ def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
 
 
 def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> float | None:
-    """Unix seconds of a time that counts seconds, or so many parts of one. None where it is not set."""
+    """Unix seconds of a time that counts seconds, or so many parts of one. None if it is not set."""
     value = _finite(fields.get(key))
     return None if value is None else _if_set(value / per_second)
 

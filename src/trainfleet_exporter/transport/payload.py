@@ -82,7 +82,7 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
 
 
 def decode_value(value: msgspec.Raw | bytes | str, into: type[T]) -> T | None:
-    """One value inside an answer, such as a row that was kept undecoded; None where it does not fit at all."""
+    """One value inside an answer, such as a row that was kept undecoded; None if it does not fit at all."""
     try:
         return cast("T", _decoder(cast("Hashable", into))(value))
     except (ValueError, RecursionError):

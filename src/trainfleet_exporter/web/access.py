@@ -96,7 +96,7 @@ class Access:
         return None if state.is_shut else state.config
 
     async def context(self) -> ssl.SSLContext:
-        """Return the TLS context for a new connection, where there is TLS."""
+        """Return the TLS context for a new connection, or None without TLS."""
         context = (await self._current()).context
         assert context is not None
         return context
@@ -113,7 +113,7 @@ class Access:
         if self._checking is not None and not self._is_slow:
             _, waiting = await asyncio.wait([self._checking], timeout=_CHECK_WAIT_SECONDS)
             if waiting and not self._is_slow:
-                self._is_slow = True  # a file server that is gone must not keep everybody waiting
+                self._is_slow = True  # a dead file server must not block every request
                 facts = fields(file=self._path)
                 log.warning("cannot read the web config in time; the old one stays in use", extra=facts)
         return self._state

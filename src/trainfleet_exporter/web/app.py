@@ -1,6 +1,6 @@
 """The endpoints: /metrics, the status page, health, readiness, the running config, and its reload.
 
-None of them calls a cloud or waits for a poll: they show what was published last.
+None of them calls a cloud or waits for a poll: they show the latest published values.
 """
 
 from __future__ import annotations

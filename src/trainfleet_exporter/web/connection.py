@@ -95,7 +95,7 @@ class Connection(HttpToolsProtocol):
         self._status = 400
         """The status for what the parser refuses."""
         self._is_refused = False
-        """Whether nothing is read any more."""
+        """Whether the connection has stopped reading."""
 
     # The connection.
 
@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         self._slot.release()
         answering, self._answering = self._answering, None  # which has this connection, in a circle
         if answering is not None:
-            # uvicorn notifies only the last request that waits: this one would go on writing.
+            # uvicorn notifies only the last waiting request: this one would keep writing.
             answering.disconnected = True
             answering.message_event.set()
         super().connection_lost(exc)
@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(431 if self._incomplete == "head" else 413)
 
     def pause_writing(self) -> None:
-        """The client has not read what was sent last."""
+        """The client has not read the latest bytes."""
         super().pause_writing()
         self._slot.stall()
 
@@ -241,7 +241,7 @@ class Connection(HttpToolsProtocol):
             self._close()
 
     def _refuse(self, status: int) -> None:
-        """Read no more. Send this status, unless an answer is under way: then that one is the last."""
+        """Stop reading. Send this status, unless a response is in progress: then that one is the last."""
         log.debug("request refused", extra=fields(client=self.client, status=status))
         self._is_refused = True
         if self._answering is None:
@@ -265,7 +265,7 @@ class Connection(HttpToolsProtocol):
         self._set_deadline(_LINGER_SECONDS, self.transport.abort)
 
     def abort(self) -> None:
-        """Close the connection at once: what is not sent yet is thrown away, and the client sees a broken connection
+        """Close the connection at once: bytes that are not sent yet are lost, and the client sees a broken connection
         instead of a short answer."""
         if self._answering is not None:
             # Else its handler learns of the end too late: it would go on writing, and uvicorn logs a handler that

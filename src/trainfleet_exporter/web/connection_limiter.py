@@ -140,7 +140,7 @@ class ConnectionLimiter:
             del self._counts[slot.client]
 
     def _of_any(self, client: str) -> Slot | None:
-        """Which connection a new one of this client replaces, where there are too many in all."""
+        """Return the connection that a new one of this client replaces at the connection limit."""
         own = self._counts[client]
         larger = {other for other, count in self._counts.items() if count > own}
         most = max(self._counts, key=self._counts.__getitem__)

@@ -67,7 +67,7 @@ class Listener:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more. The sockets themselves stay open."""
+        """Stop accepting connections. The sockets stay open."""
         for sock in self._sockets:
             self._loop.remove_reader(sock)
         if self._timer is not None:
@@ -196,7 +196,7 @@ def _reason(error: OSError | UnicodeError) -> str:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT` or `:PORT`. StartError says what is wrong with anything else."""
+    """Host and port of `HOST:PORT` or `:PORT`. Raises StartError for any other text."""
     host, separator, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

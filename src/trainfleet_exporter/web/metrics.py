@@ -73,7 +73,7 @@ class Answer:
         self.page = page
         """The number of its page: a higher one is newer."""
         self.rest = deque(body.units)
-        """What is not sent yet of the page's blocks."""
+        """The blocks of the page that are not sent yet."""
         self._own = body.own
         self.is_aborted = False
         self._abort = abort

@@ -65,11 +65,11 @@ class WebServer:
         self._listener = Listener(self._sockets, self._protocol, limiter=self._limiter, tls=self._tls)
 
     async def stop(self) -> None:
-        """Accept no more connections, let running answers end (for two seconds at most), and close all connections."""
+        """Stop accepting connections, let responses finish (for at most two seconds), and close all connections."""
         if self._listener is not None:
             self._listener.close()
         for sock in self._sockets:
-            sock.close()  # now: the kernel would go on to accept connections that get no answer
+            sock.close()  # now, or the kernel keeps accepting connections that get no response
         if self._listener is not None:
             await self._close_connections(self._listener)
             self._listener = None

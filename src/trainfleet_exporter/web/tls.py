@@ -117,7 +117,7 @@ class TlsServer(Section):
         return name if getattr(self, f"{name}_file") is None else f"{name}_file"
 
     def read(self, name: str) -> tuple[bytes, list[Problem]]:
-        """Read the PEM text `name`, from its file if it has one. Return what is wrong with that, too."""
+        """Return the PEM text `name`, from its file if it has one, and its errors."""
         path: Path | None = getattr(self, f"{name}_file")
         if path is None:
             text: bytes | None = getattr(self, name)
@@ -136,7 +136,7 @@ class TlsServer(Section):
 
 
 def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[str | int]) -> Iterator[Problem]:
-    """Return what is wrong between the values of the section. `written` are its keys, `spoilt` those with faults."""
+    """Return contradictions between values of the section. `written` are its keys, `spoilt` those with faults."""
     if not written:
         return
     for name in ("cert", "key"):
@@ -196,7 +196,7 @@ class Pair(HoldsSecrets):
 
 
 def read_pair(settings: TlsServer) -> tuple[Pair | None, list[Problem]]:
-    """Read the certificate and its key; without a pair, return what is wrong with them."""
+    """Read the certificate and its key; if they are invalid, return the errors."""
     (cert, problems), (key, more) = settings.read("cert"), settings.read("key")
     problems += more
     if not problems:

@@ -111,7 +111,7 @@ def list_labels_aom_prom(call: Call) -> Answer:
 
 
 def metric_of(text: str) -> str:
-    """The metric that a query asks about; empty where it cannot be read."""
+    """The metric that a query asks about; empty if it cannot be read."""
     try:
         return promql.read(text).metric
     except promql.Refused:

@@ -52,7 +52,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that has been read. `by` is None where nothing is aggregated; `window` is in seconds."""
+    """A query that has been read. `by` is None if nothing is aggregated; `window` is in seconds."""
 
     metric: str
     matchers: tuple[Matcher, ...] = ()

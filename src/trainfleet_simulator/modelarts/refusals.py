@@ -16,7 +16,7 @@ _OF_AN_OLD_JOB = {"ListTrainingJobVersions", "ListLogFileNames", "ShowPodMetricS
 
 
 def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """The project's own words for a kind of refusal; None where the operation knows no such thing."""
+    """The project's own words for a kind of refusal; None if the operation knows no such thing."""
     match kind:
         case "throttled" | "throttled_hint":  # without the policy that names a limit: it would be a hint
             return ApiError(429, "APIGW.0308", "The throttling threshold has been reached")

@@ -34,7 +34,7 @@ class TaskSeries:
         self._known: dict[tuple[str, str], _Series] = {}
 
     def values(self, job: Job, place: int, metric: str, now: int) -> list[float | None]:
-        """Readings of the task at `place`, oldest first, the last of the last whole minute; None where there was none.
+        """Readings of the task at `place`, oldest first, the last of the last whole minute; None if there was none.
 
         At most three days of them; at least one, once the job runs. `metric` is in the world's words.
         """

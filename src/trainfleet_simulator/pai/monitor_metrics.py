@@ -33,7 +33,7 @@ _POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in ca
 _MB, _MIB = 10**6, 2**20
 
 Read = Callable[[Job, Pod, int], float | None]
-"""One pod's figure at a Unix time; None where it has none. Of a card metric: that of the pod's cards on average."""
+"""One pod's figure at a Unix time; None if it has none. Of a card metric: that of the pod's cards on average."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def _of_card(metric: Metric, value: float, place: Subject) -> float:
 
 
 def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | None:
-    """A datapoint with its dimensions and statistics; None where there is no reading after all."""
+    """A datapoint with its dimensions and statistics; None if there is no reading after all."""
     value = value_of(metric, place, period)
     if value is None:
         return None

@@ -43,7 +43,7 @@ class Figures:
         self.card_memory += other.card_memory
 
     def value(self, what: str) -> float | None:
-        """One of the catalogue's figures; None where there is nothing that could be used."""
+        """One of the catalogue's figures; None if there is nothing that could be used."""
         match what:
             case "cpu_util":
                 return _percent(self.cpu, self.total.cpu)

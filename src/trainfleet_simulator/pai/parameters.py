@@ -37,7 +37,7 @@ def invalid(name: str, found: str, allowed: str) -> ApiError:
 
 
 def time_of(query: Query, name: str) -> float | None:
-    """A UTC time such as 2026-01-01T00:00:00Z in Unix seconds; None where it was not sent."""
+    """A UTC time such as 2026-01-01T00:00:00Z in Unix seconds; None if it was not sent."""
     text = query.get(name)
     if not text:
         return None
@@ -74,7 +74,7 @@ def choice_of(query: Query, name: str, allowed: tuple[str, ...], default: str = 
 
 
 def list_of(query: Query, name: str) -> list[str] | None:
-    """A comma-separated list; None where it was not sent."""
+    """A comma-separated list; None if it was not sent."""
     text = query.get(name)
     return None if not text else [part for part in text.split(",") if part]
 

@@ -13,7 +13,7 @@ _THROTTLED_WITH_400 = {"dlc", "cloudmonitor", "sts"}
 
 
 def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """The account's own words for a kind of refusal; None where the operation knows no such thing."""
+    """The account's own words for a kind of refusal; None if the operation knows no such thing."""
     match kind:
         case "throttled" | "throttled_hint":
             status = 400 if operation.api in _THROTTLED_WITH_400 else 429

@@ -30,7 +30,7 @@ class Sts:
     `external_id`, if there is one. AssumeRoleWithOIDC wants `oidc_provider` (an ARN) and `oidc_token`; a token among
     `expired_oidc_tokens` is refused as an expired one, any other as an invalid one. `lifetime` (seconds) is that of
     every key from now on; None leaves it to what callers ask of STS (an hour by default), and gives the machine's role
-    six hours. `ecs_role` is the role of the machine that asks the metadata service, None where it has none; with
+    six hours. `ecs_role` is the role of the machine that asks the metadata service, None if it has none; with
     `allow_v1` the metadata service answers without a token too. `credentials_role` is that behind the credentials URI.
     """
 

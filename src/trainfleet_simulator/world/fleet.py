@@ -104,7 +104,7 @@ class World:
         return job.draft.workspace_id not in self.hidden
 
     def shown(self, job_id: str) -> Job | None:
-        """The job with this id; None where there is none, or its workspace has vanished."""
+        """The job with this id; None if there is none, or its workspace has vanished."""
         job = self.jobs.get(job_id)
         return job if job is not None and self.shows(job) else None
 

@@ -26,7 +26,7 @@ _CHECKPOINT_LASTS = 25
 
 
 def reading(metric: str, job: Job, pod: Pod, at: int) -> float | None:
-    """Percent (0 to 100) for usages, MB/s for rates; None where the pod has no such thing or did not run then."""
+    """Percent (0 to 100) for usages, MB/s for rates; None if the pod has no such thing or did not run then."""
     if pod.started is None or at < pod.started or (pod.finished is not None and at > pod.finished):
         return None
     if metric.startswith("Gpu") and not pod.role.cards:

@@ -291,7 +291,7 @@ class _Profile:
         return value
 
     def _unfit(self, key: str, allowed: str) -> UnfitProfileError:
-        # Without what was found: it may be a secret in the wrong place, which must not be in a log.
+        # Do not quote the value: it may be a secret in the wrong place, which must not be in a log.
         written = {ours: theirs for theirs, ours in _INI_KEYS.items()} if self.file.format is SDK_FILE else {}
         what = f"{written.get(key, key)} of profile {show(self.name)}"
         return UnfitProfileError(f"{self.file.shown}: STS would refuse {what}; allowed: {allowed}")

@@ -165,7 +165,7 @@ class PaiClient:
         return await _total(self._paistudio, call, deadline)
 
     async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[payloads.Node]:
-        """PaiStudio ListNodes of one quota, verbose: only this answer has what is requested of a node."""
+        """PaiStudio ListNodes of one quota, verbose: only this response has the requests of a node."""
         call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
         return await _whole_list(self._paistudio, call, payloads.NodesPage, attrgetter("node_name"), deadline)
 

@@ -36,7 +36,7 @@ from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Decided
 from trainfleet_exporter.providers.usage.table import exposed
 
-# Where there are two, the vendor's own pages disagree on which of them counts: both are to be granted.
+# If there are two, the vendor's own pages disagree on which one counts: grant both.
 _PERMISSIONS = {
     "ListWorkspaces": "paiworkspace:ListWorkspaces",
     "ListJobs": "paidlc:ListJobs and pai:ListJobs",

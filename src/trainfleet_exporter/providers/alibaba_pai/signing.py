@@ -1,4 +1,4 @@
-"""How Alibaba Cloud's APIs are asked, and what their answers mean.
+"""How to sign requests to Alibaba Cloud's APIs, and what their responses mean.
 
 DLC (version 2020-12-03), PaiStudio (2022-01-12) and AIWorkSpace (2021-02-04) are ROA APIs: GET, everything in the
 query. The `Code` of an answer says what it means, as much as its HTTP status does: throttling comes as 400 as well as
@@ -132,7 +132,7 @@ class PaiDialect(SignedDialect[Keys]):
         """Sign one attempt, with a nonce and a date of its own: a repeated nonce is refused."""
         keys = self.credential.current()
         keys.remember()
-        # The canonical query itself goes on the wire, so that what was signed is what is sent.
+        # Send the canonical query itself, so that the request has the signed query.
         query = canonical_query(call.query)
         signed = sign(
             method=call.method,

@@ -119,7 +119,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_job_pending_reason": [f"{_WORKLOADS}, Workloads[].Code where Status is Enqueued"],
     }
 )
-"""By family, where its values come from: API and fields."""
+"""By family, the source of its values: API and fields."""
 
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {

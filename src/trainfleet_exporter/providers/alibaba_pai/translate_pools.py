@@ -52,7 +52,7 @@ class Quota:
 
     name: str
     accelerator_model: str
-    """GPUType; empty where the quota has no accelerators."""
+    """GPUType; empty if the quota has no accelerators."""
     workload_types: tuple[str, ...]
     """In lower case, as the queue of the quota takes them."""
 
@@ -93,7 +93,7 @@ class Queue:
 
     by_type: Mapping[str, int]
     accelerators: float | None
-    """What all of it asks for together; None where one entry does not say."""
+    """What all of it asks for together; None if one entry does not say."""
     places: tuple[QueuePlace, ...]
     """The jobs that wait in this very quota."""
 

@@ -1,6 +1,6 @@
 """The canonical form of a request, as clouds sign it: one text of its method, path, query, headers and body.
 
-Put `canonical_query()` itself on the wire, so that what was signed is what is sent.
+Send `canonical_query()` itself, so that the request has the signed query.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _encoded(text: str) -> str:
 
 
 def canonical_request(*, method: str, path: str, query: Query, headers: Mapping[str, str], body_sha256: str) -> str:
-    """What is hashed. `path` is percent-encoded already; `headers` holds exactly the signed ones, in any case."""
+    """The text to hash. `path` is already percent-encoded; `headers` has exactly the signed ones, in any case."""
     signed = sorted((name.lower(), value.strip()) for name, value in headers.items())
     lines = "".join(f"{name}:{value}\n" for name, value in signed)
     names = ";".join(name for name, _ in signed)

@@ -62,9 +62,9 @@ class CredentialExchange(Generic[S_contra, T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialTable(Generic[T_co]):
-    """How one cloud serves each kind of source. None where it does not, so that its config names no such source.
+    """How one cloud serves each kind of source. None if it does not, so that its config names no such source.
 
-    T_co is what a password is exchanged for.
+    A password is exchanged for T_co.
     """
 
     metadata: MetadataService

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.credentials.sources import Source
 
 
 class CredentialsSection(Section):
-    """Who asks, in one of several forms; or the vendor's own chain, if the section is left out."""
+    """The credentials in one of several forms; without the section, the vendor's default chain."""
 
     _source: Source | None = PrivateAttr(None)
 

@@ -23,7 +23,7 @@ class Credential(Generic[T_co]):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words; never the credential, nor the id of a key."""
+        """Its source in words, without the credential or the id of a key."""
         return self._origin()
 
     @property

@@ -68,14 +68,14 @@ class _FileReading(HoldsSecrets, Generic[T]):
 @dataclass(slots=True)
 class _Change:
     began: float
-    """Unix seconds of the first look that differs from what is in use."""
+    """Unix seconds of the first look that differs from the contents in use."""
     look: _Look
     seen: float
     """Unix seconds of the first look that equals `look`."""
 
 
 class RotatingFiles(Generic[T]):
-    """The contents of some files, as `read` returns them. `edition` counts the changes of what is in use.
+    """The contents of some files, as `read` returns them. `edition` counts the changes of the contents in use.
 
     `read` raises AccessDenied for a file that it cannot use.
     """
@@ -112,7 +112,7 @@ class RotatingFiles(Generic[T]):
         return held.parts
 
     def take_now(self) -> bool:
-        """Take the files as they are, because what is in use was refused. False if they are the same, or unusable."""
+        """Use the files now, because the cloud rejected the contents in use. False if unchanged or unusable."""
         if self._held is not None and self._look() == self._held.look:
             return False
         before = self.edition

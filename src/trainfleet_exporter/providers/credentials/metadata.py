@@ -99,7 +99,7 @@ class Machine:
         return keys
 
     async def _open_session(self, deadline: float) -> str:
-        """The token of a session; empty where the service has no sessions, and may be asked without one."""
+        """The token of a session; empty if the service has no sessions, and may be asked without one."""
         service, (operation, path) = self._service, self._service.session
         headers = {service.seconds_header: _SESSION_SECONDS}
         client = self._connect(OpenDialect(API, service.judge_session, lambda call: headers))

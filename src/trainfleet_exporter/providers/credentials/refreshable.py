@@ -1,4 +1,4 @@
-"""Temporary credentials: refreshed before they expire, and replaced when a service refuses them.
+"""Temporary credentials: refreshed before they expire, and replaced when a service rejects them.
 
     none ──prepare──► fresh ──margin before the end──► due ──refreshed──► fresh
                         │                               │ refresh fails: used until the end, retried a while later
@@ -62,7 +62,7 @@ class _Failure(HoldsSecrets):
 class BackOff:
     """Remembers the latest failure of a request, and raises it again until its pause is over.
 
-    `basis` is what the request was made with (a password, an edition of keys). Another basis has no pause.
+    `basis` identifies the input of the request (a password, an edition of keys). Another basis has no pause.
     """
 
     def __init__(self) -> None:

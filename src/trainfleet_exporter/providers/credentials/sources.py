@@ -23,7 +23,7 @@ class GivenKeys:
 
 @dataclass(frozen=True, slots=True)
 class ProfileKeys:
-    """Keys of a profile. Its file is followed; `kind` is what the profile was at first, if its cloud has several."""
+    """Keys of a profile, read again when its file changes. `kind` is its first kind, if the cloud has several."""
 
     file: ProfileFile[Any]
     profile: str

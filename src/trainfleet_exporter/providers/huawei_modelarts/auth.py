@@ -68,7 +68,7 @@ _issued = partial(
 
 
 async def _assume_agency(client: ApiClient, agency: OidcRole, deadline: float) -> Issued[Keys]:
-    """Not signed: the ID token proves who asks."""
+    """Not signed: the ID token proves the identity."""
     token, session = agency.token.reveal(), agency.session
     asked: dict[str, object] = {
         "provider_urn": agency.provider,
@@ -150,7 +150,7 @@ FORMAT: ProfileFormat[Sections] = ProfileFormat(
 
 
 def find_profile(name: str, environ: Environment) -> ProfileKeys:
-    """The profile of a name, whether or not it exists. `AccessDenied` where nothing says where its file is."""
+    """The profile of a name, whether or not it exists. `AccessDenied` if nothing says where its file is."""
     if path := environ.get(_PROFILES):
         return ProfileKeys(ProfileFile(Path(path), path if is_plain(path) else f"of {_PROFILES}", FORMAT), name)
     if home := environ.get("HOME"):

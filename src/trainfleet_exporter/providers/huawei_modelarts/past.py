@@ -125,7 +125,7 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
         return msgspec.msgpack.encode(found)
 
     async def _names(self, deadline: float) -> list[str] | None:
-        """The metrics that AOM has; None where it has no lists of names, and answers queries all the same."""
+        """The metrics that AOM has; None if it has no lists of names, and answers queries all the same."""
         try:
             return sorted(await self._aom.metric_names(deadline=deadline))
         except (RequestRefused, NotFound):

@@ -290,7 +290,7 @@ class PoolAmounts(msgspec.Struct, gc=False):
 
 
 class PoolTable(msgspec.Struct, gc=False):
-    """What a pool has, and has given out."""
+    """The capacity and allocation of a pool."""
 
     capacity: PoolAmounts | None = None
     allocated: PoolAmounts | None = None

@@ -65,7 +65,7 @@ class HuaweiModelArts:
 
     @property
     def facts(self) -> ProviderFacts:
-        """What is known of the provider now: IAM may have to name its project."""
+        """The current facts of the provider: IAM may have to name its project."""
         platform, region = self._place
         return ProviderFacts(platform=platform, region=region, project_id=self.identity.project_id)
 

@@ -204,7 +204,7 @@ class HuaweiDialect(SignedDialect[Keys | Token]):
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt, or let it carry the token."""
-        # The canonical query itself goes on the wire, so that what was signed is what is sent.
+        # Send the canonical query itself, so that the request has the signed query.
         target = f"{call.path}?{query}" if (query := canonical_query(call.query)) else call.path
         credential = self.credential.current()
         credential.remember()

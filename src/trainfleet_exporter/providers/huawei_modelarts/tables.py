@@ -122,7 +122,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pod_exit_code": [f"{_JOBS}.status.task_statuses[].exit_code"],
     }
 )
-"""By family, where its values come from: API and fields."""
+"""By family, the source of its values: API and fields."""
 
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {

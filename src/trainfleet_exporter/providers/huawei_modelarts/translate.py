@@ -228,7 +228,7 @@ def devices(amounts: payloads.Amounts) -> tuple[Accelerators, ...]:
 def pool_workloads(
     pool_id: str, answer: payloads.WorkloadStatisticsAnswer
 ) -> tuple[list[PoolWorkloads], Counter[str]] | None:
-    """The workload statistics of a pool, and what was dropped, by reason; None where the answer holds none at all.
+    """The workload statistics of a pool, and what was dropped, by reason; None if the answer holds none at all.
 
     Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
     is not even known of what, neither are the zeros.
@@ -330,7 +330,7 @@ def _devices_of(container: payloads.AllocatedResources, flavor: payloads.Flavor)
 
 
 def _total(amounts: Iterable[tuple[float | None, float | None]]) -> float | None:
-    """The sum over roles of nodes times what each has; None where it is not known of every role."""
+    """The sum over roles of nodes times what each has; None if it is not known of every role."""
     found = []
     for nodes, each in amounts:
         if nodes is None or each is None:

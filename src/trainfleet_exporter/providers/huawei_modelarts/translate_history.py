@@ -37,7 +37,7 @@ STRATEGIES = (
 )
 """Words of recover and end_recover. They are shown as they are; so are other codes."""
 UNDER_WAY = "recovering"
-"""The recover_result of an attempt that goes on."""
+"""The recover_result of an attempt in progress."""
 DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
 RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
@@ -156,7 +156,7 @@ def _recoveries(attempts: Sequence[Attempt]) -> Iterator[Recovery]:
 
 
 def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[Interval]:
-    """An attempt that goes on lasts until the next run starts at most."""
+    """An attempt in progress lasts at most until the next run starts."""
     for attempt, start in attempts:
         end = unix_time(attempt.recover_end_at)
         if end is not None and end >= start:

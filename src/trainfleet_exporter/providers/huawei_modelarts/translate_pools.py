@@ -90,7 +90,7 @@ def pool_queue(
 
 
 def training_quota(answer: payloads.TrainingQuotas) -> ProviderQuota | None:
-    """The quota of training jobs; None where the answer does not have it. -1 is "no limit", of which there is none."""
+    """The quota of training jobs; None if the answer does not have it. -1 is "no limit", of which there is none."""
     for row in answer.quotas or ():
         if row.resource == "job-num":
             return ProviderQuota(limit=whole(row.quota), used=whole(row.used))

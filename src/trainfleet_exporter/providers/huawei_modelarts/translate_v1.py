@@ -71,7 +71,7 @@ def counts(workspace_id: str, rows: Iterable[payloads.JobV1], *, since: float) -
 
 
 def id_text(given: str | int | None) -> str:
-    """An id as text; empty where it is absent."""
+    """An id as text; empty if it is absent."""
     return "" if given is None else str(given)
 
 
@@ -81,7 +81,7 @@ def job_id(row: payloads.JobV1) -> str:
 
 
 def newest_version(answer: payloads.VersionsV1, version_id: str) -> payloads.VersionV1 | None:
-    """The version that a job's row names, in the answer of its versions; None where it is not there."""
+    """The version that a job's row names, in the answer of its versions; None if it is not there."""
     return next((row for row in reversed(answer.versions or []) if id_text(row.version_id) == version_id), None)
 
 

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.jobs.shared import Shared
 ELSEWHERE_POLLS = 2
 """So many intervals pass between two polls of the jobs that other shards show."""
 _HISTORIES = "histories"
-"""The part with what is counted over all workspaces: faults of nodes, and waits by pool."""
+"""The part with counts over all workspaces: faults of nodes, and waits by pool."""
 _FOR_LIVE = 0.8
 """The part of a poll's time in which live jobs are listed; the rest is for how jobs ended."""
 
@@ -106,7 +106,7 @@ class PerJobCollector(PerObjectCollector):
         await self._jobs.wait(poll.deadline)
 
     def serves(self, job: Job) -> bool:
-        """Whether a live job is to be polled."""
+        """Whether to poll a live job."""
         return True
 
     def is_current(self, object_id: str) -> bool:

@@ -20,7 +20,7 @@ class HeldTimes:
     def __init__(self, began: float) -> None:
         self._began = began
         self._hours: dict[int, list[float]] = {}
-        """By number of the hour, what was held, and what of it ran."""
+        """By hour, the held accelerator time and its running part."""
         self._seen: dict[str, tuple[float, float]] = {}
         """By job, the seconds for which it has held its accelerators and run, as of the latest reading."""
 
@@ -54,7 +54,7 @@ class HeldTimes:
         self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
 
     def total(self, now: float) -> HeldTime | None:
-        """What was counted; None if nothing was held."""
+        """The counted time; None if nothing was held."""
         held = sum([held for held, _ in self._hours.values()])
         running = sum([running for _, running in self._hours.values()])
         since = max(self._began, (now // _HOUR - _HOURS + 1) * _HOUR)

@@ -55,7 +55,7 @@ _WHILE: Mapping[Phase, Collection[Status]] = {
     "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
     "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
 }
-"""The statuses of a job in which a phase goes on. In any other, its history is older than its status."""
+"""The statuses of a job in which a phase continues. In any other, the history is older than the status."""
 
 
 class _Waits:
@@ -101,7 +101,7 @@ class _Known:
     faults: dict[tuple[float, str], JobFault] = field(default_factory=dict)
     recoveries: dict[tuple[float, str, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
-    """What is shown of it that does not change with time."""
+    """Its objects that do not change with time."""
 
     def take(self, records: Records) -> None:
         """Take over what a new answer says."""
@@ -116,7 +116,7 @@ class _Known:
 
 
 class JobHistories:
-    """What is known of the histories of a provider's jobs. `began` is when the exporter started."""
+    """The histories of a provider's jobs. `began` is when the exporter started."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -162,7 +162,7 @@ class JobHistories:
             self._observe(job, known.start)
 
     def objects(self, job: Job, now: float) -> Iterator[object]:
-        """What is shown of a job's history: JobTime, JobFaults, PodExit."""
+        """Return the objects of a job's history: JobTime, JobFaults, PodExit."""
         known = self._known.get(job.job_id)
         if known is None:
             return
@@ -176,7 +176,7 @@ class JobHistories:
         yield from known.constant
 
     def end(self, job: Job, seen: float) -> JobEnd:
-        """What is known of the whole life of a job that has ended. A poll found that at the Unix time `seen`."""
+        """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())
         answers = known.answers
         phases = held_for = faults = recoveries = None
@@ -203,7 +203,7 @@ class JobHistories:
         )
 
     def fleet(self, now: float) -> list[object]:
-        """What is shown over all jobs: NodeFaults, PoolWaits, HeldTime."""
+        """Return the objects of all jobs together: NodeFaults, PoolWaits, HeldTime."""
         nodes = [
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()

@@ -1,4 +1,4 @@
-"""What a job's time was spent on, and its faults and recoveries: neutral records, and the arithmetic on them.
+"""How a job spent its time, its faults and recoveries: records of any cloud, and the arithmetic on them.
 
 A cloud translates the history that its API reports into `Records`. Times are Unix seconds. An interval without an end
 lasts until now; only what the API reports as still going on has none.
@@ -44,7 +44,7 @@ class JobFault(Struct, frozen=True, gc=False):
 
 
 class Recovery(Struct, frozen=True, gc=False):
-    """An attempt to recover from a fault that has ended. `seconds` is None where the API does not report it."""
+    """An attempt to recover from a fault that has ended. `seconds` is None if the API does not report it."""
 
     start: float
     strategy: str
@@ -83,7 +83,7 @@ class Elapsed(Struct, frozen=True, gc=False):
 
 
 class Start(Struct, frozen=True, gc=False):
-    """The first start of a job, and the seconds that it waited and prepared before; None where that is not known."""
+    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known."""
 
     at: float
     queued: float | None

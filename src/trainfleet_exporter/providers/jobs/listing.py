@@ -26,7 +26,7 @@ class Page(Generic[T]):
 
     total: int | None
     rows: Sequence[T | None] | None
-    """None where the answer has no list; a row is None that is no object."""
+    """None if the answer has no list; a row is None that is no object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,6 @@ def lasting(job: Job, shown_tags: Collection[str]) -> Job:
 
 
 def end_of_life(job: Job, ended: float | None) -> float:
-    """When a job that is over held nothing any more: at its end; where that is not known, at its last known time."""
+    """When a finished job released everything: at its end or, if that is unknown, at its last known time."""
     known = [moment for moment in (job.created, job.submitted, job.started) if moment is not None]
     return max(known, default=0.0) if ended is None else ended

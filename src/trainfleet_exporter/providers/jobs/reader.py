@@ -46,7 +46,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         self.workspace_id = part.key
         self.jobs = shared.jobs.workspace(part.key)
         self.ends = f"ended jobs of {part.key}"
-        """What is reported as failed if it is unknown how jobs ended."""
+        """The part that fails if the status of ended jobs is unknown."""
         self.found: dict[str, Job] = {}
         """By id, each by the latest answer about it."""
         self._records: dict[str, Records] = {}
@@ -76,7 +76,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """A row as a job; None without an id."""
 
     def records(self, row: Row) -> Records | None:
-        """The history in a row; None where it has none."""
+        """The history in a row; None if it has none."""
         return None
 
     def has_history_of(self, row: Row, before: Row) -> bool:
@@ -84,7 +84,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         return False
 
     def wants_last(self, job: Job) -> bool:
-        """Whether the history of a job that has just ended is to be read (`read_last`), because rows lack it."""
+        """Whether to read the history of a job that has just ended (`read_last`), because rows do not have it."""
         return False
 
     async def read_last(self, job_ids: Sequence[str], deadline: float) -> None:
@@ -107,7 +107,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         return None
 
     def details(self, job: Job) -> Iterable[object]:
-        """What is published along with a live job."""
+        """The objects to publish with a live job."""
         return ()
 
     def history_of(self, job_id: str) -> Records | None:
@@ -241,7 +241,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         row_before, _, records = self.jobs.translated.pop(job_id, (None, None, None))
         if job is None or records is None or not self.has_history_of(row, cast("Row", row_before)):
             records = None if job is None else self.records(row)
-        if job is not None and (lost is None or lost.total() == lost_before):  # else what is lost is counted each time
+        if job is not None and (lost is None or lost.total() == lost_before):  # else losses count each time
             self.jobs.translated[job_id] = row, job, records
         return job, records
 
@@ -298,7 +298,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
             del listing, rows  # before the next call
 
     def _drop_taken(self) -> None:
-        """Leave out what another workspace has taken meanwhile. No await may follow until the registry has `found`."""
+        """Drop jobs that another workspace has taken. No await may follow until the registry has `found`."""
         for job_id in self.shared.jobs.taken(self.found.keys(), self.workspace_id):
             del self.found[job_id]
             self.part.dropped("duplicate")

@@ -1,4 +1,4 @@
-"""What the collectors of one provider share: settings, workspaces, jobs, and which of them are this shard's."""
+"""The shared state of one provider's collectors: settings, workspaces, jobs, and the share of this shard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shared:
         self.began = time.time()
         """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
         self.histories = JobHistories(self.began)
-        """What the time of jobs was spent on, and their faults."""
+        """How jobs spent their time, and their faults."""
         self.record_end = context.record_end
         """Receives each job that has ended."""
         self.retention = context.settings.finished_job_retention

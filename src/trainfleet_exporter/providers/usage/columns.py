@@ -50,7 +50,7 @@ class Column:
 
     @cached_property
     def first(self) -> float:
-        """The oldest of all; infinite where there is none."""
+        """The oldest of all; infinite if there is none."""
         return min(self.oldest, default=math.inf)
 
 

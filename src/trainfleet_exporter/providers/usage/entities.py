@@ -32,7 +32,7 @@ class Groups:
         self.wholes = entities.entity_list(level, tuple(map(entities.of(level).subject, places)))
         order = [place for members in places.values() for place in members]
         self._order = None if order == list(range(len(order))) else order
-        """The places of the parts, whole by whole; None where they are in that order as they are."""
+        """The places of the parts, whole by whole; None if they are in that order as they are."""
         ends = array("q")
         for members in places.values():
             ends.append((ends[-1] if ends else 0) + len(members))

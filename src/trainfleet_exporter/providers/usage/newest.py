@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     """For each statistic that is read, the values in the metric's unit; None of a reading that lacks it. An array has
     all of them, and need not be looked through."""
     times: float | Sequence[float]
-    """Unix seconds, of all together or of each; infinite where it is not known."""
+    """Unix seconds, of all together or of each; infinite if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Newest:
 
     @property
     def in_order(self) -> InOrder | None:
-        """The readings of all entities in their order; None where it is not so, and `values` has them."""
+        """The readings of all entities in their order; None if it is not so, and `values` has them."""
         return self._in_order if self._in_order is not None and self._in_order.is_whole else None
 
     @property

@@ -75,7 +75,7 @@ class Sheet:
         self._spoiled |= set(_TOTALS) if family is None else {family.path}
 
     def oldest(self, since: float = -math.inf) -> float:
-        """The Unix time of the oldest reading from `since` on; infinite where there is none that is dated."""
+        """The Unix time of the oldest reading from `since` on; infinite if there is none that is dated."""
         return min((time for _, time in self._values() if time >= since), default=math.inf)
 
     def readings(self, since: float = -math.inf) -> list[Readings]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from trainfleet_exporter.polling import Part
 
 Build: TypeAlias = Callable[[float], Awaitable[tuple[Sequence[object], float]]]
-"""What is shown of readings from a Unix time on, and the time of the oldest of them (infinite where there is none)."""
+"""What is shown of readings from a Unix time on, and the time of the oldest of them (infinite if there is none)."""
 
 _TOUCH = 0.001
 """A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""

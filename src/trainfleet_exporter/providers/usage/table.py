@@ -75,7 +75,7 @@ class Measure:
         return self.quantity in RATIOS
 
     def at(self, level: Level) -> Family | None:
-        """The family of a level; None where it has none."""
+        """The family of a level; None if it has none."""
         if level == "device":
             if self.device is None:
                 return None

@@ -40,7 +40,7 @@ _SLICE_SECONDS = 0.001
 _RECENT_SECONDS = 3600.0
 """How long the last error of a collector that works again stays on the page."""
 _LOW_BUDGET = 0.1
-"""The part of a month's budget below which what is left is shown in red."""
+"""The share of a month's budget below which the rest is red."""
 
 _FOLDER = Path(__file__).parent
 _STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")

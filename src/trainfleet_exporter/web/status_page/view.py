@@ -1,4 +1,4 @@
-"""What the template of the status page asks for: figures put together, and whether they are complete."""
+"""The input of the status page's template: its figures, and whether they are complete."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ TEXT_CHARS = 300
 _HARMFUL = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # control characters
     "\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"  # what turns the direction of a text, or breaks its line
-    "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff"  # halves of pairs, and what is no character
+    "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff"  # halves of surrogate pairs, and code points that are not characters
     + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
     + "]"
 )
 
 
 def harmless(value: object) -> object:
-    """Replace characters that control the reader's screen by U+FFFD; leave what is no text, or is markup."""
+    """Replace characters that control the reader's screen by U+FFFD; leave markup, and values that are not text."""
     return _HARMFUL.sub("\ufffd", value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -58,7 +58,7 @@ def several(count: float, noun: str) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Write a ratio, with decimals only below 10 %; what is not 0 does not look like it."""
+    """Write a ratio, with decimals only below 10 %. A value above 0 never looks like 0."""
     if 0 < ratio < 0.0005:
         return "<0.1 %"
     shown = f"{ratio * 100:.1f}" if ratio < 0.0995 else f"{ratio * 100:.0f}"

@@ -32,7 +32,7 @@ class EcsSpecs:
         self._next_read = float("-inf")
         self._reading = asyncio.Lock()
         self._lost: Counter[str] = Counter()
-        """What the table holds and cannot be used, by reason."""
+        """The number of unusable entries, by reason."""
         self.known: Mapping[str, EcsSpec] = {}
 
     async def have(self, part: Part) -> None:

@@ -57,7 +57,7 @@ from trainfleet_exporter.transport.json_fields import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
 Points: TypeAlias = Sequence[Point | None]
-"""None stands for what is no object."""
+"""None stands for a value that is not an object."""
 Owner: TypeAlias = Callable[[Point], str]
 """The id of the job or pool that a point is of, as far as it says; else an empty text."""
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(Point)}
@@ -78,7 +78,7 @@ _EMPTY_PAGES = 3
 log = logging.getLogger(__name__)
 _KEPT = 86400.0
 _AGAIN = 600.0
-"""How long to wait after a failure, or an empty answer, while there is an older catalogue to go on with."""
+"""How long to wait after a failure, or an empty response, while an older catalogue is in use."""
 _REFUSED = 6 * 3600.0
 """How long to wait after the catalogue was refused where it can be done without."""
 _CATALOGUE_WAIT = 10.0
@@ -216,7 +216,7 @@ def _joined(values: Sequence[str | None]) -> str:
 
 
 def _times(milliseconds: Sequence[float | None]) -> float | list[float]:
-    """Unix seconds, of all points together if that is one time; infinite where there is none."""
+    """Unix seconds, of all points together if that is one time; infinite if there is none."""
     first = milliseconds[0] if milliseconds else None
     if first is not None and first.is_integer() and milliseconds.count(first) == len(milliseconds):
         return first / 1000
@@ -416,7 +416,7 @@ class Feeds:
         if not listing.rows and self.catalogue != {}:
             facts = fields(namespace=self.namespace)
             log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
-        if not listing.rows and self.catalogue:  # what was there yesterday is not gone today
+        if not listing.rows and self.catalogue:  # a metric of yesterday still exists today
             self._next_read = now + _AGAIN
             return False
         self.catalogue = {name: metric(row) for name, row in listing.rows.items()}

@@ -1,4 +1,4 @@
-"""Usage by DLC GetMetrics: CloudMonitor's metrics for who has no right to CloudMonitor, job by job.
+"""Usage by DLC GetMetrics: CloudMonitor's metrics job by job, for identities without permissions in CloudMonitor.
 
 Cost a cycle: one call for each job and metric, at most `max_jobs` jobs, the newest first. The catalogue is asked for
 once a day all the same, since nothing else has the units; where that is refused, only what counts percent by its name

@@ -51,7 +51,7 @@ class MetricType:
 
     @property
     def targets(self) -> list[Target]:
-        """What is shown of it."""
+        """Its objects on the page."""
         found = [self.measure.at(level) for level in ("pod", "job")]
         return [Target(family, self.factor) for family in found if family is not None]
 
@@ -112,7 +112,7 @@ def add_past(past: Past, payload: payloads.JobMetrics, *, job_id: str, within: R
 
 
 def _dated(points: Iterable[payloads.MetricPoint | None]) -> Iterator[tuple[float | None, float | None]]:
-    """The Unix time and the number of each point, infinite where that is beyond reason; None where there is none."""
+    """The Unix time and the number of each point, infinite if that is beyond reason; None if there is none."""
     for point in points:
         milliseconds = None if point is None else whole(point.time)
         time = None if milliseconds is None else milliseconds / 1000

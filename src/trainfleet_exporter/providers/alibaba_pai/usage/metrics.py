@@ -42,7 +42,7 @@ _BY_NAME: Mapping[str, Level] = {"JOB": "job", "POD": "pod", "CARD": "device", "
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a namespace. Empty where the catalogue does not say; periods are seconds."""
+    """One metric of a namespace. Empty if the catalogue does not say; periods are seconds."""
 
     name: str
     unit: str = ""
@@ -129,7 +129,7 @@ _DATA = re.compile(
 
 
 def base_units(unit: str, quantity: Quantity) -> float | None:
-    """How many base units of a quantity one `unit` is; None where that is not certain."""
+    """How many base units of a quantity one `unit` is; None if that is not certain."""
     unit = unit.strip()
     known = UNITS[quantity]
     for word in (unit, _WORDS.get(unit.lower(), ""), _data_unit(unit), _flops_unit(unit)):
@@ -162,7 +162,7 @@ STATISTICS = ("Average", "Value")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the config says about a family; empty where it does not."""
+    """What the config says about a family; empty if it does not."""
 
     name: str = ""
     unit: str = ""

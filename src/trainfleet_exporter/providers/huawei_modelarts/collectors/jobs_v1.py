@@ -89,7 +89,7 @@ class JobsV1Collector(PerObjectCollector):
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest or payloads.VersionV1(), workspace_id=workspace_id)
             del versions, newest  # before the next call
-            if not self._shared.jobs.shown_somewhere(shown):  # v1 jobs are all with who has their workspace
+            if not self._shared.jobs.shown_somewhere(shown):  # the shard of a workspace has all of its v1 jobs
                 await part.publish([])
                 return
             await part.publish([shown, *await self._pods(part, job, version, shown)])

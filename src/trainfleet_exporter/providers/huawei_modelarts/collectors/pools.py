@@ -1,4 +1,4 @@
-"""Dedicated pools: one call a workspace for what they are, and one for what all of them have and have given out. Their
+"""Dedicated pools: one call a workspace for their facts, and one for the capacity and allocation of all. Their
 nodes, off by default: one call for each 500 nodes of a pool.
 """
 

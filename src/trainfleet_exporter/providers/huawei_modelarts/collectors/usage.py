@@ -183,7 +183,7 @@ class AomCollector(BulkCollector):
             with_accelerators = found  # it is not exposed, and not asked for
         elif answer is None:
             with_accelerators = ()
-        else:  # not known this time: what was believed is believed on
+        else:  # unknown this time: keep the earlier answer
             with_accelerators = {job_id for job_id in found if self._arbitration.owns(job_id)}
         lacking = {job_id for job_id in found if self._names[job_id].makeup.cards and job_id not in with_accelerators}
         return frozenset(job_id for job_id in lacking if self._arbitration.missed(running[job_id])), found - lacking

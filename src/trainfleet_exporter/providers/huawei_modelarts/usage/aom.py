@@ -303,7 +303,7 @@ class Collected:
         group.newest.take(Batch(keys, [values], 0.0))
 
     async def settle(self) -> None:
-        """Make columns of what was added, once all of it was."""
+        """Make columns of all added samples."""
         found = SizedColumns(self._plan.reading.measure, self._entities, by_kind=self._plan.reading.of_cards)
         makeups = {job_id: job.makeup for job_id, job in self._jobs.items()}
         for group in self._groups.values():

@@ -111,7 +111,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reading and its queries: what is polled, and shown, as one part."""
+    """A reading and its queries, polled and shown as one part."""
 
     reading: Reading
     queries: tuple[Query, ...]
@@ -175,7 +175,7 @@ def _sources(suffix: str) -> tuple[Source, ...]:
 
 ACCELERATORS = "accelerator_utilization_ratio"
 _ORDER = ("cpu_utilization_ratio", ACCELERATORS, *MEASURES)
-"""What is read first; the first one also shows whether AOM answers at all."""
+"""The readings to read first; the first one also shows whether AOM responds at all."""
 
 READINGS: tuple[Reading, ...] = tuple(Reading(MEASURES[suffix], _sources(suffix)) for suffix in dict.fromkeys(_ORDER))
 

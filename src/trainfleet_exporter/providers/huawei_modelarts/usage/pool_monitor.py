@@ -53,7 +53,7 @@ MONITORED: Mapping[str, tuple[Family, str]] = {
 
 
 def add_pool(sheet: Sheet, answer: payloads.PoolMonitor) -> None:
-    """Take over what the monitor reads now. BadAnswer where the answer holds no list at all.
+    """Take over what the monitor reads now. BadAnswer if the answer holds no list at all.
 
     -1 is "no data", in a point as in a whole series (a kind of accelerator that the pool does not have).
     """
@@ -77,7 +77,7 @@ def add_pool(sheet: Sheet, answer: payloads.PoolMonitor) -> None:
 
 
 def _newest(points: Iterable[payloads.MonitorPoint]) -> tuple[float, float, str] | None:
-    """Unix seconds, value and unit of the newest point that is one; None where there is none."""
+    """Unix seconds, value and unit of the newest point that is one; None if there is none."""
     newest: tuple[float, float, str] | None = None
     for point in points:
         at = amount(point.timestamp)

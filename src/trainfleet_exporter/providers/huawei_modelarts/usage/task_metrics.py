@@ -111,7 +111,7 @@ def _recent(answer: payloads.Metrics) -> int:
 def _latest(
     row: Row | None, values: Sequence[str | float | None] | None, recent: int, dropped: Counter[str]
 ) -> float | None:
-    """The value that one metric has now; None where it has none."""
+    """The value that one metric has now; None if it has none."""
     if row is None or values is None:
         dropped["malformed"] += 1
         return None
@@ -120,7 +120,7 @@ def _latest(
 
 
 def _newest(values: Iterable[str | float | None]) -> float | None:
-    """The newest of some samples that is one (-1 is none); None where there is none among them."""
+    """The newest of some samples that is one (-1 is none); None if there is none among them."""
     newest: float | None = None
     for raw in values:
         try:
