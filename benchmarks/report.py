@@ -21,8 +21,8 @@ _VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
 _TOP = """\
 # Benchmarks
 
-`make bench` measures everything on this page (an hour on two cores) and uses no network. What is compared was measured
-in the same run. On other machines the times differ, and the ratios less so. [sizing.md](../sizing.md) shows what this
+`make bench` measures everything on this page (an hour on two cores) and uses no network. Compared figures come from the
+same run. On other machines the times differ, and the ratios differ less. [sizing.md](../sizing.md) shows what this
 means in practice.
 
 {machine}

@@ -24,7 +24,7 @@ _ROUNDS = {1_000: 501, 10_000: 201, 100_000: 101, _MILLION: 31}
 """By the number of series."""
 _WARM_UPS = 2
 _SIDE_BY_SIDE = (
-    "Medians, and from the 10th to the 90th percentile in brackets. All servers hold the same samples and run at once. "
+    "Medians, with the 10th to the 90th percentile in brackets. All servers hold the same samples and run at once. "
     "One reader makes one scrape of each in a round, in another order each round, after one or two scrapes to warm up. "
     "Pushgateway takes part in each third round only, prometheus-client in each fifteenth. `times ours` is the median "
     "ratio of a scrape to ours of the same round, to the last byte. For those two, it is the ratio to our median. CPU "
@@ -51,7 +51,7 @@ _AFTER_POLL = (
     "follow each other, in another order after each poll. Then scrapes continue without a pause until a page has all "
     "of the poll (`new page sent after`). After that, ours and nginx's static file are scraped in turn. Until the new "
     "page is ready, a scrape gets the previous one, whole. Ten providers share the series: a tenth is a poll of one of "
-    "them. Medians, and from the 10th to the 90th percentile in brackets."
+    "them. Medians, with the 10th to the 90th percentile in brackets."
 )
 _AFTER_POLL_COLUMNS = (
     "changed, encoding",
@@ -66,7 +66,7 @@ _AFTER_POLL_COLUMNS = (
 _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0
 _DECOMPRESSORS = (
-    "Each reads one gzip response (curl makes its own request). The result is compared with the plain page, without "
+    "Each program reads one gzip response (curl makes its own request). The result is compared with the plain page, without "
     "the exporter's own metrics, which differ in each scrape. Go reads it as one member, with nothing after it."
 )
 

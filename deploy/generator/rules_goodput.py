@@ -158,7 +158,7 @@ def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
     return Record(
         f"provider:trainfleet_{name}:ratio",
         f"{part}\n/ ({whole} > 0)",
-        f"{meaning}, within `goodput_window`. Each job counts by its accelerators.",
+        f"{meaning}, within `goodput_window`. Each job is weighted by its accelerators.",
         ("provider",),
     )
 
@@ -280,7 +280,7 @@ sum by ({JOB}, cause) (
 )""",
         "Seconds of the last minute that a job held accelerators without useful work, by cause. Causes are "
         "`preparing`, `checking` and those of faults, with recovery and undone work. Several causes share a "
-        "recovery by their faults. A recovery without a known fault is `unknown`.",
+        "recovery in proportion to their faults. A recovery without a known fault is `unknown`.",
         (*_JOB, "cause"),
     ),
     Record(

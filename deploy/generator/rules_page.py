@@ -21,7 +21,7 @@ them.
 - Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` gives hours. For
   `user:trainfleet_held_accelerators:sum` these are accelerator-hours, for `user:trainfleet_held_cost:per_hour` it is
   money.
-- A minute without a scrape has no sample and counts as nothing.
+- A minute without a scrape has no sample and does not count.
 - Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read
   them.
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.

@@ -58,9 +58,9 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
     size = sum(result.size for result in results.values())
     lines = max(cell.lines for cell in cells)
     summary = (
-        f"**{held:,} of {len(cells):,} cells held**, of {len(ROWS)} operations and {len(COLUMNS)} faults. {excluded} "
-        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB were searched for secrets: "
-        f"0 hits. At most {lines} log lines in a cell of three minutes. It took {seconds:.0f} s on {cores} cores.\n"
+        f"**{held:,} of {len(cells):,} cells passed**, of {len(ROWS)} operations and {len(COLUMNS)} faults. {excluded} "
+        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB contain no "
+        f"secret. A cell of three minutes has at most {lines} log lines. It took {seconds:.0f} s on {cores} cores.\n"
     )
     parts = [
         _HEAD,
