@@ -90,10 +90,10 @@ _NOTES = (
         " of which is not counted. Medians (10th to 90th percentile); ratios are those of the batches of one round."
     ),
     (
-        "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their lines on"
-        " the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and keeps the"
-        " translation and the lines that have not changed. Jobs that it has never seen are those of a start. The"
-        " other clients do not distinguish them."
+        "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their"
+        " lines on the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and"
+        " keeps the translation and the lines that have not changed. Jobs that it has never seen are those of a start."
+        " The other clients do not distinguish them."
     ),
     (
         "The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."

@@ -66,8 +66,8 @@ _AFTER_POLL_COLUMNS = (
 _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0
 _DECOMPRESSORS = (
-    "Each program reads one gzip response (curl makes its own request). The result is compared with the plain page, without "
-    "the exporter's own metrics, which differ in each scrape. Go reads it as one member, with nothing after it."
+    "Each program reads one gzip response (curl makes its own request). The result is compared with the plain page, "
+    "without the exporter's own metrics, which differ in each scrape. Go reads it as one member, with nothing after it."
 )
 
 
