@@ -92,7 +92,7 @@ def _names(document: Document) -> Iterator[Problem]:
 def _misspelt_regions(draft: Draft) -> Iterator[Problem]:
     for index, provider in draft.providers.items():
         loc: Loc = ("providers", index, "region")
-        if not draft.sound(*loc) or provider.given_endpoints():
+        if not draft.given(*loc) or not draft.sound(*loc) or provider.given_endpoints():
             continue
         if near := near_region(provider.region, provider.known_regions):
             value = draft.document.find(loc)
