@@ -1,6 +1,6 @@
 """The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
 
-They import only the signing of requests from the exporter. Everything else is written from what the services document,
+They import only the signing of requests from the exporter. Everything else follows the documentation of the services,
 so that both do not misread a field in the same way.
 """
 

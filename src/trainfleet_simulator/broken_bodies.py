@@ -1,4 +1,4 @@
-"""Answers whose body is not what it says it is."""
+"""Responses whose body contradicts its headers or format."""
 
 from __future__ import annotations
 

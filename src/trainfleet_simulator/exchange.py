@@ -1,4 +1,4 @@
-"""A request and its answer, and what a simulated cloud is to the application that serves it."""
+"""A request and its response, and the interface between a simulated cloud and its application."""
 
 from __future__ import annotations
 

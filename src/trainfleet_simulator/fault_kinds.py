@@ -1,4 +1,4 @@
-"""The kinds of trouble that a fault can make, each with its meaning, and what a client must make of it."""
+"""The kinds of faults, each with its meaning and the outcome that a client must report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that make chosen calls fail or take their time: which calls, how, how often, and when."""
+"""Rules that make chosen calls fail or delay them: which calls, how, how often and when."""
 
 from __future__ import annotations
 

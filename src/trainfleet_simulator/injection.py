@@ -1,4 +1,4 @@
-"""Fault injection: another answer instead of the true one, or the true answer broken."""
+"""Fault injection: replaces a response by another one, or breaks it."""
 
 from __future__ import annotations
 

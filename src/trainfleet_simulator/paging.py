@@ -1,4 +1,4 @@
-"""Lists that do not stand still while they are read, or do not end, or are not whole."""
+"""Lists that change while a client reads them, do not end or are incomplete."""
 
 from __future__ import annotations
 

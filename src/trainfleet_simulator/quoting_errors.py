@@ -1,4 +1,4 @@
-"""Refusals that quote the request, as services do when a signature does not match.
+"""Errors that quote the request, as services return when a signature does not match.
 
 Every secret of the request is quoted as it is, percent-encoded, in base64, and cut.
 """

@@ -1,4 +1,4 @@
-"""Answers in which single values are not what they should be."""
+"""Responses with single invalid values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Breaking an answer below HTTP: connections that are reset, closed, or hang, and answers that come in part or slowly.
+"""Break a response below HTTP: connections that are reset, closed or hang, and partial or slow responses.
 
-The application gets hold of its connection by a protocol of ours, which puts it into the request's ASGI scope.
+Our protocol puts the connection into the request's ASGI scope, where the application finds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How ModelArts, its gateway, IAM and STS refuse, by the name of the reason."""
+"""The errors of ModelArts, its gateway, IAM and STS, by the name of the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the Alibaba services refuse, by the name of the reason."""
+"""The errors of the Alibaba services, by the name of the reason."""
 
 from __future__ import annotations
 
