@@ -32,13 +32,15 @@ POOL_STATUS = {
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 stand for "not set"."""
 _MEANS_NONE = -1.0
+LARGEST = 1e18
+"""Above every count, size and rate of a cloud; and a product of such amounts is still finite."""
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
 
 
 def amount(value: float | None) -> float | None:
-    """A finite number of 0 or more."""
-    if value is None or 0 <= value < math.inf:
+    """A number of 0 or more, in any unit; a larger one than LARGEST is out of range."""
+    if value is None or 0 <= value <= LARGEST:
         return value
     if value != _MEANS_NONE:
         unusable(value, "out_of_range")
