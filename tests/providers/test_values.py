@@ -20,7 +20,3 @@ def test_unusable_amounts_are_absent_and_counted(value: float) -> None:
     with counting_unusable() as unusable:
         assert amount(value) is None
     assert unusable["out_of_range"] == 1
-
-
-def test_a_product_of_large_amounts_is_finite() -> None:
-    assert math.isfinite(LARGEST * LARGEST * LARGEST)

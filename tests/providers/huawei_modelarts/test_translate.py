@@ -12,7 +12,7 @@ import pytest
 from tests.providers.huawei_modelarts.cloud import job
 from tests.support.payloads import payload
 from trainfleet_exporter.model import Accelerators, JobPods, NodeCount, Pod, PoolAmounts, Status
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.providers.huawei_modelarts import past, payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
 from trainfleet_exporter.transport.json_fields import GIB, counting_unusable
 from trainfleet_exporter.transport.payload import decode
@@ -48,6 +48,21 @@ def test_job_without_workspace_is_in_the_requested_one() -> None:
     assert found is not None
     assert named is not None
     assert (found.workspace_id, named.workspace_id) == ("w", "0")
+
+
+def test_impossible_number_of_devices_is_absent_and_counted() -> None:
+    given = row()
+    given["spec"]["resource"] |= {
+        "node_count": 2,
+        "main_container_allocated_resources": {"accelerator_num": 1e300, "accelerator_type": "ascend-snt9b"},
+    }
+    with counting_unusable() as lost:
+        found = translate.job(read(given))
+    assert found is not None
+    assert (found.accelerators, lost) == ((), {"out_of_range": 1})
+    life = past.job_life(read(given), shown_tags=())
+    assert life is not None
+    assert (life.job.accelerators, life.cards) == ((), 0)
 
 
 def test_each_field_that_cannot_be_used_is_counted_once() -> None:
