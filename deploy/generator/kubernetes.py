@@ -116,6 +116,8 @@ def _threshold(value: str | float) -> dict[str, Any]:
     """What may take the place of a threshold: what is a duration stays one, or the operator refuses all the rules."""
     if not isinstance(value, str):
         return {"type": "number", "minimum": 0}
+    if not value:  # a text that may be empty
+        return {"type": "string"}
     return {"type": "string", "pattern": _DURATION if re.match(_DURATION, value) else "."}
 
 

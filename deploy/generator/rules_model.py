@@ -14,6 +14,7 @@ INTERVAL = "1m"
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
 
+_OF_JOBS = re.compile("Trainfleet(Job|Pod|Pool|Node)")
 _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
 
@@ -43,6 +44,21 @@ class Alert:
     def runbook(self) -> str:
         """The address of its page in docs/runbooks."""
         return f"{RUNBOOKS}/{self.name}.md"
+
+    @property
+    def dashboard(self) -> str:
+        """The address of the dashboard that shows what the alert is about, with its variables set."""
+        variables = {"provider": "provider"}
+        if self.expr.endswith(_WHOSE):
+            board = "job"
+            variables["job_id"] = "job_id"
+        elif self.expr.endswith(_WHICH):
+            board = "pools"
+            variables["pool"] = "pool_id"
+        else:
+            board = "fleet" if _OF_JOBS.match(self.name) else "exporter"
+        query = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in variables.items())
+        return f"<grafana_url>/d/trainfleet-{board}?{query}"
 
 
 @dataclass(frozen=True, slots=True)

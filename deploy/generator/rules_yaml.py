@@ -42,7 +42,12 @@ def _rule(rule: Record | Alert) -> dict[str, Any]:
         "expr": rule.expr,
         **({"for": rule.wait} if rule.wait else {}),
         "labels": {"severity": rule.severity},
-        "annotations": {"summary": rule.summary, "description": rule.description, "runbook_url": rule.runbook},
+        "annotations": {
+            "summary": rule.summary,
+            "description": rule.description,
+            "runbook_url": rule.runbook,
+            "dashboard_url": rule.dashboard,
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections import defaultdict
@@ -101,7 +102,7 @@ def test_every_threshold_is_used_and_there_is_no_other() -> None:
     for rule in (rule for group in GROUPS for rule in group.rules):
         spoken |= names(rule.expr)
         if isinstance(rule, Alert):
-            spoken |= names(rule.wait + rule.description)
+            spoken |= names(rule.wait + rule.description + rule.dashboard)
     assert spoken == set(rules.shipped().thresholds)
 
 
@@ -121,6 +122,13 @@ def test_a_rule_is_well_made(rule: Record | Alert) -> None:
     assert rule.name.startswith("Trainfleet")
     assert rule.severity in {"critical", "warning", "info"}
     assert all((rule.about, rule.summary, rule.description))
+    link = re.fullmatch(r"<grafana_url>/d/([a-z-]+)\?(.+)", rule.dashboard)
+    assert link is not None
+    board = json.loads((DEPLOY / "grafana" / "dashboards" / f"{link[1]}.json").read_text(encoding="utf-8"))
+    assert board["uid"] == link[1]
+    assert {found.partition("=")[0] for found in link[2].split("&")} <= {
+        f"var-{variable['name']}" for variable in board["templating"]["list"]
+    }
 
 
 def test_alerts_of_jobs_name_the_owner() -> None:

@@ -81,7 +81,8 @@ def _alerts() -> Texts:
         for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
             for rule in group["rules"]:
                 texts = rule.get("annotations", {})
-                yield from ((f"{rule['alert']} {key}", _in_alert(texts[key])) for key in texts if key != "runbook_url")
+                said = [key for key in texts if not key.endswith("_url")]
+                yield from ((f"{rule['alert']} {key}", _in_alert(texts[key])) for key in said)
 
 
 def _in_alert(text: str) -> str:
