@@ -1,1 +1,1 @@
-"""How the code is divided: its floors and its names."""
+"""How the code is divided: its layers and its names."""

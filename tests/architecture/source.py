@@ -41,10 +41,10 @@ def _imported(package: str, names: list[ast.alias]) -> Iterator[str]:
         yield inner if inner in modules() else package
 
 
-def room(module: str) -> str:
-    """The room of a module: a package or module at the top of the exporter, of `providers`, or of another package.
+def component(module: str) -> str:
+    """The component of a module: a package or module at the top of the exporter, of `providers`, or of another package.
 
-    Empty for the packages that only hold rooms; anything may import those.
+    Empty for the packages that only hold components; anything may import those.
     """
     package, *path = module.split(".")
     if package != EXPORTER:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.source import EXPORTER, modules, room
+from tests.architecture.source import EXPORTER, component, modules
 
 RETIRED = {
     "aside": "daemon-thread executor",
@@ -80,7 +80,7 @@ def test_no_module_or_class_has_a_retired_name() -> None:
     for module, tree in modules().items():
         classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         for name in (module.rpartition(".")[2], *classes):
-            found += [f"{module}: {name}: say {RETIRED[word]}" for word in _retired(name, room(module))]
+            found += [f"{module}: {name}: say {RETIRED[word]}" for word in _retired(name, component(module))]
     assert found == []
 
 
@@ -92,7 +92,7 @@ def test_retired_words_are_found_within_names() -> None:
 
 
 @pytest.mark.parametrize("package", sorted({module.partition(".")[0] for module in modules()}))
-def test_no_two_classes_of_shared_rooms_have_one_name(package: str) -> None:
+def test_no_two_classes_of_shared_components_have_one_name(package: str) -> None:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for module, tree in _shared(package):
         for node in ast.walk(tree):
@@ -101,7 +101,7 @@ def test_no_two_classes_of_shared_rooms_have_one_name(package: str) -> None:
     assert {name: where for name, where in found.items() if len(where) > 1} == {}
 
 
-def test_no_constant_of_shared_rooms_has_two_meanings() -> None:
+def test_no_constant_of_shared_components_has_two_meanings() -> None:
     """Two modules may bound the same thing by the same value."""
     values: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for module, tree in _shared(EXPORTER):

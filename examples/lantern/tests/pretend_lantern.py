@@ -1,4 +1,4 @@
-"""A pretend Lantern Cloud: what its (invented) documentation says, over HTTP, with jobs that the tests know."""
+"""A simulated Lantern Cloud: its (invented) API over HTTP, with jobs that the tests know."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class PretendLantern:
         return {job_id: row["state"] for job_id, row in self._rows.items() if "ended_at" not in row}
 
     def forget(self, job_id: str) -> None:
-        """Delete a job: it is nowhere any more."""
+        """Delete a job: no call returns it again."""
         del self._rows[job_id]
 
     def end(self, job_id: str, word: str) -> None:
-        """A job ends now: no list has it any more, but asking for it by its id tells how it ended."""
+        """End a job now: the lists leave it out, but a call with its id still returns how it ended."""
         ended_at = datetime.fromtimestamp(int(time.time()), UTC).isoformat().replace("+00:00", "Z")
         self._rows[job_id] |= {"state": word, "ended_at": ended_at}
 
@@ -77,7 +77,7 @@ class PretendLantern:
         return self._page(request, "pools", [pool])
 
     def _of(self, request: Request) -> list[dict[str, Any]]:
-        """The live jobs of the workspace that is asked for."""
+        """Return the live jobs of the requested workspace."""
         return [row for row in self._of_workspace(request) if "ended_at" not in row]
 
     def _of_workspace(self, request: Request) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. The only room that knows HTTP clients.
+"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. No other component imports HTTP clients.
 
 It names no cloud: the differences of clouds are in the `Dialect` that each provider passes in.
 """

@@ -1,4 +1,4 @@
-"""How Lantern's API is spoken: a token in a header, and what an answer means (transport.Dialect)."""
+"""How to call Lantern's API: a token in a header, and what a response means (transport.Dialect)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from trainfleet_exporter.transport.json_fields import mapping, number, printable
 
 @dataclass(frozen=True, slots=True)
 class LanternDialect:
-    """The one API. The token is read anew for each attempt, for it may be in a file that changes."""
+    """Calls the only API. Reads the token again for each attempt, because its file may change."""
 
     token: Secret
     api: str = "lantern"
 
     async def prepare(self, call: Call, deadline: float) -> object:
-        """A token needs no preparing."""
+        """Do nothing: a token needs no preparation."""
         return None
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        """There is no other token to try."""
+        """Return False: there is no other token to try."""
         return False
 
     def sign(self, call: Call, host: str) -> SignedRequest:
-        """One attempt. What proves who asks is named as a secret: the cloud may quote it when it refuses."""
+        """Sign one attempt. The token is among the secrets, because the cloud may quote it in an error."""
         token = self.token.reveal()
         target = f"{call.path}?{urlencode(call.query, quote_via=quote)}" if call.query else call.path
         return SignedRequest(call.method, target, {"host": host, "x-lantern-token": token}, call.body, (token,))
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer; else what went wrong, by its HTTP status."""
+        """Return None for a good response, or the error for its HTTP status."""
         if answer.status < 400:
             return None
         told = mapping(answer.payload, "error") if isinstance(answer.payload, dict) else {}

@@ -1,4 +1,4 @@
-"""Lantern's operations, one method each. Every one raises CloudError, and ends by its deadline (loop time)."""
+"""Lantern's operations, one method each. Each raises CloudError, and ends by its deadline (loop time)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class _Page(Protocol[T_co]):
-    """A page of a list as it is answered."""
+    """A page of a list, as the API returns it."""
 
     @property
     def total(self) -> float | None: ...
@@ -47,7 +47,7 @@ class LanternClient:
         return await self._get("GetJob", f"/v1/jobs/{_segment(job_id)}", payloads.Job, deadline)
 
     async def count_jobs(self, workspace_id: str, deadline: float) -> Mapping[str, float | None]:
-        """GET /v1/workspaces/{id}/summary: how many jobs ended in each state; those without jobs are left out."""
+        """GET /v1/workspaces/{id}/summary: how many jobs ended in each state. States without jobs are absent."""
         path = f"/v1/workspaces/{_segment(workspace_id)}/summary"
         summary = await self._get("GetSummary", path, payloads.Summary, deadline)
         if summary.ended is None:  # a state that is left out is 0; an answer without any says nothing
@@ -72,7 +72,7 @@ class LanternClient:
         *,
         id_of: Callable[[T], str | None] = attrgetter("id"),
     ) -> Listing[T]:
-        """All pages, or BadAnswer. A page may hold fewer rows than were asked for: the next begins behind them."""
+        """Read all pages, or raise BadAnswer. A page may have fewer rows than requested: the next begins after them."""
 
         async def read_page(offset: int) -> Page[T]:
             query = {"offset": str(offset), "limit": str(PAGE_SIZE)}

@@ -68,7 +68,7 @@ class Usage(PerWorkspaceCollector[LanternShared]):
 
 
 class Pools(BulkCollector):
-    """All pools of the account, which one list has."""
+    """All pools of the account, from one list."""
 
     def __init__(self, shared: LanternShared, interval: float) -> None:
         super().__init__("pools", interval)

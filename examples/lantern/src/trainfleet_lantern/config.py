@@ -1,4 +1,4 @@
-"""What a provider of platform `lantern` may say in the config file."""
+"""The keys of a provider of platform `lantern` in the config file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainfleet_exporter.config.kinds import Duration, Endpoint, SecretText
 
 
 class Credentials(Section):
-    """Who asks."""
+    """The credentials of a provider."""
 
     token: SecretText
     """The token of a service account, or `token_file`."""
@@ -19,7 +19,7 @@ class Endpoints(Section):
     """Addresses in place of those made from the region."""
 
     lantern: Endpoint | None = None
-    """The one API that there is."""
+    """The only API."""
 
 
 class JobCounts(Collector):
@@ -36,9 +36,9 @@ class Collectors(Section):
     job_counts: JobCounts = JobCounts()
     """Finished jobs by state."""
     usage: Collector = Collector()
-    """How much jobs use of what they have."""
+    """How much jobs use of the accelerators that they hold."""
     pools: Collector = Collector()
-    """Pools: what they have, and what is given out."""
+    """The capacity of pools, and how much of it is allocated."""
 
 
 class LanternConfig(ProviderConfig):
@@ -47,7 +47,7 @@ class LanternConfig(ProviderConfig):
     apis = ("lantern",)
 
     credentials: Credentials
-    """Who asks."""
+    """The credentials of the provider."""
     endpoints: Endpoints = Endpoints()
     """Addresses in place of the public ones."""
     collectors: Collectors = Collectors()

@@ -1,4 +1,4 @@
-"""What Lantern answers, as far as it is read (trainfleet_exporter.transport): one struct for each object.
+"""The fields that the exporter reads of Lantern's responses: one struct for each object.
 
 Every field may be absent or null. Times are ISO 8601 texts. A page holds its rows; null is a row that is no object.
 """

@@ -22,7 +22,7 @@ from trainfleet_lantern.tables import SOURCES
 
 @dataclass(frozen=True, slots=True)
 class TokenIdentity:
-    """Who asks, in words (providers.registry.Identity)."""
+    """The source of the credentials, in words (providers.registry.Identity)."""
 
     origin: str
     expires: float | None = None

@@ -1,4 +1,4 @@
-"""From Lantern's payloads to the model: pure functions. None is what Lantern did not say; it is never 0."""
+"""From Lantern's payloads to the model: pure functions. A value that Lantern did not report is None, never 0."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _POOL_STATUS = {"ready": PoolStatus.READY, "building": PoolStatus.CREATING, "deg
 
 
 def status(word: str) -> Status:
-    """What a state of Lantern's is in the words of all clouds."""
+    """Translate a state of Lantern to a status."""
     return STATUS.get(word, Status.UNKNOWN)
 
 
 def workspace(row: payloads.Workspace) -> Workspace | None:
-    """A row of the workspaces' list."""
+    """Translate a row of the list of workspaces."""
     return Workspace(row.id or "", row.title or "")
 
 
 def job(row: payloads.Job, workspace_id: str) -> Job:
-    """A job, as the list and GetJob show it."""
+    """Translate a job of the list or of GetJob."""
     found = status(row.state or "")
     gpus = row.gpus or payloads.JobGpus()
     cards = whole(gpus.count)
@@ -74,7 +74,7 @@ def job(row: payloads.Job, workspace_id: str) -> Job:
 
 
 def finished_counts(told: Mapping[str, float | None], workspace_id: str) -> list[JobCount]:
-    """Ended jobs by state. Lantern leaves out the states without jobs, and says so: these are 0."""
+    """Count finished jobs by state. Lantern documents that it leaves out states without jobs: these are 0."""
     pairs = [(found, word) for word, found in STATUS.items() if found in FINISHED]
     pairs += [(Status.UNKNOWN, word) for word in told if word not in STATUS]
     counts = {word: whole(told.get(word, 0.0)) for _, word in pairs}
@@ -82,7 +82,7 @@ def finished_counts(told: Mapping[str, float | None], workspace_id: str) -> list
 
 
 def usage(row: payloads.Reading) -> JobUsage:
-    """A reading of one job, which Lantern has in percent."""
+    """Translate a reading of one job, which Lantern reports in percent."""
     values = UsageValues(
         cpu=_ratio(row.cpu_percent, bounded=False),
         memory=_ratio(row.memory_percent),
@@ -92,7 +92,7 @@ def usage(row: payloads.Reading) -> JobUsage:
 
 
 def pool(row: payloads.Pool) -> tuple[Pool, PoolAmounts]:
-    """A pool: what it is, what it has and has given out."""
+    """Translate a pool: its name, its capacity and how much of it is allocated."""
     gpus, memory = row.gpus or payloads.PoolGpus(), row.memory_mib or payloads.PoolMemory()
     model, pool_id = gpus.model or "", row.id or ""
     total, used = whole(gpus.total), whole(gpus.used)
