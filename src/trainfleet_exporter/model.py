@@ -334,6 +334,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node_type: str = ""
     node_ip: str = ""
     status: PoolStatus = PoolStatus.UNKNOWN
+    reason: str = ""
+    """The platform's code for why it is not ready, or takes no workloads."""
+    expires: float | None = None
+    """When its lease ends."""
     capacity_cpu_cores: float | None = None
     capacity_memory_bytes: float | None = None
     capacity_accelerators: tuple[Accelerators, ...] = ()

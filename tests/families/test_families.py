@@ -60,6 +60,8 @@ trainfleet_pool_allocated_accelerators              pool_id accelerator accelera
 trainfleet_pool_workloads                           pool_id workload_type status platform_status
 trainfleet_node_info                                pool_id node_name node_type node_ip
 trainfleet_node_status                              pool_id node_name status
+trainfleet_node_status_reason                       pool_id node_name reason
+trainfleet_node_expiry_timestamp_seconds            pool_id node_name
 trainfleet_node_capacity_cpu_cores                  pool_id node_name
 trainfleet_node_capacity_memory_bytes               pool_id node_name
 trainfleet_node_allocated_cpu_cores                 pool_id node_name

@@ -56,7 +56,8 @@ def unknown_states(now: Page, before: Page) -> list[str]:
     complaints = []
     for key in wrong(now, before):
         labels = dict(key[1])
-        unknown = "unknown" in labels.get("status", "") or _UNKNOWN_WORDS.fullmatch(labels.get("platform_status", ""))
+        word = labels.get("platform_status") or labels.get("reason", "")
+        unknown = "unknown" in labels.get("status", "") or _UNKNOWN_WORDS.fullmatch(word)
         # What was counted in a state, and 1 for the state that something was in, is less now.
         left = key[0] in {*_COUNTS, *_STATES, _HOLDS} and now.shown[key] < before.shown.get(key, -math.inf)
         if not unknown and not left:

@@ -67,6 +67,7 @@ _GONE = {
     )
 }
 _TEXT = "its response is plain text, not JSON"
+_NO_CODE = "a reason that is not a code is dropped and counted"
 _PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
 PAI = (
@@ -153,6 +154,7 @@ PAI = (
         collectors=("pools", "nodes"),
         fails=("nodes",),
         loses=("node_*",),
+        unlike=dict.fromkeys(("hostile strings", "lone surrogates"), Unlike(LESS, _NO_CODE, ("while it lasts",))),
         second_page=_PAGE_TWO,
     ),
     Row(

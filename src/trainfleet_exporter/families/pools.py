@@ -129,6 +129,17 @@ NODE_FAMILIES = (
         word("status"),
         ("status",),
     ),
+    _node(
+        "status_reason",
+        "1 for the platform's code for why a node is not ready or takes no workloads. Absent without a reason.",
+        word("reason"),
+        ("reason",),
+    ),
+    _node(
+        "expiry_timestamp_seconds",
+        "When the lease of a node ends, in Unix seconds. Absent if the platform reports no end.",
+        number("expires"),
+    ),
     *_NODE_HAS[:2],
     *_NODE_HELD[:2],
     *_NODE_HAS[2:],

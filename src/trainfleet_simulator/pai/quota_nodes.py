@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.exchange import Answer, ApiError, utc_text
+from trainfleet_simulator.pai.catalog import CORDONED, LEASE_DAYS
 from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group, visible
 from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, list_of, page_of
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import GIB, LIVE
+from trainfleet_simulator.world.nouns import DAY, GIB, LIVE
 from trainfleet_simulator.world.pools import Amount, Node, Pool
 
 
@@ -60,11 +61,17 @@ def _gib(mib: int) -> str:
 def _row(world: World, pool: Pool, node: Node) -> dict[str, Any]:
     spec, kind = pool.spec, pool.spec.node_type
     bound = [spec] + ([world.pools[spec.parent].spec] if spec.parent else [])
+    place = list(pool.nodes).index(node.name)
+    is_cordoned = spec.pool_id in CORDONED and place == len(pool.nodes) - 1
+    lease = LEASE_DAYS.get(spec.pool_id)
+    expires = "" if lease is None else utc_text(world.started + (lease + 30 * place) * DAY)
     return {
         "NodeName": node.name,
         "NodeType": kind.name,
         "NodeStatus": "Ready",
-        "ReasonCode": "",
+        "ReasonCode": "CordonByUser" if is_cordoned else "",
+        "ReasonMessage": "cordoned by alice, driver update" if is_cordoned else "",
+        "GmtExpiredTime": expires,
         "OrderStatus": "Normal",
         "AcceleratorType": _accelerator(pool),
         "GPUType": spec.card_type,

@@ -68,7 +68,12 @@ def _world() -> Cloud:
     }
     cloud.running = {("q1", "dlc"): 12, ("q2", "dlc"): 5, ("q1", "dsw"): 1}
     cloud.nodes = {
-        "q1": [_node("n1"), _node("n2", NodeStatus="Abnormal"), _node("n3", NodeStatus="Cordoned", GPU=None)],
+        "q1": [
+            _node("n1", OrderStatus="Normal", GmtExpiredTime=""),
+            _node("n2", NodeStatus="Abnormal", OrderStatus="Overdue", GmtExpiredTime="2026-12-01T00:00:00Z"),
+            _node("n3", NodeStatus="Cordoned", GPU=None, ReasonCode="CordonByUser", OrderStatus="Normal"),
+            _node("n4", ReasonCode="cordoned by alice, see ticket 7", ReasonMessage="a secret", GmtExpiredTime="soon"),
+        ],
         "q2": [_node("n1")],
     }
     return cloud

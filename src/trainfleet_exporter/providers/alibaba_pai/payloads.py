@@ -295,6 +295,9 @@ class Node(Struct, rename="pascal", gc=False):
     node_name: str | None = None
     node_type: str | None = None
     node_status: str | None = None
+    reason_code: str | None = None
+    order_status: str | None = None
+    gmt_expired_time: str | None = None
     gpu_type: str | None = field(name="GPUType", default=None)
     cpu: str | float | None = field(name="CPU", default=None)
     memory: str | float | None = None

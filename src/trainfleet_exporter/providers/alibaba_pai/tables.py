@@ -95,6 +95,8 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_workloads": [f"{_WORKLOADS}, TotalCount"],
         "trainfleet_node_info": [f"{_NODES}.NodeType"],
         "trainfleet_node_status": [f"{_NODES}.NodeStatus"],
+        "trainfleet_node_status_reason": [f"{_NODES}.ReasonCode, or OrderStatus if the node is not ready"],
+        "trainfleet_node_expiry_timestamp_seconds": [f"{_NODES}.GmtExpiredTime"],
         "trainfleet_node_capacity_cpu_cores": [f"{_NODES}.CPU"],
         "trainfleet_node_capacity_memory_bytes": [f"{_NODES}.Memory"],
         "trainfleet_node_capacity_accelerators": [f"{_NODES}.GPU and GPUType"],

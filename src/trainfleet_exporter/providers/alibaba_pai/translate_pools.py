@@ -14,7 +14,7 @@ from typing import Final
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.jobs.history import code
-from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"
@@ -133,15 +133,25 @@ def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
 
 
 def node(row: payloads.Node, quota_id: str) -> Node | None:
-    """A row of ListNodes. What is requested of a node is what the workloads on it hold, not what they use."""
+    """A row of ListNodes. What is requested of a node is what the workloads on it hold, not what they use.
+
+    The vendor documents three reasons (CordonByUser, Expired, Recovering) and no statuses of orders. So the status of the
+    order counts only for a node that is not ready and has no other reason.
+    """
     if not row.node_name:
         return None
     model = row.gpu_type or ""
+    status = POOL_STATUS.get(row.node_status or "", PoolStatus.UNKNOWN)
+    reason = _code(row.reason_code)
+    if not reason and status is not PoolStatus.READY:
+        reason = _code(row.order_status)
     return Node(
         pool_id=quota_id,
         node_name=row.node_name,
         node_type=row.node_type or "",
-        status=POOL_STATUS.get(row.node_status or "", PoolStatus.UNKNOWN),
+        status=status,
+        reason=reason,
+        expires=utc_time(row.gmt_expired_time or None),
         capacity_cpu_cores=quantity(row.cpu),
         capacity_memory_bytes=_node_memory(row.memory),
         capacity_accelerators=gpus(quantity(row.gpu), model),
@@ -149,6 +159,14 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
         allocated_memory_bytes=_node_memory(row.request_memory),
         allocated_accelerators=gpus(quantity(row.request_gpu), model),
     )
+
+
+def _code(word: str | None) -> str:
+    """The platform's word if it is a code; else nothing, and it counts as malformed."""
+    found = code(word)
+    if word and not found:
+        unusable(word, "malformed")
+    return found
 
 
 def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
