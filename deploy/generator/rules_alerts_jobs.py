@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
+from deploy.generator.rules_readings import FRESH_USE, OLD
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -62,11 +63,12 @@ max by (provider, job_id) (
             of_a_job(f"""\
 {_HELD}
 and {_ON}
-max {_BY} (avg_over_time({_USE}[<idle_window>])) < <idle_ratio>
+max {_BY} (avg_over_time({FRESH_USE}[<idle_window>])) < <idle_ratio>
 and {_ON}
-max {_BY} (last_over_time({_USE}[<bridge>]))
+max {_BY} (last_over_time({FRESH_USE}[<bridge>]))
 unless on (provider, job_id)
-max by (provider, job_id) (trainfleet_job_holds_resources) == 0"""),
+max by (provider, job_id) (trainfleet_job_holds_resources) == 0
+{OLD}"""),
             "warning",
             "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
@@ -79,12 +81,13 @@ max by (provider, job_id) (trainfleet_job_holds_resources) == 0"""),
             of_a_job(f"""\
 {_HELD}
 and {_ON}
-max {_BY} (max_over_time({_USE}[<stuck_window>])) < <idle_ratio>
+max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
 and {_ON}
-max {_BY} (count_over_time({_USE}[<stuck_window>])) >= <stuck_readings>
+max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
 max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
-{_RUNNING}"""),
+{_RUNNING}
+{OLD}"""),
             "warning",
             "A running job has not used its accelerators for <stuck_window>. Its utilization was <stuck_worked_ratio> "
             "or more within the <stuck_worked_within> before.",
@@ -102,7 +105,8 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
 (<straggler_share> * ({_MEDIAN} > <straggler_busy_ratio>))
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
-{_RUNNING}"""),
+{_RUNNING}
+{OLD}"""),
             "warning",
             "A pod uses its accelerators less than <straggler_share> times as much as the median pod of its job.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",

@@ -1,0 +1,57 @@
+"""Records of how old the usage of a job is, and of the usage that is new enough to judge.
+
+The exporter goes on showing the last good reading between polls, and for hours where a budget stretches them. Rules
+about a job's usage therefore read these records, in which a minute without a new enough reading has no sample.
+"""
+
+from __future__ import annotations
+
+from deploy.generator.rules_model import JOB, Group, Record
+
+AGE = "job:trainfleet_usage_age:seconds"
+LIMIT = "provider:trainfleet_usage_age_limit:seconds"
+FRESH_USE = "job:trainfleet_accelerator_utilization_fresh:ratio"
+OLD = f"unless on ({JOB})\n{AGE} > on (provider) group_left () {LIMIT}"
+"""What every alert about readings ends with: nothing is judged by a reading that is too old."""
+
+_USE = "job:trainfleet_accelerator_utilization:ratio"
+_OWN = "trainfleet_exporter_collector"
+_POLLED = f'{_OWN}_oldest_part_timestamp_seconds{{collector="usage"}}[<bridge>]'
+
+READINGS = Group(
+    "trainfleet-readings",
+    (
+        Record(
+            AGE,
+            # Bridged, so that a reading ages while no scrape succeeds, too.
+            f"""\
+time() - max by ({JOB}) (last_over_time(trainfleet_job_usage_timestamp_seconds[<bridge>]))
+or on ({JOB})
+0 * max by ({JOB}) ({_USE})
++ on (provider) group_left ()
+(time() - min by (provider) (last_over_time({_POLLED})))""",
+            "Age of the newest usage reading of a job. If the platform dates no readings, it is the time since the "
+            "collector `usage` read the oldest part that it shows.",
+            ("provider", "job_id"),
+        ),
+        Record(
+            LIMIT,
+            f"""\
+clamp_max(
+  <reading_seconds>
+  + <reading_intervals>
+  * max by (provider) (last_over_time({_OWN}_interval_seconds{{collector="usage"}}[<bridge>])),
+  <reading_oldest_seconds>
+)""",
+            "Age up to which alerts judge usage readings: `reading_seconds` plus `reading_intervals` intervals of the "
+            "collector `usage`, and `reading_oldest_seconds` at most.",
+            ("provider",),
+        ),
+        Record(
+            FRESH_USE,
+            f"max by ({JOB}, accelerator) ({_USE})\n{OLD}",
+            "Utilization of the accelerators of a job, only while its reading is not too old to judge.",
+            ("provider", "job_id", "accelerator"),
+        ),
+    ),
+)
