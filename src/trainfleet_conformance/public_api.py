@@ -1,4 +1,4 @@
-"""Which modules of the exporter are open to providers, those within the exporter's own package as well."""
+"""The modules of the exporter that providers may import, inside and outside the exporter's package."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from trainfleet_exporter.providers.registry import Platform
 
 PUBLIC: Mapping[str, str] = {
-    "trainfleet_exporter.model": "the vocabulary of all clouds",
+    "trainfleet_exporter.model": "the objects of all clouds, in base units",
     "trainfleet_exporter.errors": "errors that a provider may raise",
     "trainfleet_exporter.transport.json_fields": "tolerant reading of fields",
     "trainfleet_exporter.process.logs": "`fields`, the facts of a log message of a built-in cloud",
     "trainfleet_exporter.process.redaction": "base of dataclasses that hold secrets",
-    "trainfleet_exporter.process.yielding": "long work in slices, with scrapes between them",
+    "trainfleet_exporter.process.yielding": "yielding to the event loop during long work",
     "trainfleet_exporter.config": "base classes of configs of providers",
     "trainfleet_exporter.config.kinds": "types of fields",
-    "trainfleet_exporter.config.secrets": "secrets that cannot print themselves",
-    "trainfleet_exporter.config.plain": "keys that look like secrets and are none",
+    "trainfleet_exporter.config.secrets": "secrets whose `repr` and `str` never contain the value",
+    "trainfleet_exporter.config.plain": "keys that look like secrets but are not secret",
     "trainfleet_exporter.config.scalars": "helpers for your own types of fields",
-    "trainfleet_exporter.config.urls": "addresses",
+    "trainfleet_exporter.config.urls": "URLs of endpoints and proxies",
     "trainfleet_exporter.config.wording": "texts of config errors; `Wording` for your own",
     "trainfleet_exporter.budgets.billing": "billing months of a cloud",
     "trainfleet_exporter.polling": "collectors, parts, and topics that collectors share",
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "decoding of responses into structs",
-    "trainfleet_exporter.transport.calls": "the parts that the transport is built from",
+    "trainfleet_exporter.transport.calls": "the building blocks of the transport",
     "trainfleet_exporter.providers.registry": "the definition of a platform",
     "trainfleet_exporter.providers.transport_factory": "the transport of a config",
     "trainfleet_exporter.providers.jobs.shared": "state that the collectors of a provider share",
@@ -65,14 +65,14 @@ _OURS = frozenset({"trainfleet_conformance", "trainfleet_exporter", "trainfleet_
 
 
 def source_folder(platform: Platform) -> Path:
-    """The folder of a platform's modules: that of the one in which its `build` stands."""
+    """Return the folder of a platform's modules: the folder of the module that has its `build`."""
     file = sys.modules[platform.build.__module__].__file__
     assert file is not None
     return Path(file).parent
 
 
 def private_imports(folder: Path) -> list[str]:
-    """Imports of modules that are not public, and of HTTP clients, in the modules of a folder."""
+    """Find imports of HTTP clients and of modules that are not public, in the modules of a folder."""
     found = []
     for path in sorted(folder.rglob("*.py")):
         package = _package(folder)
@@ -83,7 +83,7 @@ def private_imports(folder: Path) -> list[str]:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and module of each import; `from package import module` may be either, and is reported as the package."""
+    """Yield line and module of each import; `from package import module` yields the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

@@ -33,7 +33,7 @@ from trainfleet_exporter.config.secrets import Secret
 
 
 class Section(BaseModel):
-    """A mapping of the config file: unknown keys are faults, an empty one means its defaults.
+    """A mapping of the config file: unknown keys are errors, an empty mapping means its defaults.
 
     Values of a section are never in the text of an error of pydantic's, since they may be secrets.
     """
@@ -43,11 +43,10 @@ class Section(BaseModel):
     )
 
     other_names: ClassVar[Mapping[str, str]] = {}
-    """What other clouds and tools call keys of this section: such a key is unknown, and the fault names the right one.
-    """
+    """Names that other clouds and tools use for keys of this section. They are errors that suggest our names."""
 
     foreign_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of other clouds without a counterpart here, each with what to do instead."""
+    """Keys of other clouds without an equivalent here, each with what to do instead."""
 
     @model_validator(mode="before")
     @classmethod
@@ -67,7 +66,7 @@ class Section(BaseModel):
 
     @classmethod
     def allowed_keys(cls) -> tuple[str, ...]:
-        """The keys that there are, as they are written in the file."""
+        """The known keys, as users write them in the file."""
         keys: list[str] = []
         for name, field in cls.model_fields.items():
             keys += [field.alias or name] + ([f"{name}_file"] if is_secret(field) else [])
@@ -85,7 +84,7 @@ class Metrics(Section):
     """Which families and tags the exporter publishes."""
 
     deny: tuple[Glob, ...] = ()
-    """Names of families that are not published. Patterns with `*`, `?` and `[...]` are allowed."""
+    """Names of families that the exporter does not publish. Patterns with `*`, `?` and `[...]` are allowed."""
     job_labels: tuple[Text, ...] = ()
     """Job tags that become labels of `trainfleet_job_labels`."""
 
@@ -98,8 +97,8 @@ class Global(Section):
     poll_timeout: Duration = 50.0
     """Time limit of one poll of a collector. It must be shorter than the collector's interval."""
     max_data_age: Duration = 900.0
-    """The exporter drops a dated reading that is older than this. Two intervals of the collector count instead if they
-    are longer."""
+    """The exporter drops a dated reading that is older than this, or than two intervals of the collector if those are
+    longer."""
     keep_last_good_polls: CountFrom0 = 3
     """A part (workspace, pool, job) whose polls fail keeps its last good values for this many intervals."""
     finished_job_retention: DurationOrZero = 3600.0
@@ -136,21 +135,21 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """Most calls of one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """By API, the budget of calls for a billing month of the cloud. Poll intervals become longer to stay within it."""
+    """By API, the budget of calls for a billing month of the cloud. The exporter polls less often to stay within it."""
 
     def of(self, api: str) -> Limits:
-        """What holds for one API."""
+        """The limits of one API."""
         return self
 
 
 class LimitsOfShard(Limits):
-    """What of them is a shard's."""
+    """The part of the limits that one shard may use."""
 
     whole: Mapping[str, Limits] = {}
-    """By API, what holds where it is another part than of the rest: of APIs that few of the shards ask."""
+    """By API, the limits of APIs that only some shards call, and whose part therefore differs from the rest."""
 
     def of(self, api: str) -> Limits:
-        """What holds for one API."""
+        """The limits of one API."""
         return self.whole.get(api, self)
 
 
@@ -193,23 +192,23 @@ class Sharding(Section):
     """How shards divide a provider (`--total-shards`)."""
 
     spread: CountFrom1 | None = None
-    """Most shards that the workspaces and pools of the provider are spread over. 1 keeps it on one shard and costs no
-    extra calls. Default: 4 if there are fewer than four providers per shard, else 1."""
+    """Most shards that poll the workspaces and pools of the provider. 1 keeps it on one shard and costs no extra calls.
+    Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
-    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all its jobs and
-    publishes a part. The 30 days end one day before midnight UTC. Default: never."""
+    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
+    workspace and publishes a part of them. The 30 days end one day before midnight UTC. Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountKey:
-    """An account: that of a name (kind `account`), or that of a provider which has one to itself (kind `provider`)."""
+    """An account with a name (kind `account`), or the account of a single provider (kind `provider`)."""
 
     kind: str
     name: str
 
 
 class ProviderConfig(Section):
-    """What every provider has, whatever its platform."""
+    """The keys of a provider of any platform."""
 
     apis: ClassVar[tuple[str, ...]] = ()
     """The labels of the APIs that the platform's providers may call, as in `limits.monthly_calls`."""
@@ -217,18 +216,17 @@ class ProviderConfig(Section):
     """Other names of the platform, in lower-case letters only. An error in `platform` suggests the right name for
     them."""
     known_regions: ClassVar[tuple[str, ...]] = ()
-    """The regions that the cloud's documentation lists. A misspelling of one is refused; other unknown regions are not.
-    """
+    """The regions in the cloud's documentation. A misspelling of one is an error; other unknown regions are allowed."""
     splits_workspaces: ClassVar[bool] = False
-    """Whether the platform's providers can divide a workspace job by job: `sharding.split_workspaces_above` is refused
-    for all others."""
+    """Whether the platform's providers can divide a workspace job by job. If not, `sharding.split_workspaces_above` is
+    an error."""
 
     name: Name
     """The label `provider` of its series. Each provider needs a different name."""
     platform: Text
     """The cloud of the provider."""
     region: Region
-    """The cloud's id of the region. The addresses of the APIs follow from it."""
+    """The cloud's id of the region. The exporter derives the addresses of the APIs from it."""
     account: Text | None = None
     """Name of the account. Providers with the same account share `limits` and budgets. Set these in one of them, or the
     same in all. Default: the provider has its own account."""
@@ -255,7 +253,7 @@ class ProviderConfig(Section):
         return {}
 
     def given_endpoints(self) -> Mapping[str, str]:
-        """The endpoints that the file gives, by their key; those made from the region are https anyway."""
+        """The endpoints that the file gives, by their key. Those made from the region always use https."""
         return {}
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
@@ -263,16 +261,16 @@ class ProviderConfig(Section):
         return {}
 
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        """The collectors that others need, by their key, each with those others."""
+        """By its key, each collector that others need, and those others."""
         return {}
 
     def primary_apis(self) -> Collection[str]:
-        """The APIs that are called for the whole account only; of several shards, only the primary one calls them."""
+        """The APIs with calls about the whole account only. With several shards, only the primary shard calls them."""
         return ()
 
 
 class Config(Section):
-    """A whole config without faults."""
+    """A complete and valid config."""
 
     global_: Global = Field(default=Global(), alias="global")
     """Settings of the whole exporter."""
