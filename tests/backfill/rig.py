@@ -58,11 +58,12 @@ def simulated(
     *,
     change: Callable[[str], str] = lambda text: text,
     hours: float = 26,
+    patience: int = 20,
 ) -> None:
     """Let a small cloud live from midnight on for some hours, and do some work then. `change` changes the config."""
 
     async def main() -> None:
-        simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=20)
+        simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=patience)
         await asyncio.sleep(hours * 3600)
         async with simulator.serve() as url:
             await work(Rig(cloud, simulator, loaded(change(simulator.config_yaml(url)), folder), []))

@@ -111,15 +111,17 @@ _JOB = Job(
 )
 
 
-def _times(life: Life, family: str, *, retention: float = 600.0, day: Range = DAY_ONE) -> list[tuple[int, int, str]]:
+def _times(
+    life: Life, family: str, *, retention: float = 600.0, day: Range = DAY_ONE, last: int | None = None
+) -> list[tuple[int, int, str]]:
     namer = _namer(labels=["team"])
-    found = steady(life, day, namer, step=60, retention=retention)
+    found = steady(life, day, namer, step=60, retention=retention, last=last)
     place = PLACES[f"trainfleet_job_{family}"]
-    return [
+    return sorted(
         (each.within.start - MIDNIGHT, each.within.end - MIDNIGHT, each.value)
         for each in found
         if each.series.family == place
-    ]
+    )
 
 
 def test_records_prove_a_life() -> None:
@@ -138,13 +140,54 @@ def test_records_prove_a_life() -> None:
     assert _times(life, "submitted_timestamp_seconds") == [(130, 7801, str(MIDNIGHT + 130))]
     assert _times(life, "started_timestamp_seconds") == [(3600, 7801, str(MIDNIGHT + 3600))]
     assert _times(life, "finished_timestamp_seconds") == [(7200, 7801, str(MIDNIGHT + 7200))]
-    assert _times(life, "status") == [(3600, 7200, "1"), (7200, 7801, "1")]
+    assert _times(life, "status") == [(3600, 7200, "1"), (7200, 7201, "0"), (7200, 7801, "1")]
     assert _times(life, "holds_resources") == [(3600, 7200, "1"), (7200, 7801, "0")]
     assert _times(life, "priority") == []
     assert _times(life, "duration_seconds") == []
     # The next day has nothing but what retention leaves of it.
     assert _times(life, "info", day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) == []
     assert _times(life, "info", retention=2.0 * DAY, day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) != []
+
+
+def _spells(*spells: tuple[float, float | None, Status, str]) -> Life:
+    return Life(
+        job=_JOB,
+        spells=tuple(
+            Spell(MIDNIGHT + start, None if end is None else MIDNIGHT + end, status, word, True)
+            for start, end, status, word in spells
+        ),
+    )
+
+
+def test_a_status_that_ended_is_0_once() -> None:
+    life = _spells(
+        (100.5, 130.2, Status.QUEUED, "Queuing"),
+        (130.2, 200.0, Status.QUEUED, "Bidding"),
+        (200.0, 200.0, Status.STARTING, "Dequeued"),
+        (200.0, DAY, Status.RUNNING, "Running"),
+        (DAY, None, Status.STOPPED, "Stopped"),
+    )
+    # One status under two words of the platform goes on, and one of no time has never been there.
+    queued = [(101, 131, "1"), (131, 200, "1"), (200, 201, "0")]
+    assert _times(life, "status") == sorted([*queued, (200, DAY, "1")])
+    words = [(101, 131, "1"), (131, 132, "0"), (131, 200, "1"), (200, 201, "0"), (200, DAY, "1")]
+    assert _times(life, "platform_status") == words
+    # Midnight belongs to the next day, and with it the end of the status before.
+    end = [(DAY, DAY + 1, "0"), (DAY, 2 * DAY, "1")]
+    assert _times(life, "status", day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) == end
+
+
+def test_a_status_of_the_last_minute_does_not_last_into_the_scrapes() -> None:
+    """A scrape may show the status before it, if its poll was before the change."""
+    life = _spells((100, DAY - 30, Status.QUEUED, "Queuing"), (DAY - 30, None, Status.RUNNING, "Running"))
+    before = (100, DAY - 30, "1")
+    change = (DAY - 30, DAY - 29, "0")
+    assert _times(life, "status") == [before, change, (DAY - 30, DAY, "1")]
+    ended = [before, change, (DAY - 30, DAY - 1, "1"), (DAY - 1, DAY, "0")]
+    assert _times(life, "status", last=MIDNIGHT + DAY) == ended
+    assert _times(life, "status", last=MIDNIGHT + 2 * DAY) == [before, change, (DAY - 30, DAY, "1")]
+    earlier = _spells((100, DAY - 90, Status.QUEUED, "Queuing"), (DAY - 90, None, Status.RUNNING, "Running"))
+    assert (DAY - 90, DAY, "1") in _times(earlier, "status", last=MIDNIGHT + DAY)
 
 
 def test_what_is_not_proven_is_not_there() -> None:

@@ -101,7 +101,7 @@ def _check_records(url: str, jobs: list[Job], at: int) -> int:
             assert len({row["metric"]["job_id"] for row in rows}) == len(rows), query
             return {row["metric"]["job_id"]: (row["metric"], float(row["value"][1])) for row in rows}
 
-        info, status = values("trainfleet_job_info"), values("trainfleet_job_status")
+        info, status = values("trainfleet_job_info"), values("trainfleet_job_status == 1")
         created, started = (
             values("trainfleet_job_created_timestamp_seconds"),
             values("trainfleet_job_started_timestamp_seconds"),

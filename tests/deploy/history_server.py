@@ -122,7 +122,7 @@ def create_blocks(kind: str, *arguments: str) -> None:
 
 
 @contextmanager
-def prometheus_on(blocks: Path, folder: Path) -> Iterator[str]:
+def prometheus_on(blocks: Path, folder: Path, *, lookback: str = f"{SCRAPE_INTERVAL - 1}s999ms") -> Iterator[str]:
     """A Prometheus that scrapes nothing. It looks back just short of a scrape's interval: so is a series gone that the
     latest scrape lacks, as scraping would have it. Files of samples have no way to say that a series has ended."""
     config, log = folder / "prometheus.yaml", folder / "prometheus.log"
@@ -134,7 +134,7 @@ def prometheus_on(blocks: Path, folder: Path) -> Iterator[str]:
             f"--config.file={config}",
             f"--storage.tsdb.path={blocks}",
             "--storage.tsdb.retention.time=100y",
-            f"--query.lookback-delta={SCRAPE_INTERVAL - 1}s999ms",
+            f"--query.lookback-delta={lookback}",
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
         ]

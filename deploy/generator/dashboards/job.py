@@ -65,7 +65,7 @@ def _variables() -> list[Json]:
 
 def _list() -> list[Panel]:
     labels = "job_name, workspace_id, user_name, pool_id"
-    status = info("provider, job_id", "status", f'trainfleet_job_status{{{P}, status=~"$status"}}')
+    status = info("provider, job_id", "status", f'trainfleet_job_status{{{P}, status=~"$status"}} == 1')
     created = (
         f"1000 * {of_job('created_timestamp_seconds')}\n* {ON_JOB} group_left (status)\n{status}\n"
         f"* {ON_JOB} group_left ({labels})\n{job_info(labels, _SOME)}"

@@ -29,7 +29,7 @@ from trainfleet_exporter.transport import Account, Attempt
 
 log = logging.getLogger(__name__)
 
-_FORM = 1
+_FORM = 2
 """Of the files: with another form, a backfill starts again."""
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OURS = frozenset(

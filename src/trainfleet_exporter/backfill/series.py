@@ -2,11 +2,13 @@
 
 A job's record proves what it is, what it asked for, when it did what, and its status where known (`steady`). Such a
 series has a sample at each step for as long as the daemon would have shown it; a file of samples cannot say otherwise
-that a value lasted. What is not proven has no sample: absent is not zero.
+that a value lasted. What is not proven has no sample: absent is not zero. A status that has ended gets one sample 0,
+because files cannot mark a series as stale, and Prometheus would show its last 1 for five minutes more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,14 +20,15 @@ from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import Job, Readings, Status, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
 from trainfleet_exporter.page.text import escape_label, is_too_long
-from trainfleet_exporter.providers.history import Life, Range, Track, seconds_after
+from trainfleet_exporter.providers.history import Life, Range, Track
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
 """By family, its place in the public table: the order of the files."""
 _ALWAYS = ("info", "labels", "created_timestamp_seconds")
 _MOMENTS = ("submitted", "started", "finished")
 _REQUESTED = ("requested_cpu_cores", "requested_memory_bytes", "requested_nodes", "requested_accelerators")
-_STATUS = ("status", "platform_status", "holds_resources")
+_HELD = "trainfleet_job_holds_resources"
+_STATUS = ("trainfleet_job_status", "trainfleet_job_platform_status")
 _OF_SOURCES = {"source": "trainfleet_job_usage_info", "timestamp": "trainfleet_job_usage_timestamp_seconds"}
 
 
@@ -84,41 +87,70 @@ class Namer:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A series that has one and the same value at each multiple of `step` within a range."""
+    """A series that has one and the same value at the start of a range, and at each multiple of `step` within it."""
 
     series: Series
     value: str
     within: Range
 
 
-def steady(life: Life, day: Range, namer: Namer, *, step: int, retention: float) -> Iterator[Steady]:
-    """What records prove of a day. `retention` is how many seconds a job is shown after its end."""
+def steady(
+    life: Life, day: Range, namer: Namer, *, step: int, retention: float, last: int | None = None
+) -> Iterator[Steady]:
+    """What records prove of a day. `retention` is how many seconds a job is shown after its end. `last` is the end of
+    all days: there, the scrapes of a daemon may follow."""
     shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
     if shown.empty:
         return
     job = life.job
     while_it_asks = shown if life.until is None else shown.clip(shown.start, life.until)
-    yield from _facets(job, _ALWAYS, shown, namer, step)
-    yield from _facets(job, _REQUESTED, while_it_asks, namer, step)
+    yield from _facets(job, _ALWAYS, shown, namer)
+    yield from _facets(job, _REQUESTED, while_it_asks, namer)
     for name in _MOMENTS:
         moment = life.ended if name == "finished" else getattr(job, name)
         if moment is not None:
             dated = replace(job, finished=moment) if name == "finished" else job
-            yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer, step)
-    for spell in life.spells:
-        end = shown.end if spell.end is None else spell.end
+            yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer)
+    yield from _statuses(life, shown, namer, recent=None if last != day.end else last - step)
+
+
+def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> Iterator[Steady]:
+    """Each status from its second on, and 0 at the second of its end.
+
+    Scrapes may follow `shown`. The poll that they show may be older than a status that began after `recent`. So that
+    status gets its 0 in the last second, or it would add to the one that the scrapes show. A job that is as young as
+    that has no other status.
+    """
+    if life.since > (recent or 0):
+        recent = None
+    begun: set[tuple[Series, int]] = set()
+    for spell in reversed(life.spells):
+        if spell.status is Status.UNKNOWN and not spell.platform_status:
+            continue
+        start = math.ceil(spell.start)
+        end = None if spell.end is None else math.ceil(spell.end)
+        if start >= shown.end or (end is not None and (end <= start or end < shown.start)):
+            continue
+        if recent is not None and start > recent and (end is None or end >= shown.end):
+            end = shown.end - 1
+        within = shown.clip(start, shown.end if end is None else end)
         known = Job(
-            job_id=job.job_id,
+            job_id=life.job.job_id,
             status=spell.status,
             platform_status=spell.platform_status,
             holds_resources=spell.holds_resources,
         )
-        facets = _STATUS if spell.status is not Status.UNKNOWN or spell.platform_status else ()
-        yield from _facets(known, facets, shown.clip(spell.start, end), namer, step)
+        for name, series, value in namer.of_objects([known]):
+            if name in (_HELD, *_STATUS) and not within.empty:
+                yield Steady(series, value, within)
+            if name in _STATUS:
+                if end is not None and end < shown.end and (series, end) not in begun:
+                    yield Steady(series, "0", Range(end, end + 1))
+                begun.add((series, start))
 
 
-def _facets(job: Job, suffixes: tuple[str, ...], within: Range, namer: Namer, step: int) -> Iterator[Steady]:
-    if within.empty or seconds_after(within.start, step) >= within.end:
+def _facets(job: Job, suffixes: tuple[str, ...], within: Range, namer: Namer) -> Iterator[Steady]:
+    if within.empty:
         return
     wanted = {f"trainfleet_job_{suffix}" for suffix in suffixes}
     for name, series, value in namer.of_objects([job]):

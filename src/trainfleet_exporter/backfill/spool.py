@@ -44,7 +44,7 @@ CREATE TABLE days (day INTEGER PRIMARY KEY);
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Some samples of one series: points, or one value at each step before an end."""
+    """Some samples of one series: points, or one value at the start and at each step before an end."""
 
     series: Series
     start: int

@@ -200,7 +200,14 @@ class Work:
         while some := list(islice(lives, _RECORDS)):
             with spool.transaction():
                 for life in some:
-                    found = steady(life, day, self._namer, step=order.step, retention=order.retention)
+                    found = steady(
+                        life,
+                        day,
+                        self._namer,
+                        step=order.step,
+                        retention=order.retention,
+                        last=order.wanted.end,
+                    )
                     spool.add_steady(unit, day.start, found, order.step)
         spool.done(unit)
 

@@ -61,7 +61,9 @@ def _lines(pieces: Iterable[SampleRun], families: Sequence[MetricFamily]) -> Ite
 
 def _samples(piece: SampleRun) -> Iterator[tuple[int, str]]:
     if piece.points is None:
-        for when in range(seconds_after(piece.start, piece.step), piece.end, piece.step):
+        if piece.start < piece.end:
+            yield piece.start, piece.value
+        for when in range(seconds_after(piece.start + 1, piece.step), piece.end, piece.step):
             yield when, piece.value
         return
     for when, number in zip(*piece.points, strict=True):
