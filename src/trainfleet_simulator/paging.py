@@ -31,12 +31,22 @@ _PAGED_BY = {
     "ListTrainingJobsV1": "page",
     "ListTrainingJobVersions": "page",
 }
+_PAGED_BY_TOKEN = {
+    "Search",
+    "ListTrainingJobs",
+    "ListClusters",
+    "ListClusterNodes",
+    "ListTrainingPlans",
+    "GetMetricData",
+}
+"""Of AWS, where a list of ModelArts has the same name as one of these."""
 _TOKENS = frozenset({"NextToken", "continue"})
 _FIRST = {"PageNumber": {"", "1"}, "page": {"", "0", "1"}, "offset": {"", "0"}, "NextToken": {""}, "continue": {""}}
 _OWN_IDS = (
+    *(("TrainingJob", "TrainingJobName"), ("TrainingJobName",), ("ClusterArn",), ("InstanceId",), ("TrainingPlanArn",)),
     *(("WorkloadId",), ("JobId",), ("QuotaId",), ("NodeName",), ("InstanceType",), ("MetricName",), ("WorkspaceId",)),
     *(("pod",), ("jobId",), ("nodeId",), ("quotaId",), ("job_id",), ("version_id",), ("metadata", "id")),
-    *(("uid",), ("metadata", "name"), ("id",)),
+    *(("uid",), ("metadata", "name"), ("id",), ("Id",)),
 )
 """Where a row's own id is, the first one that it has."""
 
@@ -157,6 +167,8 @@ class Paging:
 def _paged_by(operation: Operation) -> str:
     if operation.name == "ListWorkspaces":
         return "PageNumber" if operation.api == "aiworkspace" else "offset"
+    if operation.api in {"sagemaker", "cloudwatch"}:
+        return "NextToken" if operation.name in _PAGED_BY_TOKEN else ""
     return _PAGED_BY.get(operation.name, "")
 
 

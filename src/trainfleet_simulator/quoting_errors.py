@@ -21,6 +21,7 @@ from trainfleet_exporter.providers.credentials.canonical import canonical_reques
 from trainfleet_exporter.providers.huawei_modelarts import signing as huawei
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation
 from trainfleet_simulator.rows import read
+from trainfleet_simulator.sagemaker import auth as aws
 
 _AUTHORIZATION = re.compile(r"SignedHeaders=([^,\s]+), ?Signature=(\w+)")
 _KEPT = 400
@@ -58,12 +59,15 @@ class QuotingErrors:
 
 def string_to_sign(request: ApiRequest) -> str:
     """What a signed request signs, as the service calculates it; empty for a request that is not signed."""
-    found = _AUTHORIZATION.search(request.headers.get("authorization", ""))
+    authorization = request.headers.get("authorization", "")
+    if authorization.startswith(aws.ALGORITHM):
+        return aws.string_to_sign(request)
+    found = _AUTHORIZATION.search(authorization)
     if found is None:
         return ""
     headers = {name: request.headers[name] for name in found[1].split(";")}
     given = replace(request, headers=headers)
-    if request.headers["authorization"].startswith(pai.ALGORITHM):
+    if authorization.startswith(pai.ALGORITHM):
         return _of_pai(given)
     return _of_huawei(given)
 

@@ -12,6 +12,8 @@ from starlette.responses import Response
 _ROWS = (
     *("Jobs", "Quotas", "Workloads", "Nodes", "EcsSpecs", "Workspaces", "Resource"),
     *("Datapoints", "DataPoints", "PodMetrics", "Pods"),
+    *("Results", "TrainingJobSummaries", "ClusterSummaries", "ClusterNodeSummaries", "TrainingPlanSummaries"),
+    *("InstanceGroups", "MetricDataResults"),
     *("items", "workspaces", "jobs", "versions", "projects", "quotas", "metrics", "log_file_list", "result", "data"),
 )
 """What the operations call their lists."""

@@ -27,6 +27,10 @@ from trainfleet_simulator.pai.gate import Pai
 from trainfleet_simulator.pai.monitor import MonitorSettings
 from trainfleet_simulator.pai.past import SETTING as PAI
 from trainfleet_simulator.pai.sts import Sts
+from trainfleet_simulator.sagemaker import catalog as aws
+from trainfleet_simulator.sagemaker.gate import Aws
+from trainfleet_simulator.sagemaker.identity import AwsSts
+from trainfleet_simulator.sagemaker.past import SETTING as SAGEMAKER
 from trainfleet_simulator.world.fleet import World
 
 ACCESS_KEY_ID = "LTAISIMULATOR"
@@ -83,14 +87,35 @@ _MODELARTS = """\
       requests_per_second: 200
       concurrency: 8
 """
+_SAGEMAKER = """\
+  - name: sim-sagemaker-us-east-1
+    platform: aws_sagemaker
+    region: {aws_region}
+    credentials:
+      access_key_id: {aws_access_key_id}
+      secret_access_key: {aws_secret_access_key}
+{aws_token}    endpoints:
+      sagemaker: {base_url}
+      cloudwatch: {base_url}
+      sts: {base_url}
+    collectors:
+      job_counts: {{interval: 15s}}
+      usage: {{interval: 15s}}
+      nodes: {{enabled: true, interval: 20s}}
+    limits:
+      requests_per_second: 200
+      concurrency: 8
+"""
+CLOUDS = ("pai", "modelarts", "sagemaker")
+"""What there is to be simulated."""
 
 
 class Simulator:
     """The simulated clouds, each with a seeded world.
 
-    `clouds` are some of `pai` and `modelarts`. `clock` gives Unix seconds; `population` is about how many jobs live at
-    a time on PAI (40 is the demo; 3,000 take 2 s to create), of which ModelArts has six tenths; ordinary jobs live
-    for minutes, or `patience` times as long. Without a security token the keys are permanent ones; both clouds know the
+    `clouds` are some of CLOUDS. `clock` gives Unix seconds; `population` is about how many jobs live at a time on PAI
+    (40 is the demo; 3,000 take 2 s to create), of which each other cloud has six tenths; ordinary jobs live for
+    minutes, or `patience` times as long. Without a security token the keys are permanent ones; all clouds know the
     same token. `token_lifetime` is that of IAM's, in seconds. In a `still` world nothing happens after the start, and
     every value stays what it is; only the times of readings go on with the clock.
     """
@@ -108,6 +133,8 @@ class Simulator:
         clouds: Sequence[str] = ("pai",),
         access_key: str = modelarts.ACCESS_KEY,
         secret_key: str = modelarts.SECRET_KEY,
+        aws_access_key_id: str = aws.ACCESS_KEY_ID,
+        aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
         token_lifetime: float = 86400.0,
         still: bool = False,
     ) -> None:
@@ -116,6 +143,8 @@ class Simulator:
             "access_key_secret": access_key_secret,
             "access_key": access_key,
             "secret_key": secret_key,
+            "aws_access_key_id": aws_access_key_id,
+            "aws_secret_access_key": aws_secret_access_key,
         }
         self._security_token = security_token
         self.worlds: dict[str, World] = {}
@@ -133,7 +162,15 @@ class Simulator:
         """How PAI's CloudMonitor behaves."""
         self.sts = Sts(keys)
         """The temporary keys of the PAI account, who gets them, and from which service."""
+        self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
+        self.aws_sts = AwsSts(self._aws_keys)
+        """AWS' STS and the metadata of machines and containers: what they issue, for how long, and to whom."""
         served: list[Cloud] = []
+        if "sagemaker" in clouds:
+            world = self.worlds["sagemaker"] = World(
+                SAGEMAKER, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
+            )
+            served.append(Aws(world, self._aws_keys, self.aws_sts))
         if "modelarts" in clouds:
             world = self.worlds["modelarts"] = World(
                 V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
@@ -145,8 +182,8 @@ class Simulator:
                 PAI, seed, clock(), population=population, patience=patience, still=still
             )
             served.append(Pai(world, keys, self.monitor, self.sts))
-        if not served or set(clouds) - {"pai", "modelarts"}:
-            raise ValueError("clouds are some of: pai, modelarts")
+        if not served or set(clouds) - set(CLOUDS):
+            raise ValueError(f"clouds are some of: {', '.join(CLOUDS)}")
         self._cloud = CloudApp(served, clock)
 
     @property
@@ -211,17 +248,29 @@ class Simulator:
         for world in self._worlds_of(workspace_id):
             world.hidden.discard(workspace_id)
 
-    def rotate_keys(self, access_key_id: str, access_key_secret: str, access_key: str, secret_key: str) -> None:
-        """From now on these keys, without any security token, open both clouds; those before are refused."""
+    def rotate_keys(
+        self,
+        access_key_id: str,
+        access_key_secret: str,
+        access_key: str,
+        secret_key: str,
+        *,
+        aws_access_key_id: str = aws.ACCESS_KEY_ID,
+        aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
+    ) -> None:
+        """From now on these keys, without any security token, open the clouds; those before are refused."""
         self._keys = {
             "access_key_id": access_key_id,
             "access_key_secret": access_key_secret,
             "access_key": access_key,
             "secret_key": secret_key,
+            "aws_access_key_id": aws_access_key_id,
+            "aws_secret_access_key": aws_secret_access_key,
         }
         self._security_token = None
         self._pai_keys.replace(Key(access_key_id, access_key_secret))
         self._huawei_keys.replace(Key(access_key, secret_key))
+        self._aws_keys.replace(Key(aws_access_key_id, aws_secret_access_key))
 
     def _worlds_of(self, workspace_id: str) -> list[World]:
         found = [
@@ -237,9 +286,16 @@ class Simulator:
     def config_yaml(self, base_url: str) -> str:
         """A config file by which the exporter polls this simulator, one provider a cloud."""
         token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
-        parts = [_HEAD, *(text for cloud, text in (("pai", _PAI), ("modelarts", _MODELARTS)) if cloud in self.worlds)]
+        texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
+        parts = [_HEAD, *(text for cloud, text in texts.items() if cloud in self.worlds)]
         return "".join(parts).format(
-            base_url=base_url, token=token, region=modelarts.REGION, project_id=modelarts.PROJECT_ID, **self._keys
+            base_url=base_url,
+            token=token,
+            aws_token=token.replace("security_token", "session_token"),
+            region=modelarts.REGION,
+            project_id=modelarts.PROJECT_ID,
+            aws_region=aws.REGION,
+            **self._keys,
         )
 
 

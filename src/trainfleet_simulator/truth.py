@@ -36,6 +36,8 @@ def outcome_of(status: int, code: str) -> str:
         "Forb",
         "NoPermission",
         "AuthenticationFail",
+        *("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidIdentityToken"),
+        "MissingAuthenticationToken",
     )
     if status in {401, 403} or code.startswith(auth):
         return "auth"

@@ -11,7 +11,10 @@ from trainfleet_simulator.rows import ENDLESS_NUMBER, Rows, change_each, rows_of
 
 _WORD, _NUMBER = "Sublimating", 99
 _STATES = frozenset(
-    {"status", "substatus", "phase", "secondary_phase", "state", "nodestatus", "workloadstatus", "orderstatus"}
+    {
+        *("status", "substatus", "phase", "secondary_phase", "state", "nodestatus", "workloadstatus", "orderstatus"),
+        *("trainingjobstatus", "secondarystatus", "clusterstatus"),
+    }
 )
 _FREE = frozenset(
     {
@@ -19,13 +22,19 @@ _FREE = frozenset(
         *("ResourceName", "ResourceQuotaName", "ReasonCode", "ReasonMessage", "Reason", "Description"),
         *("job_name", "jobName", "job_desc", "user_name", "userName", "pool_name", "description", "message"),
         *("end_reason", "flavor_name", "os.modelarts/name"),
+        *("FailureReason", "StatusMessage", "FailureMessage", "TrainingPlanName"),
     }
 )
-_FREE_BESIDE = {"name": frozenset({"id", "uid"}), "NodeName": frozenset({"PodId"})}
+_FREE_BESIDE = {
+    "name": frozenset({"id", "uid"}),
+    "NodeName": frozenset({"PodId"}),
+    "Message": frozenset({"Status"}),
+    "Value": frozenset({"Key"}),
+}
 """Names and free texts; some are so if an id stands next to them, and are one themselves elsewhere."""
 _TAGS = frozenset({"Tags", "annotations"})
 _NOT_MEASURED = re.compile(
-    r"(time|timestamp|stamp|_at|ids?|uid|version|priority|index|name|period|code|mode|creator|window)$", re.IGNORECASE
+    r"(time|timestamps?|stamp|_at|ids?|uid|version|priority|index|name|period|code|mode|creator|window)$", re.IGNORECASE
 )
 _UNMEASURED_PARTS = frozenset({"Tags", "annotations", "labels", "Envs", "metric", "dimensions", "QuotaConfig"})
 _ENVELOPE = frozenset({"TotalCount", "RequestId", "JobId", "Code", "Period", "token", "is_success"})

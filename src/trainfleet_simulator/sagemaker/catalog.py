@@ -1,0 +1,120 @@
+"""The AWS account: its keys, people, instance types, training plans and HyperPod cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User
+
+REGION = "us-east-1"
+ACCOUNT_ID = "123456789012"
+ACCESS_KEY_ID = "AKIASIMULATOR7EXAMPLE"
+SECRET_ACCESS_KEY = "simulated-secret-access-key"  # noqa: S105 - opens nothing but this simulator
+WORKSPACE = "default"
+"""The world's one workspace; SageMaker has none."""
+
+USERS = (
+    User("AIDASIMANA", "ana", "llm"),
+    User("AIDASIMBEN", "ben", "llm"),
+    User("AIDASIMCAI", "cai", "vision"),
+    User("AIDASIMDEE", "dee", "speech"),
+)
+MODELS = {
+    "llm": ("llama-sft", "mixtral-dpo", "reward-model", "tokenizer"),
+    "vision": ("vit-large", "detr-sweep", "ocr"),
+    "speech": ("asr-conformer", "tts-distil"),
+}
+FAILURES = (
+    ("AlgorithmError", 'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "CUDA out of memory"'),
+    ("AlgorithmError", 'ExecuteUserScriptError:\nExitCode 137\nErrorMessage "killed"'),
+    ("ClientError", "Data download failed: no objects found under the S3 prefix."),
+    ("InternalServerError", "We encountered an internal error. Please try again."),
+)
+"""The word before the colon of FailureReason, and the text behind it."""
+MAX_RUNTIME = ("MaxRuntimeExceeded", "")
+MAX_WAIT = ("MaxWaitTimeExceeded", "")
+"""Why SageMaker stops a job by itself: the secondary status that it has then."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """What an instance has. Memory in GiB, card memory in GiB per card; `card` is empty without accelerators."""
+
+    name: str
+    cpu: int
+    memory: int
+    cards: int = 0
+    card: str = ""
+    card_memory: int = 0
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether CloudWatch has GPU metrics of it. Trainium has none in this namespace."""
+        return bool(self.cards) and self.card != "trainium"
+
+
+INSTANCE_TYPES = {
+    one.name: one
+    for one in (
+        InstanceType("ml.p5.48xlarge", 192, 2048, 8, "h100", 80),
+        InstanceType("ml.p4d.24xlarge", 96, 1152, 8, "a100", 40),
+        InstanceType("ml.g5.12xlarge", 48, 192, 4, "a10g", 24),
+        InstanceType("ml.g5.2xlarge", 8, 32, 1, "a10g", 24),
+        InstanceType("ml.g6.4xlarge", 16, 64, 1, "l4", 24),
+        InstanceType("ml.trn1.32xlarge", 128, 512, 16, "trainium", 32),
+        InstanceType("ml.m5.4xlarge", 16, 64),
+        InstanceType("ml.c5.9xlarge", 36, 72),
+    )
+}
+_P5 = INSTANCE_TYPES["ml.p5.48xlarge"]
+
+JOBS_PLAN = "p5-reserved"
+CLUSTER_PLAN = "hyperpod-p5"
+COMING_PLAN = "p5-next-quarter"
+PLANS = (
+    PoolSpec(
+        JOBS_PLAN,
+        JOBS_PLAN,
+        "TrainingPlan",
+        _P5.card,
+        NodeType(_P5.name, _P5.cpu, _P5.memory * GIB, _P5.cards, _P5.card_memory, prefix="p5"),
+        6,
+        (WORKSPACE,),
+        status="Active",
+    ),
+)
+"""The plans whose instances are for training jobs, which wait for them in a queue."""
+
+CLUSTER = "hyperpod-llm"
+CLUSTER_ID = "k3f9a7c2d1e8"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An instance group of the cluster: how many instances it shall have, and the states of those that it has."""
+
+    name: str
+    instance_type: str
+    target: int
+    states: tuple[str, ...]
+    status: str = "InService"
+    plan: str = ""
+
+
+GROUPS = (
+    Group("controller", "ml.m5.4xlarge", 1, ("Running",)),
+    Group(
+        "p5-workers",
+        "ml.p5.48xlarge",
+        8,
+        ("Running", "Running", "Failure", "Running", "Running", "Running", "DeepHealthCheckInProgress"),
+        status="Degraded",
+        plan=CLUSTER_PLAN,
+    ),
+    Group("g5-dev", "ml.g5.12xlarge", 2, ("Running", "Pending"), status="Updating"),
+)
+
+
+def arn(kind: str, name: str) -> str:
+    """The name of a SageMaker resource among all of AWS."""
+    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:{kind}/{name}"

@@ -1,0 +1,207 @@
+"""The simulated CloudWatch: what the hosts of training jobs use, a point a minute.
+
+Percents are summed: 100 is one whole core, or one whole card.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
+https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from statistics import fmean
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
+from trainfleet_simulator.sagemaker.job_rows import job_id_of, job_name
+from trainfleet_simulator.sagemaker.parameters import Call, check
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job, Role
+from trainfleet_simulator.world.nouns import DAY
+from trainfleet_simulator.world.usage import task_reading
+
+NAMESPACE = "/aws/sagemaker/TrainingJobs"
+LAG = 60  # seconds after its end that a minute is published
+_MOST_METRICS, _MOST_POINTS = 500, 100_800
+_ROWS = 200  # of an answer that the log keeps
+_COARSER = ((63 * DAY, 3600), (15 * DAY, 300), (0, 60))
+"""From which age of StartTime on (seconds) Period is a multiple of so many seconds."""
+_ID = re.compile("[a-z][A-Za-z0-9_]{0,254}")
+_HOST = re.compile("(.+)/algo-([1-9][0-9]{0,4})")
+_STATS: Mapping[str, Callable[[list[float]], float]] = {
+    "Average": fmean,
+    "Sum": sum,
+    "Minimum": min,
+    "Maximum": max,
+    "SampleCount": lambda values: float(len(values)),
+}
+_REQUEST = {
+    "MetricDataQueries": "list",
+    "StartTime": "number",
+    "EndTime": "number",
+    "NextToken": "text",
+    "ScanBy": "text",
+    "MaxDatapoints": "whole",
+}
+_QUERY = {
+    "Id": "text",
+    "MetricStat": "object",
+    "Expression": "text",
+    "Label": "text",
+    "ReturnData": "yes or no",
+    "Period": "whole",
+    "AccountId": "text",
+}
+
+
+class _Metric(NamedTuple):
+    """What the world calls a metric, and of how many things its percents are the sum."""
+
+    reading: str
+    summed_over: Callable[[Role], int]
+
+
+_METRICS = {
+    "CPUUtilization": _Metric("CpuCoreUsage", lambda role: role.cpu),
+    "MemoryUtilization": _Metric("MemoryUsage", lambda role: 1),
+    "GPUUtilization": _Metric("GpuCoreUsage", lambda role: role.cards),
+    "GPUMemoryUtilization": _Metric("GpuMemoryUsage", lambda role: role.cards),
+    "DiskUtilization": _Metric("MemoryUsage", lambda role: 1),
+}
+
+
+class _Query(NamedTuple):
+    """One metric of one host."""
+
+    id: str
+    metric: str
+    host: str
+    period: int
+    stat: str
+    label: str
+
+
+def get_metric_data(call: Call) -> Answer:
+    """GetMetricData for up to 500 metrics of one host each; expressions are not simulated."""
+    given = check(call.body, _REQUEST, "MetricDataQueries", "StartTime", "EndTime")
+    asked = given["MetricDataQueries"]
+    if len(asked) > _MOST_METRICS:
+        raise _invalid(f"The collection MetricDataQueries must not have a size greater than {_MOST_METRICS}.")
+    queries = [_query(one) for one in asked]
+    if len({query.id for query in queries}) != len(queries):
+        raise _invalid("The values for parameter id in MetricDataQueries are not unique.")
+    start, end = int(given["StartTime"] // 60 * 60), given["EndTime"]
+    if start >= end:
+        raise _invalid("The parameter StartTime must be less than the parameter EndTime.")
+    if given.get("ScanBy", "TimestampDescending") not in {"TimestampDescending", "TimestampAscending"}:
+        raise _invalid("The value of the parameter ScanBy is invalid.")
+    first, skipped = _place(call.text("NextToken"))
+    left = given.get("MaxDatapoints", _MOST_POINTS)
+    if not 1 <= left <= _MOST_POINTS:
+        raise _invalid("The value of the parameter MaxDatapoints is invalid.")
+    results, token = [], {}
+    for number, query in enumerate(queries[first:], start=first):
+        points = _points(call, query, start, min(end, call.world.present - LAG))
+        if given.get("ScanBy") != "TimestampAscending":
+            points.reverse()
+        points = points[skipped:] if number == first else points
+        results.append(_result(query, points[:left], "Complete" if len(points) <= left else "PartialData"))
+        if len(points) > left:
+            place = f"{number}:{left + (skipped if number == first else 0)}"
+            token = {"NextToken": base64.b64encode(place.encode()).decode()}
+            break
+        left -= len(points)
+    rows = [
+        [query.host, query.metric, one["Values"][0]]
+        for query, one in zip(queries[first:], results, strict=False)
+        if one["Values"]
+    ]
+    return Answer({"MetricDataResults": results, "Messages": [], **token}, total=len(results), rows=rows[:_ROWS])
+
+
+def _query(given: Any) -> _Query:
+    one = check(given, _QUERY, "Id")
+    if not _ID.fullmatch(one["Id"]):
+        raise _invalid(f"The value {one['Id']} for parameter MetricDataQueries.member.1.Id is not matching [a-z]…")
+    if "MetricStat" not in one:
+        raise _invalid(f"Error in expression '{one['Id']}': not simulated")
+    stat = check(
+        one["MetricStat"], {"Metric": "object", "Period": "whole", "Stat": "text", "Unit": "text"}, "Metric", "Period"
+    )
+    metric = check(stat["Metric"], {"Namespace": "text", "MetricName": "text", "Dimensions": "list"}, "MetricName")
+    if stat["Period"] < 60 or stat["Period"] % 60:
+        raise _invalid("Period must be a multiple of 60.")
+    if stat.get("Stat") not in _STATS:
+        raise _invalid("The value of the parameter Stat is invalid.")
+    pairs = [check(pair, {"Name": "text", "Value": "text"}, "Name", "Value") for pair in metric.get("Dimensions", [])]
+    ours = metric.get("Namespace") == NAMESPACE and [pair["Name"] for pair in pairs] == ["Host"]
+    host = pairs[0]["Value"] if ours and stat.get("Unit", "Percent") == "Percent" else ""
+    name = metric["MetricName"]
+    return _Query(one["Id"], name, host, stat["Period"], stat["Stat"], one.get("Label") or f"{host} {name}")
+
+
+def _points(call: Call, query: _Query, start: int, end: float) -> list[tuple[int, float]]:
+    """Times and values of the whole periods within, oldest first; none for what there is not."""
+    found = _instance(call.world, query.host)
+    metric = _METRICS.get(query.metric)
+    coarsest = next(step for age, step in _COARSER if call.now - start >= age or not age)
+    if found is None or metric is None or query.period % coarsest:
+        return []
+    job, place, role = found
+    if metric.reading.startswith("Gpu") and not INSTANCE_TYPES[role.machine].has_gpus:
+        return []
+    points = []
+    for at in range(-(-start // query.period) * query.period, int(end), query.period):
+        minutes = (_value(job, place, role, query.metric, minute) for minute in range(at, at + query.period, 60))
+        values = [value for value in minutes if value is not None]
+        if values and at + 60 <= end:
+            points.append((at, round(_STATS[query.stat](values), 4)))
+    return points
+
+
+def _instance(world: World, host: str) -> tuple[Job, int, Role] | None:
+    """The job of a host, the host's place in it and what it is; None if there is no such host with readings."""
+    named = _HOST.fullmatch(host)
+    job = None if named is None else world.shown(job_id_of(named[1]))
+    if named is None or job is None or job_name(job) != named[1]:
+        return None
+    place = int(named[2]) - 1
+    return (job, place, job.pods[place].role) if place < len(job.pods) else None
+
+
+def _value(job: Job, place: int, role: Role, metric: str, minute: int) -> float | None:
+    kind = _METRICS[metric]
+    found = task_reading(kind.reading, job, place, minute + 30)
+    if found is None:
+        return None
+    if metric == "DiskUtilization":  # disks fill and stay full
+        return 5 + crc32(job.job_id.encode()) % 60
+    return found[0] * kind.summed_over(role)
+
+
+def _result(query: _Query, points: list[tuple[int, float]], status: str) -> dict[str, Any]:
+    return {
+        "Id": query.id,
+        "Label": query.label,
+        "Timestamps": [float(at) for at, _ in points],
+        "Values": [value for _, value in points],
+        "StatusCode": status,
+    }
+
+
+def _place(token: str) -> tuple[int, int]:
+    """The query to go on with, and how many of its points were sent."""
+    if not token:
+        return 0, 0
+    try:
+        number, _, sent = base64.b64decode(token, validate=True).decode().partition(":")
+        return int(number), int(sent)
+    except ValueError:
+        raise ApiError(400, "InvalidNextToken", "The next token specified is invalid.") from None
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(400, "ValidationError", message)

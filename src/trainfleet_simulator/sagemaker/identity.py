@@ -1,0 +1,161 @@
+"""The simulated STS: temporary keys for a role.
+
+https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import zlib
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+from trainfleet_simulator.exchange import Answer, ApiError, utc_text
+from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
+
+ROLE, LOCKED_ROLE, MACHINE_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
+WEB_IDENTITY_TOKEN = "eyJhbGciOiJSUzI1NiJ9.c2ltdWxhdGVkLWF3cw.c2ltdWxhdGVk"  # noqa: S105 - opens this only
+CONTAINER_TOKEN = "simulated-container-token"  # noqa: S105 - likewise
+XMLNS = "https://sts.amazonaws.com/doc/2011-06-15/"
+_ROLE_ARN = re.compile(rf"arn:aws:iam::{ACCOUNT_ID}:role/([\w+=,.@-]+)", re.ASCII)
+_SESSION = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
+
+Query = Mapping[str, str]
+
+
+class AwsSts:
+    """What the account's identity services know and have issued; tests change it at any time.
+
+    `roles` are the names of the roles that may be assumed, `locked_roles` those that exist and refuse every caller.
+    AssumeRole requires `external_id`, if there is one. AssumeRoleWithWebIdentity wants `web_identity_token`; one among
+    `expired_tokens` is refused as expired, any other as invalid. `lifetime` (seconds) is that of every key from now
+    on; None leaves it to what callers ask of STS (an hour by default), and gives machines and containers six hours.
+    `machine_role` is the role of the machine that asks the metadata service, None if it has none. A container proves
+    itself with `container_token`; None asks for no proof.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.lifetime: float | None = None
+        self.roles = {ROLE}
+        self.locked_roles = {LOCKED_ROLE}
+        self.external_id: str | None = None
+        self.web_identity_token = WEB_IDENTITY_TOKEN
+        self.expired_tokens: set[str] = set()
+        self.machine_role: str | None = MACHINE_ROLE
+        self.container_token: str | None = CONTAINER_TOKEN
+        self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(40))
+        """Those of the sessions of the metadata service."""
+        self._keys = keys
+
+    @property
+    def issued(self) -> list[Key]:
+        """Every temporary key so far, oldest first; `via` names who issued it."""
+        return self._keys.issued
+
+    @staticmethod
+    def role_arn(name: str) -> str:
+        """A role's ARN in this account."""
+        return f"arn:aws:iam::{ACCOUNT_ID}:role/{name}"
+
+    def revoke(self, key_id: str | None = None) -> int:
+        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        return self._keys.revoke(key_id)
+
+    def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
+        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
+        # The services write whole seconds, so a key ends at one.
+        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
+        return self._keys.add(
+            Key(
+                access_key_id=f"ASIA{secrets.token_hex(8).upper()}",
+                access_key_secret=secrets.token_urlsafe(30),
+                security_token=f"IQoJb3JpZ2luX2Vj{secrets.token_urlsafe(240)}",
+                issued=now,
+                expires=expires,
+                role=role,
+                via=via,
+            )
+        )
+
+    def assume_role(self, query: Query, now: float) -> Answer:
+        """AssumeRole, for a signed request."""
+        role, duration = self._asked(query)
+        if self.external_id is not None and query.get("ExternalId") != self.external_id:
+            raise _denied(query, "sts:AssumeRole")
+        return self._answer("AssumeRole", query, role, duration, now)
+
+    def assume_role_with_web_identity(self, query: Query, now: float) -> Answer:
+        """AssumeRoleWithWebIdentity, for anybody with a token that the role trusts; nothing is signed."""
+        token = _required(query, "WebIdentityToken")
+        role, duration = self._asked(query)
+        if token in self.expired_tokens:
+            raise ApiError(400, "ExpiredTokenException", "Token expired: current date/time must be before the exp")
+        if token != self.web_identity_token:
+            raise ApiError(400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account for the token")
+        return self._answer("AssumeRoleWithWebIdentity", query, role, duration, now)
+
+    def _asked(self, query: Query) -> tuple[str, int]:
+        """The role's name and the duration in seconds."""
+        arn, session = _required(query, "RoleArn"), _required(query, "RoleSessionName")
+        if not _SESSION.fullmatch(session):
+            raise _invalid("roleSessionName")
+        duration = query.get("DurationSeconds", "3600")
+        if not (duration.isascii() and duration.isdigit() and 900 <= int(duration) <= 43200):
+            raise _invalid("durationSeconds")
+        found = _ROLE_ARN.fullmatch(arn)
+        if found is None or found[1] not in self.roles:
+            # A role that does not exist is refused in the same words, so that nobody can look for names.
+            raise _denied(query, f"sts:{query.get('Action', '')}")
+        return found[1], int(duration)
+
+    def _answer(self, action: str, query: Query, role: str, duration: int, now: float) -> Answer:
+        key = self.issue(role, action, now, duration)
+        session = query["RoleSessionName"]
+        user = {
+            "Arn": f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{role}/{session}",
+            "AssumedRoleId": f"AROA{zlib.crc32(role.encode()):012d}:{session}",
+        }
+        parts = {"Credentials": credentials(key, "SessionToken"), "AssumedRoleUser": user}
+        inner = "".join(f"<{name}>{_elements(values)}</{name}>" for name, values in parts.items())
+        if action == "AssumeRoleWithWebIdentity":
+            inner += "<SubjectFromWebIdentityToken>system:serviceaccount:sim:exporter</SubjectFromWebIdentityToken>"
+            inner += "<Audience>sts.amazonaws.com</Audience><Provider>https://sim.example</Provider>"
+        return Answer(
+            None,
+            text=f'<{action}Response xmlns="{XMLNS}"><{action}Result>{inner}</{action}Result>'
+            f"<ResponseMetadata><RequestId>{{request_id}}</RequestId></ResponseMetadata></{action}Response>",
+            rows=[[role, key.access_key_id, key.expires]],
+        )
+
+
+def credentials(key: Key, token: str) -> dict[str, str]:
+    """A temporary key as the services write it; STS has another name for its token than the metadata services."""
+    return {
+        "AccessKeyId": key.access_key_id,
+        "SecretAccessKey": key.access_key_secret,
+        token: key.security_token,
+        "Expiration": utc_text(key.expires),
+    }
+
+
+def _elements(values: Mapping[str, str]) -> str:
+    return "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values.items())
+
+
+def _required(query: Query, name: str) -> str:
+    if not query.get(name):
+        raise _invalid(f"{name[0].lower()}{name[1:]}")
+    return query[name]
+
+
+def _invalid(name: str) -> ApiError:
+    message = f"1 validation error detected: Value at '{name}' failed to satisfy constraint"
+    return ApiError(400, "ValidationError", message)
+
+
+def _denied(query: Query, action: str) -> ApiError:
+    who = f"arn:aws:iam::{ACCOUNT_ID}:user/exporter"
+    message = f"User: {who} is not authorized to perform: {action} on resource: {query.get('RoleArn', '')}"
+    return ApiError(403, "AccessDeniedException", message)

@@ -1,0 +1,105 @@
+"""The simulated metadata service of a machine (IMDSv2), and the credentials endpoint of a container.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, utc_text
+from trainfleet_simulator.keys import Key
+from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
+from trainfleet_simulator.sagemaker.identity import AwsSts, credentials
+
+CONTAINER_PATH = "/v1/credentials"
+_TTL, _TOKEN = "x-aws-ec2-metadata-token-ttl-seconds", "x-aws-ec2-metadata-token"
+_ROLES = "/latest/meta-data/iam/security-credentials"
+_LONGEST_TTL = 21600  # seconds
+_KEY_LIFETIME = 21600.0  # seconds
+_RENEWED_BEFORE_END = 900.0  # seconds, or half of its life if that is less
+_ROUTES = {
+    ("PUT", "PutMetadataToken"): re.compile("/latest/api/token"),
+    ("GET", "ListMachineRoles"): re.compile(f"{_ROLES}/?"),
+    ("GET", "GetMachineCredentials"): re.compile(f"{_ROLES}/([^/]+)"),
+    ("GET", "GetContainerCredentials"): re.compile(CONTAINER_PATH),
+}
+
+
+def is_metadata(request: ApiRequest) -> bool:
+    """Whether a request is for this service; that of another cloud has the same path for its tokens."""
+    if request.path == "/latest/api/token":
+        return _TTL in request.headers
+    return request.path.startswith("/latest/meta-data/iam/") or request.path == CONTAINER_PATH
+
+
+def operation_of(request: ApiRequest) -> str:
+    """A name for what is asked, since these have none of their own; `unknown` where there is no such thing."""
+    for (method, name), pattern in _ROUTES.items():
+        if method == request.method and pattern.fullmatch(request.path):
+            return name
+    return "unknown"
+
+
+class Metadata:
+    """Hands out tokens, and the keys of the machine's and the container's role, which it renews by itself."""
+
+    def __init__(self, sts: AwsSts) -> None:
+        self._sts = sts
+        self._keys: dict[str, Key] = {}
+
+    def answer(self, request: ApiRequest, operation: str, now: float) -> Answer:
+        """Answer one request. Raises ApiError."""
+        sts = self._sts
+        match operation:
+            case "PutMetadataToken":
+                return self._put_token(request.headers.get(_TTL, ""), now)
+            case "GetContainerCredentials":
+                if sts.container_token not in {None, request.headers.get("authorization")}:
+                    raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
+                return _of_key(self._current("container", "trainfleet-task", now), now, of_machine=False)
+            case "unknown":
+                raise _not_found()
+        if not sts.metadata_sessions.is_valid(request.headers.get(_TOKEN, ""), now):
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        role = sts.machine_role
+        if role is None:
+            raise _not_found()
+        if operation == "ListMachineRoles":
+            return Answer(None, text=role, rows=[[role]])
+        if not request.path.endswith(f"/{role}"):
+            raise _not_found()
+        return _of_key(self._current("metadata", role, now), now, of_machine=True)
+
+    def _put_token(self, ttl: str, now: float) -> Answer:
+        if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
+            raise ApiError(400, "BadRequest", "Bad Request")
+        token = self._sts.metadata_sessions.issue(now, int(ttl))
+        return Answer(None, text=token, headers={_TTL: ttl})
+
+    def _current(self, via: str, role: str, now: float) -> Key:
+        """The same key for a while: a new one is there well before the old one ends."""
+        key = self._keys.get(via)
+        if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
+            key = self._keys[via] = self._sts.issue(role, via, now, _KEY_LIFETIME)
+        return key
+
+
+def _early(key: Key) -> float:
+    return min(_RENEWED_BEFORE_END, (key.expires - key.issued) / 2)
+
+
+def _of_key(key: Key, now: float, *, of_machine: bool) -> Answer:
+    body = credentials(key, "Token")
+    if of_machine:
+        body = {"Code": "Success", "LastUpdated": utc_text(now), "Type": "AWS-HMAC", **body}
+    else:
+        body = {"AccountId": ACCOUNT_ID, "RoleArn": AwsSts.role_arn(key.role), **body}
+    headers = {"content-type": "application/json"}
+    return Answer(None, text=json.dumps(body), headers=headers, rows=[[key.role, key.access_key_id, key.expires]])
+
+
+def _not_found() -> ApiError:
+    return ApiError(404, "NotFound", "Not Found")

@@ -1,0 +1,109 @@
+"""The simulated training plans: capacity that is reserved for some weeks, for training jobs or a cluster.
+
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.sagemaker import catalog
+from trainfleet_simulator.sagemaker.catalog import GROUPS, arn
+from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, not_found, one_of, page
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import DAY
+
+_PLANS = {
+    catalog.JOBS_PLAN: ("training-job", -9 * DAY, 30, 6),
+    catalog.CLUSTER_PLAN: ("hyperpod-cluster", -40 * DAY, 60, 8),
+    catalog.COMING_PLAN: ("training-job", 12 * DAY, 14, 4),
+}
+"""What a plan is for, its start (seconds from the world's), its days, its instances (of the first: the pool's)."""
+PLAN_STATUS = {catalog.JOBS_PLAN: "Active", catalog.CLUSTER_PLAN: "Active", catalog.COMING_PLAN: "Scheduled"}
+_STATUSES = ("Pending", "Active", "Scheduled", "Expired", "Failed")
+_LIST = {
+    **PAGED,
+    "StartTimeAfter": "number",
+    "StartTimeBefore": "number",
+    "SortBy": "text",
+    "SortOrder": "text",
+    "Filters": "list",
+}
+_INSTANCE_TYPE = "ml.p5.48xlarge"
+
+
+def list_training_plans(call: Call) -> Answer:
+    """ListTrainingPlans."""
+    given = check(call.body, _LIST)
+    sort_by = one_of(given, "SortBy", ("TrainingPlanName", "StartTime", "Status"), "StartTime")
+    falling = one_of(given, "SortOrder", ("Ascending", "Descending"), "Descending") == "Descending"
+    wanted = {_status(one) for one in given.get("Filters", [])}
+
+    def find() -> list[dict[str, Any]]:
+        found = [
+            plan
+            for plan in (_plan(call.world, name) for name in _PLANS)
+            if wanted <= {plan["Status"]}
+            and given.get("StartTimeAfter", 0) < plan["StartTime"]
+            and plan["StartTime"] < given.get("StartTimeBefore", plan["StartTime"] + 1)
+        ]
+        return sorted(found, key=lambda plan: str(plan[sort_by]), reverse=falling)
+
+    plans, token, total = page(call, find)
+    return Answer({"TrainingPlanSummaries": plans, **token}, total=total, rows=[_row(plan) for plan in plans])
+
+
+def describe_training_plan(call: Call) -> Answer:
+    """DescribeTrainingPlan: the same of one plan, and how many of its instances are broken."""
+    given = check(call.body, {"TrainingPlanName": "text"}, "TrainingPlanName")
+    name = given["TrainingPlanName"].rpartition("training-plan/")[2]
+    if name not in _PLANS:
+        raise not_found(f"Training plan {name} not found.")
+    broken = sum(group.states.count("Failure") for group in GROUPS if group.plan == name)
+    body = _plan(call.world, name) | {"UnhealthyInstanceCount": broken}
+    return Answer(body, rows=[_row(body)])
+
+
+def _status(given: Any) -> str:
+    one = check(given, {"Name": "text", "Value": "text"}, "Name", "Value")
+    one_of(one, "Name", ("Status",), "")
+    if one["Value"] not in _STATUSES:
+        raise invalid("Value of the filter Status is unknown")
+    return str(one["Value"])
+
+
+def _plan(world: World, name: str) -> dict[str, Any]:
+    target, begins, days, count = _PLANS[name]
+    start, end, status = float(world.started + begins), float(world.started + begins + days * DAY), PLAN_STATUS[name]
+    in_use = sum(len(group.states) for group in GROUPS if group.plan == name)
+    if name in world.pools:
+        pool = world.pools[name]
+        count, in_use = len(pool.nodes), pool.nodes_in_use
+    lasts = {"DurationHours": days * 24, "DurationMinutes": 0, "StartTime": start, "EndTime": end}
+    capacity = {
+        "ReservedCapacityArn": arn("reserved-capacity", f"{name}-1"),
+        "ReservedCapacityType": "Instance",
+        "InstanceType": _INSTANCE_TYPE,
+        "TotalInstanceCount": count,
+        "Status": status,
+        "AvailabilityZone": f"{catalog.REGION}a",
+        **lasts,
+    }
+    return {
+        "TrainingPlanArn": arn("training-plan", name),
+        "TrainingPlanName": name,
+        "Status": status,
+        **lasts,
+        "UpfrontFee": "120000.00",
+        "CurrencyCode": "USD",
+        "TotalInstanceCount": count,
+        "AvailableInstanceCount": count - in_use if status == "Active" else 0,
+        "InUseInstanceCount": in_use,
+        "TargetResources": [target],
+        "ReservedCapacitySummaries": [capacity],
+    }
+
+
+def _row(plan: dict[str, Any]) -> list[Any]:
+    return [plan["TrainingPlanName"], plan["Status"], plan["TotalInstanceCount"], plan["InUseInstanceCount"]]

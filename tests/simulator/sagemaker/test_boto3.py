@@ -1,0 +1,150 @@
+"""AWS' own client for Python reads the simulator over HTTP, as it would read the cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tests.simulator.sagemaker.client import query
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
+from trainfleet_simulator.sagemaker.job_rows import hosts_of, job_name
+
+KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Simulator, str]]:
+    """A simulator that runs in a thread with a loop of its own, because the client's calls block."""
+    started, stop = threading.Event(), threading.Event()
+    simulator = Simulator(1, clouds=("sagemaker",))
+    where: list[str] = []
+
+    async def serve() -> None:
+        async with simulator.serve() as base_url:
+            where.append(base_url)
+            started.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield simulator, where[0]
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def client(url: str, service: str, **keys: str) -> Any:
+    """A client that reaches the simulator only."""
+    config = Config(retries={"total_max_attempts": 1}, proxies={"http": ""})
+    return boto3.client(service, endpoint_url=url, region_name=REGION, config=config, **(keys or KEYS))
+
+
+def test_jobs_are_listed_searched_and_described(served: tuple[Simulator, str]) -> None:
+    simulator, url = served
+    sagemaker = client(url, "sagemaker")
+    listed = [
+        job["TrainingJobName"]
+        for page in sagemaker.get_paginator("list_training_jobs").paginate()
+        for job in page["TrainingJobSummaries"]
+    ]
+    known = {job_name(job) for job in simulator.worlds["sagemaker"].jobs.values()}
+    assert len(listed) == len(set(listed)) > 100
+    assert set(listed) <= known
+    expression = {"Filters": [{"Name": "TrainingJobStatus", "Operator": "Equals", "Value": "InProgress"}]}
+    pages = sagemaker.get_paginator("search").paginate(Resource="TrainingJob", SearchExpression=expression)
+    live = [one["TrainingJob"] for page in pages for one in page["Results"]]
+    assert {job["TrainingJobStatus"] for job in live} == {"InProgress"}
+    steady = next(job for job in live if job["TrainingJobName"].startswith("vit-steady"))
+    described = sagemaker.describe_training_job(TrainingJobName=steady["TrainingJobName"])
+    assert described["CreationTime"] == steady["CreationTime"]
+    assert isinstance(steady["CreationTime"], datetime)
+    assert described["SecondaryStatusTransitions"][-1]["Status"] == "Training"
+
+
+def test_clusters_nodes_and_plans_are_read(served: tuple[Simulator, str]) -> None:
+    sagemaker = client(served[1], "sagemaker")
+    pages = sagemaker.get_paginator("list_clusters").paginate()
+    assert [one["ClusterName"] for page in pages for one in page["ClusterSummaries"]] == [CLUSTER]
+    groups = sagemaker.describe_cluster(ClusterName=CLUSTER)["InstanceGroups"]
+    options = {"PageSize": 4}
+    pages = sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=CLUSTER, PaginationConfig=options)
+    assert sum(len(page["ClusterNodeSummaries"]) for page in pages) == sum(group["CurrentCount"] for group in groups)
+    plans = sagemaker.list_training_plans(SortBy="TrainingPlanName", SortOrder="Ascending")["TrainingPlanSummaries"]
+    assert [plan["Status"] for plan in plans] == ["Active", "Scheduled", "Active"]
+
+
+def test_metrics_are_read_page_by_page(served: tuple[Simulator, str]) -> None:
+    simulator, url = served
+    jobs = [job for job in simulator.worlds["sagemaker"].jobs.values() if job.draft.name.endswith("-steady")]
+    hosts = [host for job in jobs for host in hosts_of(job)]
+    asked = [query(f"q{number}", "CPUUtilization", host) for number, host in enumerate(hosts)]
+    now = datetime.now(UTC)
+    pages = (
+        client(url, "cloudwatch")
+        .get_paginator("get_metric_data")
+        .paginate(MetricDataQueries=asked, StartTime=now - timedelta(minutes=10), EndTime=now, MaxDatapoints=20)
+    )
+    found: dict[str, int] = {}
+    for page in pages:
+        for one in page["MetricDataResults"]:
+            found[one["Id"]] = found.get(one["Id"], 0) + len(one["Values"])
+    assert set(found) == {one["Id"] for one in asked}
+    assert min(found.values()) >= 8
+
+
+def test_roles_are_assumed(served: tuple[Simulator, str]) -> None:
+    sts = client(served[1], "sts")
+    arn = AwsSts.role_arn(ROLE)
+    by_key = sts.assume_role(RoleArn=arn, RoleSessionName="exporter")
+    by_token = sts.assume_role_with_web_identity(
+        RoleArn=arn, RoleSessionName="exporter", WebIdentityToken=WEB_IDENTITY_TOKEN
+    )
+    for answer in (by_key, by_token):
+        assert answer["AssumedRoleUser"]["Arn"].endswith(f"assumed-role/{ROLE}/exporter")
+        found = answer["Credentials"]
+        keys = {
+            "aws_access_key_id": found["AccessKeyId"],
+            "aws_secret_access_key": found["SecretAccessKey"],
+            "aws_session_token": found["SessionToken"],
+        }
+        assert client(served[1], "sagemaker", **keys).list_clusters()["ClusterSummaries"]
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "arguments", "code"),
+    [
+        ("sagemaker", "list_clusters", {}, "InvalidSignatureException"),
+        (
+            "cloudwatch",
+            "get_metric_data",
+            {"MetricDataQueries": [], "StartTime": 0, "EndTime": 1},
+            "SignatureDoesNotMatch",
+        ),
+        ("sts", "assume_role", {"RoleArn": AwsSts.role_arn(ROLE), "RoleSessionName": "ab"}, "SignatureDoesNotMatch"),
+    ],
+)
+def test_a_wrong_secret_is_refused(
+    served: tuple[Simulator, str], service: str, call: str, arguments: dict[str, Any], code: str
+) -> None:
+    other = client(served[1], service, aws_access_key_id=ACCESS_KEY_ID, aws_secret_access_key="wrong")
+    with pytest.raises(ClientError) as refused:
+        getattr(other, call)(**arguments)
+    assert refused.value.response["Error"]["Code"] == code
+
+
+def test_a_job_that_there_is_not(served: tuple[Simulator, str]) -> None:
+    sagemaker = client(served[1], "sagemaker")
+    with pytest.raises(sagemaker.exceptions.ResourceNotFound):
+        sagemaker.describe_training_job(TrainingJobName="nobody")
