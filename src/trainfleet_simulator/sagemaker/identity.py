@@ -106,7 +106,7 @@ class AwsSts:
             raise _invalid("durationSeconds")
         found = _ROLE_ARN.fullmatch(arn)
         if found is None or found[1] not in self.roles:
-            # A role that does not exist is refused in the same words, so that nobody can look for names.
+            # A role that does not exist is refused in the same words, so that no caller can look for names.
             raise _denied(query, f"sts:{query.get('Action', '')}")
         return found[1], int(duration)
 
