@@ -1,4 +1,4 @@
-"""The conformance kit for providers, in whichever package they live, and what their other tests need.
+"""The conformance kit for providers of any package, and tools for their other tests.
 
     class TestMyCloud(ProviderConformance):
         platform = PLATFORM
@@ -23,8 +23,8 @@ __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 class ProviderConformance(
     ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks, SharingChecks
 ):
-    """Checks what the exporter promises of every cloud, for one provider.
+    """Checks the promises of the exporter for one provider.
 
-    Derive a class whose name begins with `Test`, and say of your cloud what ProviderCase asks for. A whole exporter
-    polls your pretend cloud over loopback HTTP, in stepped time: hours take seconds.
+    Derive a class whose name begins with `Test`, and define the members of ProviderCase for your cloud. An exporter
+    polls your simulated cloud over loopback HTTP, in stepped time: hours take seconds.
     """

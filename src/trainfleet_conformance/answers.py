@@ -1,4 +1,4 @@
-"""Changing decoded answers of clouds whose shapes are not known: rows are the objects in lists, the rest are leaves."""
+"""Changes decoded responses of unknown shape: rows are the objects in lists, all other values are leaves."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from trainfleet_simulator import rows
 
 Leaf = Callable[[str, Any], Any]
-"""Another value for one of that name; REMOVED takes it out."""
+"""Makes another value for a field of that name; REMOVED removes the field."""
 REMOVED = object()
 _TOTAL = re.compile(r"total|count$", re.IGNORECASE)
 _ID = re.compile(r"^(id|uid|uuid|key|name)$|_id$|Id$|ID$|_name$|Name$")
 
 
 def dumps(value: Any) -> bytes:
-    """As JSON, with NaN, and with 1e400 for ENDLESS_NUMBER."""
+    """Write JSON, with NaN, and with 1e400 for ENDLESS_NUMBER."""
     return rows.dumps(value).encode()
 
 
 def is_identity(name: str) -> bool:
-    """Whether a field of that name says what something is, rather than how much of it there is."""
+    """Return whether a field of that name identifies or describes its object, instead of counting something."""
     return _ID.search(name) is not None
 
 
 def change_leaves(value: Any, change: Leaf, name: str = "") -> Any:
-    """The value with each text, number, truth and null in it changed."""
+    """Return the value with each text, number, boolean and null in it changed."""
     if isinstance(value, dict):
         changed = {key: change_leaves(inner, change, key) for key, inner in value.items()}
         return {key: inner for key, inner in changed.items() if inner is not REMOVED}
@@ -45,7 +45,7 @@ def lists(value: Any) -> Iterator[list[Any]]:
 
 
 def holds(value: Any, wanted: object) -> bool:
-    """Whether one of its leaves is `wanted`."""
+    """Return whether one of its leaves is `wanted`."""
     if isinstance(value, dict):
         return any(holds(inner, wanted) for inner in value.values())
     if isinstance(value, list):
@@ -54,14 +54,14 @@ def holds(value: Any, wanted: object) -> bool:
 
 
 def tells_total(payload: Any) -> bool:
-    """Whether an answer has a list of several rows, and says how many there are in all."""
+    """Return whether a response has a list of several rows and their total number."""
     if not isinstance(payload, dict) or not any(len(found) > 1 for found in lists(payload)):
         return False
     return any(_TOTAL.search(key) and isinstance(value, int | str) for key, value in payload.items())
 
 
 def change_rows(payload: Any, change: Callable[[list[Any]], list[Any]]) -> bool:
-    """Change the lists of an answer in place; whether there was one."""
+    """Change the lists of a response in place. Return whether it had one."""
     found = list(lists(payload))
     for each in found:
         each[:] = change(list(each))

@@ -1,4 +1,4 @@
-"""Calls are counted, limited and within the budget. They do not grow with the jobs where the cloud allows that."""
+"""Checks of calls: they are counted, limited and within the budget, and bulk polls do not grow with the jobs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _POLLS_OF_A_BUDGET = 30
 
 
 class BudgetChecks(ProviderCase):
-    """Calls."""
+    """Checks of calls."""
 
     def test_budget_every_call_is_counted(self) -> None:
-        """As many requests arrive as the metrics count, and all of them by the transport."""
+        """The number of requests that arrive equals the number that the metrics count. The transport sends all of
+        them."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(3)
@@ -39,7 +40,8 @@ class BudgetChecks(ProviderCase):
         self.on_stage(check)
 
     def test_budget_a_month_s_calls_are_not_exceeded(self) -> None:
-        """With a budget for a few polls only, intervals become longer, and no call is made beyond it."""
+        """With a budget for a few polls only, intervals become longer and the exporter makes no call beyond the
+        budget."""
         apis = sorted({api for api, _ in self.good.operations})
 
         async def main(folder: Path) -> None:
@@ -60,7 +62,7 @@ class BudgetChecks(ProviderCase):
         self.play(main)
 
     def test_budget_rate_and_concurrency_are_kept(self) -> None:
-        """No more requests in a second, and no more at a time, than the config allows for each API."""
+        """The exporter keeps the configured requests per second and concurrency of each API."""
 
         async def main(folder: Path) -> None:
             limits = {"requests_per_second": _RATE, "concurrency": _CONCURRENCY}
@@ -73,14 +75,14 @@ class BudgetChecks(ProviderCase):
                 ]
                 for api in stage.gateway.at_once:
                     most = _most_in_a_second([arrival for arrival in stage.gateway.arrivals if arrival.api == api])
-                    if most > 2 * _RATE:  # what a second's worth of patience has saved up, and a second's
+                    if most > 2 * _RATE:  # the calls saved up in one second, and those of one second
                         complaints.append(f"{most} requests of {api!r} in a second, where {_RATE} may be")
                 complain(complaints, _BY_TRANSPORT)
 
         self.play(main)
 
     def test_budget_calls_of_sweeps_do_not_grow_with_the_jobs(self) -> None:
-        """With four times the jobs, a sweep makes as many calls, but for pages."""
+        """With four times as many jobs, a bulk poll makes the same calls, except for pages."""
 
         async def calls(jobs: int) -> Counter[tuple[str, str]]:
             found: list[Counter[tuple[str, str]]] = []
@@ -95,7 +97,7 @@ class BudgetChecks(ProviderCase):
         async def main(folder: Path) -> None:
             self._folder = str(folder)
             few, many = await calls(self.jobs), await calls(4 * self.jobs)
-            # A page holds two rows at least; a call for each job would be as many more as there are jobs.
+            # A page has at least two rows. A call for each job would add one call for each additional job.
             complain(
                 [
                     f"{collector} calls {operation} {count} times for {4 * self.jobs} jobs, "
@@ -112,7 +114,7 @@ class BudgetChecks(ProviderCase):
 
 
 async def _uncounted(stage: Stage) -> list[str]:
-    """Requests that arrived and are not counted, or the other way round."""
+    """Return requests that arrived and are not counted, and those that are counted and did not arrive."""
     counted, arrived = stage.counted(await stage.scrape()), stage.arrived()
     complaints = [
         f"{arrival.target[:80]} was asked for, and not by the transport"
@@ -120,7 +122,7 @@ async def _uncounted(stage: Stage) -> list[str]:
         if arrival.operation == UNSIGNED
     ]
     for key, count in arrived.items():
-        # A kept connection that the server closes in the very moment of its use is an attempt that never arrives.
+        # If the server closes a kept connection at the moment of its use, the attempt never arrives.
         if key[1] != UNSIGNED and not 0 <= counted[key] - count <= 1 + count // 50:
             complaints.append(f"{key[1]} arrived {count} times and is counted {counted[key]} times")
     return complaints

@@ -1,4 +1,4 @@
-"""What a provider's tests declare about their cloud, and the one good run that most checks use."""
+"""The facts that a provider's tests declare about their cloud, and the one good run that most checks use."""
 
 from __future__ import annotations
 
@@ -25,101 +25,102 @@ _LISTED_AT_MOST = 6
 
 @dataclass(frozen=True, slots=True)
 class GoodRun:
-    """Three polls of a cloud in which nothing went wrong."""
+    """Three polls of a cloud without faults."""
 
     page: Page
     text: str
     truth: Mapping[str, str]
-    """The live jobs of the cloud, and their states in its words."""
+    """The live jobs of the cloud, and their states in the cloud's words."""
     arrivals: tuple[Arrival, ...]
     steady: tuple[Arrival, ...]
-    """Those of the last two polls."""
+    """The requests of the last two polls."""
     payloads: Mapping[str, list[Any]]
-    """By operation, what was answered."""
+    """By operation, the responses."""
     bulk: frozenset[str]
     per_object: frozenset[str]
-    """The collectors of either kind."""
+    """The collectors of both kinds."""
 
     @property
     def operations(self) -> list[tuple[str, str]]:
-        """API and name of each operation that every poll calls."""
+        """Return API and name of each operation that every poll calls."""
         return sorted({(arrival.api, arrival.operation) for arrival in self.steady if arrival.api})
 
     def chosen(self, faulted: frozenset[str] | None) -> list[str]:
-        """The operations under which faults are made."""
+        """Return the operations into which the kit injects faults."""
         return [operation for _, operation in self.operations if faulted is None or operation in faulted]
 
     def callers(self, operation: str) -> set[str]:
-        """The collectors that call an operation."""
+        """Return the collectors that call an operation."""
         return {arrival.collector for arrival in self.arrivals if arrival.operation == operation}
 
 
 class ProviderCase:
-    """Everything that the kit has to know. All of it is about the cloud, nothing about the provider's insides.
+    """Everything that the kit needs to know about the cloud. It needs nothing about the provider's own code.
 
-    A test class derives from ProviderConformance, and says what follows.
+    A test class derives from ProviderConformance and defines these members.
     """
 
     platform: ClassVar[Platform]
     """The object that the entry point names."""
     statuses: ClassVar[Mapping[str, Status]]
-    """Every state of a job that the cloud documents, in its own word, and which of ours it is."""
+    """Every documented state of a job, in the cloud's word, with its status."""
     not_counted: ClassVar[frozenset[str]] = frozenset()
-    """Documented states in which no job is ever listed (old words): they need no count of 0."""
+    """Documented states that the cloud never lists (old words): they need no count of 0."""
     samples: ClassVar[Mapping[str, float]] = {}
-    """Some series of the page, without the label `provider`, with their values in the pretend cloud. At least one for
+    """Some series of the page, without the label `provider`, with their values in the simulated cloud. At least one for
     each unit that differs from the model's."""
     jobs: ClassVar[int] = 12
-    """How many live jobs the pretend cloud is made with; enough for two pages of a list."""
+    """The number of live jobs of the simulated cloud; enough for two pages of a list."""
     copes: ClassVar[frozenset[str]] = frozenset()
-    """Operations that the provider does not need if they fail, such as names of machine types."""
+    """Operations that may fail without effect on other values, such as names of machine types."""
     may_be_empty: ClassVar[frozenset[str]] = frozenset()
-    """Operations whose answer may be empty."""
+    """Operations whose response may be empty."""
     without_right: ClassVar[frozenset[str]] = frozenset()
-    """Operations whose right the cloud does not document."""
+    """Operations whose permission the cloud does not document."""
     faulted: ClassVar[frozenset[str] | None] = None
-    """Operations under which faults are made; None for all that every poll calls."""
+    """Operations into which the kit injects faults; None means all that every poll calls."""
     recovery_polls: ClassVar[int] = 1
-    """Polls after the end of a fault until everything is as before."""
+    """The number of polls after a fault until everything is as before."""
     refusal_polls: ClassVar[int] = 1
-    """The same after a refusal: a provider may pause its credentials, so that none is locked."""
+    """The same after rejected credentials, which a provider may pause so that the cloud does not lock them."""
 
     _planted: ClassVar[dict[type, Planted]] = {}
     _good_runs: ClassVar[dict[type, GoodRun]] = {}
 
     def status_of(self, word: str) -> Status:
-        """What the provider's own code makes of a state in the cloud's word."""
+        """Return the status to which the provider's code translates a state in the cloud's word."""
         raise NotImplementedError
 
     def cloud(self, jobs: int) -> PretendCloud:
-        """A pretend cloud with about so many live jobs, the same whenever it is made."""
+        """Make a simulated cloud with about `jobs` live jobs. Each call makes the same cloud."""
         raise NotImplementedError
 
     def config(self, url: str) -> dict[str, Any]:
-        """What the config file says of the provider, except its name and platform, to reach the pretend cloud at `url`.
+        """Return the keys of the provider in the config file, except name and platform, for the simulated cloud at
+        `url`.
 
-        Every collector is on, with an interval of a minute. Limits like `max_jobs` must be out of reach: which jobs
-        come first differs between shards, and with wrong times.
+        Turn on every collector, with an interval of a minute. Set limits like `max_jobs` so high that they never apply:
+        the order of jobs differs between shards, and with wrong times.
         """
         raise NotImplementedError
 
     def secret(self, name: str, *, special: bool = True) -> str:
-        """A secret to be put into the config and known to the pretend cloud; the same one for the same name. With
-        `special` it has characters that JSON, YAML, URLs and HTML escape. It must not be readable anywhere."""
+        """Return a secret for the config and the simulated cloud; the same one for the same name. With `special`, it
+        has characters that JSON, YAML, URLs and HTML escape. No output may show it."""
         return self._planted.setdefault(type(self), Planted()).plant(name, special=special)
 
     @property
     def secrets(self) -> Planted:
-        """All of them so far."""
+        """All secrets so far."""
         return self._planted.setdefault(type(self), Planted())
 
     def play(self, main: Callable[[Path], Awaitable[None]]) -> None:
-        """Run a check in stepped time, with a folder of its own, after the good run that it may look at."""
+        """Run a check in stepped time with its own folder, after the good run."""
         self.good  # noqa: B018
         _play(main)
 
     def on_stage(self, check: Callable[[Stage], Awaitable[None]], **options: Any) -> None:
-        """Run a check in stepped time, with an exporter that polls the pretend cloud; options as `open_stage` has."""
+        """Run a check in stepped time, with an exporter that polls the simulated cloud; options as in `open_stage`."""
 
         async def main(folder: Path) -> None:
             async with self.stage(folder, **options) as stage:
@@ -134,7 +135,7 @@ class ProviderCase:
 
     @property
     def good(self) -> GoodRun:
-        """The good run, made once for each class."""
+        """The good run, which each class makes once."""
         found = self._good_runs.get(type(self))
         if found is None:
             made: list[GoodRun] = []
@@ -177,7 +178,7 @@ def _play(main: Callable[[Path], Awaitable[None]]) -> None:
 
 
 def complain(found: Iterable[str], fix: str) -> None:
-    """Fail if anything was found; `fix` says what to do about it."""
+    """Fail if there are complaints; `fix` says what to do about them."""
     complaints = list(found)
     if complaints:
         fail(complaints, fix)

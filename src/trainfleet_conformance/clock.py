@@ -1,7 +1,7 @@
-"""Stepped time: an event loop that jumps to its next timer whenever nothing else is left to do.
+"""Stepped time: an event loop that jumps to its next timer when it has nothing else to do.
 
-The wall clock moves with it (time-machine), so that a simulated hour takes as long as its work. Real loopback HTTP
-goes on working: a loop with something readable, or with a call in a thread, does not jump.
+The wall clock moves with it (time-machine), so a simulated hour takes only the time of its work. Real loopback HTTP
+still works: the loop does not jump while a socket is readable or a thread runs a call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
-    """`time()` starts at 0 and jumps; `thread_calls` counts what runs in threads now."""
+    """`time()` starts at 0 and jumps; `thread_calls` counts the calls that run in threads now."""
 
     def __init__(self, traveller: Any) -> None:
         self._elapsed = 0.0
@@ -59,7 +59,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         self._elapsed += seconds
         self._traveller.shift(seconds)
 
-    def run_in_executor(  # type: ignore[override]  # typeshed names every argument type, which none is used for here
+    def run_in_executor(  # type: ignore[override]  # typeshed names every argument type, and none is used here
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
@@ -72,7 +72,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        # Threads that end are waited for with a timer, which must not be jumped to.
+        # asyncio waits for ending threads with a timer, and the loop must not jump to it.
         self.thread_calls += 1
         try:
             if timeout is None:
@@ -84,7 +84,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
 
 def run_stepped(main: Callable[[], Coroutine[Any, Any, T]], *, start: float = START) -> T:
-    """Run a coroutine function to its end in stepped time, which begins at the Unix time `start`."""
+    """Run a coroutine function in stepped time, which begins at the Unix time `start`, and return its result."""
     with (
         time_machine.travel(start, tick=False) as traveller,
         asyncio.Runner(loop_factory=lambda: SteppedLoop(traveller)) as runner,

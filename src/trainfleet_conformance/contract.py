@@ -1,4 +1,4 @@
-"""Families and labels are those of the exporter's table, values are in base units, and pages can be read."""
+"""Checks that families and labels are in the exporter's table, values in base units and pages valid."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ _TABLE = {
     if family.kind == "histogram"
     for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
 }
-"""By sample name, its labels; None if the operator chooses them. Taken when this is imported, before anything is
-run."""
+"""By sample name, its labels; None if the config chooses them. Read at import, before anything runs."""
 _FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
 """By sample name, its family."""
 _MOST_ALIKE = 3
-"""Series that are shown in place of one that is missing."""
+"""Series that the page shows instead of a missing one."""
 _UNBOUNDED = ("_cpu_utilization_ratio",)
-"""A job may use more CPU than it asked for."""
+"""A job may use more CPU than it requested."""
 
 
 def strangers(page: Page) -> Iterator[str]:
-    """What is on a page but not in the exporter's table."""
+    """Return families and labels of a page that are not in the exporter's table."""
     for family, pairs in page.shown:
         names = frozenset(name for name, _ in pairs)
         if family not in _TABLE:
@@ -47,7 +46,7 @@ def strangers(page: Page) -> Iterator[str]:
 
 
 def untrue_numbers(page: Page) -> Iterator[str]:
-    """Values that no measurement can have."""
+    """Return values that no measurement can have."""
     for key, value in page.shown.items():
         if not math.isfinite(value) or value < 0:
             yield f"{words(key)} is {value}"
@@ -56,12 +55,12 @@ def untrue_numbers(page: Page) -> Iterator[str]:
 
 
 def like(page: Page, family: str) -> str:
-    """The first series of a family: their labels show which one a sample lacks."""
+    """Return the first series of a family, whose labels show which one a sample lacks."""
     return "; ".join(sorted(words(key) for key in page.shown if key[0] == family)[:_MOST_ALIKE])
 
 
 class ContractChecks(ProviderCase):
-    """What is on a good page."""
+    """Checks of a good page."""
 
     def test_contract_families_and_labels_are_of_the_table(self) -> None:
         """A provider publishes objects of model.py and does not render them."""
@@ -72,7 +71,7 @@ class ContractChecks(ProviderCase):
         )
 
     def test_contract_every_family_has_a_source(self) -> None:
-        """HELP says which API and which fields the values come from."""
+        """HELP names the API and the fields of the values."""
         sources = self.platform.sources
         shown = {_FAMILY[name] for name, _ in self.good.page.shown if name in _TABLE}
         complaints = [f"{family} has no source" for family in sorted(shown) if not sources.get(family)]
@@ -88,7 +87,7 @@ class ContractChecks(ProviderCase):
         )
 
     def test_contract_known_samples_are_shown(self) -> None:
-        """The samples whose values the tests know."""
+        """The page has the samples whose values the tests know."""
         page = self.good.page
         complaints = []
         for series, value in self.samples.items():
@@ -102,7 +101,7 @@ class ContractChecks(ProviderCase):
         complain(complaints, "look for a unit that was not translated, or a field that is read under another name")
 
     def test_contract_every_live_job_is_shown_once_and_as_it_is(self) -> None:
-        """The jobs on the page are those of the cloud, page by page and workspace by workspace."""
+        """The page has exactly the jobs of the cloud, from all pages of lists and all workspaces."""
         shown: Counter[str] = Counter()
         states: dict[str, str] = {}
         for labels, value in self.good.page.of("trainfleet_job_status"):
@@ -126,7 +125,7 @@ class ContractChecks(ProviderCase):
         complain(sorted(complaints), "read each page of each list (providers/jobs/listing.py, read_whole_list)")
 
     def test_contract_counts_have_every_known_state(self) -> None:
-        """A state in which there is no job has a count of 0: an alert cannot wait for a series that is not there."""
+        """A state without jobs has a count of 0: an alert cannot wait for a missing series."""
         wanted = {(str(status), word) for word, status in self.statuses.items() if word not in self.not_counted}
         found: dict[str, set[tuple[str, str]]] = {}
         for labels, _ in self.good.page.of("trainfleet_jobs"):
@@ -150,7 +149,7 @@ class ContractChecks(ProviderCase):
         complain(complaints, "publish WorkspaceJobs.live_counts with all known pairs, and finished_counts")
 
     def test_contract_counts_are_those_of_the_cloud(self) -> None:
-        """As many live jobs are counted in each state as there are."""
+        """The count of live jobs in each state is correct."""
         truth = Counter(self.good.truth.values())
         counted: Counter[str] = Counter()
         for labels, value in self.good.page.of("trainfleet_jobs"):
@@ -166,7 +165,7 @@ class ContractChecks(ProviderCase):
         )
 
     def test_contract_both_formats_can_be_read(self) -> None:
-        """Text and OpenMetrics, and every other page."""
+        """Text, OpenMetrics and every other page are valid."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(1)

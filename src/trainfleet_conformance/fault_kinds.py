@@ -1,4 +1,4 @@
-"""The faults that every operation of every cloud can have, whatever its answers look like."""
+"""The faults that every operation of every cloud can have."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _HOSTILE = (
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """A fault. A `refusal` rejects the credentials; a provider may then pause them."""
+    """One fault. A `refusal` rejects the credentials; a provider may then pause them."""
 
     name: str
     meaning: str
     make: Callable[[Arrival, Answer], Response | None]
     refusal: bool = False
     pauses: bool = False
-    """Whether the whole host is paused, because it asked for that."""
+    """Whether the exporter pauses the whole host, because the response asks for it."""
     renames: bool = False
-    """Whether ids are others, so that other things are shown."""
+    """Whether ids change, so that the page shows other objects."""
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +50,7 @@ def _status(status: int, headers: dict[str, str] | None = None) -> Callable[[Arr
 
 
 def _quoting(arrival: Arrival, answer: Answer) -> Response:
-    """A refusal that quotes all that the request sent, in every field that errors have."""
+    """Make a rejection that quotes the whole request in every field of errors."""
     quoted = " ".join((*arrival.headers.values(), arrival.target, arrival.body.decode("utf-8", "replace")))
     names = ("code", "message", "error_code", "error_msg", "request_id", "Code", "Message", "RequestId", "reason")
     said = dict.fromkeys(names, quoted)
@@ -74,7 +74,7 @@ def _leaves(change: Callable[[str, Any], Any]) -> Callable[[Arrival, Answer], Re
 
 
 def _details(arrival: Arrival, answer: Answer) -> Response | None:
-    """The fields of rows, except those that name them, have other types."""
+    """Give the fields of rows other types, except the fields that name the rows."""
     payload = answer.payload
 
     def change(name: str, value: Any) -> Any:
@@ -86,7 +86,7 @@ def _details(arrival: Arrival, answer: Answer) -> Response | None:
 
 
 def _number(make: Callable[[float], Any], text: Callable[[str], str]) -> Callable[[str, Any], Any]:
-    """Changes what is a number, or a number as text; what names something stays."""
+    """Change numbers, and numbers as text. Keep names."""
 
     def change(name: str, value: Any) -> Any:
         if is_identity(name) or isinstance(value, bool):
@@ -120,7 +120,7 @@ WHOLE = (
     FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
     FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
 )
-"""They spoil an answer as a whole: nothing of it may be shown."""
+"""These make the whole response invalid: no part of it may be shown."""
 
 ODD = (
     FaultKind("wrong types", "every value is of another type", _leaves(lambda name, value: other_types(value))),
@@ -142,4 +142,4 @@ ODD = (
         renames=True,
     ),
 )
-"""They keep the form of an answer. Invalid values must not be shown, and nothing must break."""
+"""These keep the form of a response. Invalid values must not be shown, and nothing may break."""

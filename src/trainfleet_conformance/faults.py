@@ -1,4 +1,4 @@
-"""Each operation under each fault: nothing breaks, nothing untrue is shown, the fault is reported, and all recovers."""
+"""Checks of each operation under each fault: no wrong values, a report of the fault, and full recovery."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ ERRORS = "trainfleet_exporter_collector_errors_total"
 _LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
 _REQUESTS = "trainfleet_exporter_api_requests_total"
 _FIGURES = ("_ratio", "_bytes", "_seconds", "_cores", "_watts", "_per_second", "_accelerators")
-"""What families of measured amounts end with; a state, an info or a count may be another while words are odd."""
+"""Suffixes of families of measured amounts. States, infos and counts may change while words are odd."""
 _MOST_ATTEMPTS = 3
 _PARTS_ASKED_ANEW = 20
-"""Calls beyond that, in two polls: those that hanging neighbours were ended in the middle of."""
+"""Allowed additional calls in two polls: those that hanging calls next to them interrupted."""
 _FOLLOWS = frozenset({"not_ready", "throttled", "circuit_open"})
-"""Reasons for which a collector may fail that does not call the operation itself."""
+"""Reasons for which a collector may fail although it does not call the operation."""
 
 
 def of(operation: str, kind: FaultKind) -> Spoil:
-    """The fault, made for one operation."""
+    """Injects the fault into one operation."""
     return lambda arrival, answer: kind.make(arrival, answer) if arrival.operation == operation else None
 
 
 class FaultChecks(ProviderCase):
-    """Faults, one operation at a time, in a cloud that does not change."""
+    """Checks of faults, one operation at a time, in a cloud that does not change."""
 
     @pytest.mark.parametrize("kind", WHOLE, ids=str)
     def test_fault_in_place_of_an_answer(self, kind: FaultKind) -> None:
-        """The last good answer stays for its time. The fault is reported, other parts continue, and all recovers."""
+        """The last good values stay for their time. The exporter reports the fault, other parts continue, and all
+        recovers."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -50,7 +51,7 @@ class FaultChecks(ProviderCase):
 
     @pytest.mark.parametrize("kind", ODD, ids=str)
     def test_fault_of_values(self, kind: FaultKind) -> None:
-        """Invalid values are not shown and break nothing."""
+        """The page shows no invalid values, and nothing breaks."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -71,7 +72,7 @@ class FaultChecks(ProviderCase):
         self.on_stage(check)
 
     def test_fault_a_hanging_call_does_not_hold_up_the_end(self) -> None:
-        """When the exporter stops, or reloads, a poll is cancelled and has to end."""
+        """A poll ends when the exporter cancels it at a stop or reload."""
         (hang,) = (kind for kind in WHOLE if kind.name == "hang")
         for operation in self._faulted():
 
@@ -92,7 +93,7 @@ class FaultChecks(ProviderCase):
         return self.good.chosen(self.faulted)
 
     async def _whole(self, stage: Stage, before: Page, start: Page, operation: str, kind: FaultKind) -> Page:
-        """One operation under one fault. `start` is the page right before it; what is answered, the one after it."""
+        """Check one operation under one fault, from the page `start` before it to the page after it."""
         asked = len(stage.gateway.arrivals)
         stage.gateway.spoil = of(operation, kind)
         await stage.polls(1)
@@ -103,7 +104,7 @@ class FaultChecks(ProviderCase):
         may_be_good = kind.name in ("empty", "no object") and operation in self.may_be_empty
         if not may_be_good:
             rolls = self.good.callers(operation) <= self.good.per_object
-            if not (kind.name == "not found" and rolls):  # what is not there any more goes at once
+            if not (kind.name == "not found" and rolls):  # a deleted object disappears at once
                 complaints += [f"gone at once, and should be kept: {words(key)}" for key in missing(early, before)]
             if operation not in self.copes:
                 complaints += self._unreported(start, late, operation, kind)
@@ -122,7 +123,7 @@ class FaultChecks(ProviderCase):
         return await self._recover(stage, before, operation, kind)
 
     def _unreported(self, start: Page, late: Page, operation: str, kind: FaultKind) -> Iterable[str]:
-        """What should be reported of a call that failed, and is not."""
+        """Return the missing reports of a failed call."""
         if late.total(ERRORS) <= start.total(ERRORS):
             yield "no error is counted"
         callers = self.good.callers(operation)
@@ -134,7 +135,7 @@ class FaultChecks(ProviderCase):
             yield "its calls are counted as ok: Dialect.judge, or the transport, takes the answer for a good one"
 
     def _beside(self, start: Page, late: Page, operation: str, stage: Stage) -> Iterable[str]:
-        """Collectors that fail without a reason."""
+        """Return collectors that fail without a reason."""
         callers = self.good.callers(operation)
         for labels, value in late.of(ERRORS):
             before = sum(count for _, count in start.of(ERRORS, **labels))
@@ -147,7 +148,7 @@ class FaultChecks(ProviderCase):
 
     async def _recover(self, stage: Stage, before: Page, operation: str, kind: FaultKind) -> Page:
         stage.gateway.spoil = lambda arrival, answer: None
-        # After odd states of jobs, what builds on them comes back a poll after them.
+        # Values that depend on the states of jobs return one poll after the states.
         await stage.polls(max(self.recovery_polls, self.refusal_polls if kind.refusal else 1) + (kind in ODD))
         after = await stage.scrape()
         complaints = [f"not as before: {words(key)} {after.shown[key]}" for key in wrong(after, before)]
@@ -160,7 +161,7 @@ class FaultChecks(ProviderCase):
         return after
 
     async def _end(self, stage: Stage, kind: FaultKind) -> None:
-        """What must not have happened meanwhile."""
+        """Return forbidden effects during the fault."""
         page = await stage.scrape()
         await stage.read_everything()
         complaints = [
@@ -183,7 +184,7 @@ SILENCE = (
 
 
 def _odd(now: Page, before: Page) -> Iterable[str]:
-    """Amounts that were other before, or were not there."""
+    """Return amounts that changed or are new."""
     for key in wrong(now, before):
         if key[0].endswith(_FIGURES):
             yield f"shown, and not true: {words(key)} {now.shown[key]}"

@@ -1,8 +1,8 @@
-"""A gateway between the exporter and a pretend cloud: it knows each request's operation, counts requests and spoils
-answers.
+"""A gateway between the exporter and a simulated cloud. It knows each request's operation, counts requests and changes
+responses.
 
-Operations are not guessed from paths: whatever the provider's own dialect signs is noted with its call's operation.
-A request that arrives without having been signed did not use the transport.
+It learns operations from the calls that the provider's dialect signs, not from paths. A request that arrives unsigned
+did not use the transport.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ UNSIGNED = "(not by the transport)"
 
 
 class PretendCloud(Protocol):
-    """A cloud as its documentation describes it. It is served over loopback; the provider calls it like the real one.
+    """A simulated cloud that follows the cloud's documentation. The kit serves it over loopback.
 
-    It does not change by itself, so that two pages can be compared. Its lists have more than one page if the cloud has
-    pages. It refuses requests without valid credentials.
+    It does not change by itself, so two pages can be compared. Its lists have several pages if the cloud has pages. It
+    rejects requests without valid credentials.
     """
 
     @property
     def app(self) -> ASGIApp:
-        """The ASGI application that answers."""
+        """The ASGI application of the cloud."""
         ...
 
     def live_jobs(self) -> Mapping[str, str]:
-        """The ids of the jobs that have not ended, each with its state in the cloud's own word."""
+        """Return the ids of the live jobs, each with its state in the cloud's word."""
         ...
 
     def forget(self, job_id: str) -> None:
-        """Delete a live job: no list has it, and its id is not found."""
+        """Delete a live job: lists leave it out, and a call with its id returns 404."""
         ...
 
     def end(self, job_id: str, word: str) -> None:
-        """A live job ends now (`time.time()`) in this state, one in which nothing is held. It is reported as ended jobs
-        are, and no other job changes for it."""
+        """End a live job now (`time.time()`) in this state, in which it holds nothing. Report it like other ended jobs,
+        and change no other job."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request at the pretend cloud. `at` is loop time; `collector` is who polled, empty if no collector did."""
+    """A request at the simulated cloud. `at` is loop time; `collector` is empty if no collector sent it."""
 
     at: float
     api: str
@@ -67,7 +67,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the pretend cloud said."""
+    """A response of the simulated cloud."""
 
     status: int
     headers: Mapping[str, str]
@@ -75,43 +75,43 @@ class Answer:
 
     @property
     def payload(self) -> Any:
-        """Its JSON; None if it is none."""
+        """The decoded JSON; None if the body is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
             return None
 
     def response(self, body: bytes | None = None) -> Response:
-        """The same again, or with another body."""
+        """Make the response again, with the same body or another one."""
         kept = {name: value for name, value in self.headers.items() if body is None or name != "content-length"}
         return Response(self.body if body is None else body, self.status, kept)
 
 
 Spoil = Callable[[Arrival, Answer], Response | None]
-"""Makes another answer of a true one; None leaves it as it is."""
+"""Makes another response from the true one; None keeps it."""
 
 
 class Signatures:
-    """What was signed lately, and what was sent to prove who asks."""
+    """Recently signed requests, and the credentials that they sent."""
 
     def __init__(self) -> None:
         self._operations: dict[tuple[str, str, bytes], tuple[str, str, str]] = {}
         self.secrets: set[str] = set()
 
     def note(self, api: str, call: Call, signed: SignedRequest) -> None:
-        """A request is about to be sent."""
+        """Record a request before the transport sends it."""
         caller = CALLER.get()
         collector = "" if caller is None else caller.collector
         self._operations[signed.method, signed.target, signed.body] = (api, call.operation, collector)
         self.secrets.update((*signed.secrets, *call.secrets))
 
     def find(self, method: str, target: str, body: bytes) -> tuple[str, str, str]:
-        """API, operation and collector of a request."""
+        """Return API, operation and collector of a request."""
         return self._operations.get((method, target, body), ("", UNSIGNED, ""))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Note whatever any client signs in here."""
+        """Record every request that a client signs inside this block."""
         open_client = Transport.client
 
         def client(transport: Transport, base_url: str, dialect: Dialect) -> ApiClient:
@@ -122,7 +122,7 @@ class Signatures:
 
 
 class _Watched:
-    """A dialect, and a note of what it signs."""
+    """A dialect that records what it signs."""
 
     def __init__(self, dialect: Dialect, signatures: Signatures) -> None:
         self._dialect = dialect
@@ -148,7 +148,7 @@ class _Watched:
 
 
 class Gateway:
-    """The pretend cloud as it is served (ASGI). `spoil` changes answers; `delay` is the seconds that each one takes."""
+    """Serves the simulated cloud (ASGI). `spoil` changes responses; `delay` is the seconds before each response."""
 
     def __init__(self, cloud: ASGIApp, signatures: Signatures) -> None:
         self._cloud = cloud
@@ -157,15 +157,15 @@ class Gateway:
         self.delay = 0.0
         self.arrivals: list[Arrival] = []
         self.payloads: dict[str, list[Any]] = {}
-        """By operation, what was answered truly."""
+        """By operation, the true responses."""
         self.spoilt = 0
-        """How many answers were spoilt."""
+        """The number of changed responses."""
         self.at_once: Counter[str] = Counter()
-        """By API, the most requests that were under way at a time."""
+        """By API, the largest number of requests in flight at a time."""
         self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request (ASGI)."""
+        """Respond to a request (ASGI)."""
         request = Request(scope, receive)
         body = await request.body()
         query = scope["query_string"].decode("latin-1")
@@ -190,7 +190,7 @@ class Gateway:
             self._under_way[api] -= 1
 
     async def _ask(self, scope: Scope, body: bytes) -> Answer:
-        """What the cloud itself says."""
+        """Return the response of the cloud itself."""
         sent: list[Message] = []
 
         async def receive() -> Message:

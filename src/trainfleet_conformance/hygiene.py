@@ -1,5 +1,4 @@
-"""What operators need from a platform: rights by name, diagnosis, a clean end, reloads, public imports, redacted
-secrets."""
+"""Checks for operators: named permissions, diagnosis, clean shutdown, reloads, public imports and redacted secrets."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from trainfleet_exporter.diagnose import examine
 
 
 class PlatformChecks(ProviderCase):
-    """The platform and its providers as objects."""
+    """Checks of the platform and its providers as objects."""
 
     def test_platform_is_what_the_entry_point_should_name(self) -> None:
-        """The config says its platform, and each operation has a right that diagnose can name."""
+        """The config names its platform, and diagnose can name the permission of each operation."""
         known = {name for _, name in self.good.operations}
         complain(
             [
@@ -34,7 +33,7 @@ class PlatformChecks(ProviderCase):
         )
 
     def test_platform_diagnose_is_content(self) -> None:
-        """diagnose has no complaint, and names the credentials and the endpoints."""
+        """diagnose reports no problem, and names the credentials and the endpoints."""
 
         async def main(folder: Path) -> None:
             async with serve_cloud(self.cloud(self.jobs), Signatures()) as (_, listener):
@@ -58,7 +57,7 @@ class PlatformChecks(ProviderCase):
         self.play(main)
 
     def test_platform_names_the_right_that_is_missing(self) -> None:
-        """An operation that is refused is reported with the right that it needs."""
+        """diagnose reports a rejected operation with the permission that it needs."""
         (denied,) = (kind for kind in WHOLE if kind.name == "denied")
         for _, operation in self.good.operations:
             if operation in self.copes | self.without_right:
@@ -80,12 +79,12 @@ class PlatformChecks(ProviderCase):
             self.play(main)
 
     def test_platform_closing_leaves_nothing_behind(self) -> None:
-        """After the end no connection is open, and no task runs."""
+        """After shutdown no connection is open, and no task runs."""
 
         async def main(folder: Path) -> None:
             before = len(asyncio.all_tasks())
             with warnings.catch_warnings():
-                # A client that was never closed warns when it is collected: here it is complained of in words.
+                # A client that was never closed warns when Python collects it. This check reports it in words.
                 warnings.simplefilter("ignore", ResourceWarning)
                 async with self.stage(folder) as stage:
                     await stage.polls(1)
@@ -102,7 +101,7 @@ class PlatformChecks(ProviderCase):
         self.play(main)
 
     def test_platform_reload_builds_it_again(self) -> None:
-        """With other limits the provider is built again, and replaces the first one; the page is as before."""
+        """With other limits, a new provider replaces the first one, and the page is as before."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -121,17 +120,18 @@ class PlatformChecks(ProviderCase):
         self.on_stage(check, reloaded={"concurrency": 7})
 
     def test_platform_imports_only_public_modules(self) -> None:
-        """Of the exporter its modules import what is public, and no HTTP client but the transport."""
+        """The provider's modules import only public modules of the exporter, and no HTTP client except the
+        transport."""
         folder = source_folder(self.platform)
         advice = "docs/provider-reference.md lists the public modules; ask for what is missing"
         complain(private_imports(folder), advice)
 
 
 class SecretChecks(ProviderCase):
-    """Secrets. Under faults they are looked for as well: see FaultChecks."""
+    """Checks that no output has a secret. FaultChecks also searches for them under faults."""
 
     def test_secret_none_is_in_logs_pages_or_reprs(self) -> None:
-        """A good run, a run of refusals that quote everything, and what objects say of themselves."""
+        """A good run, a run of rejections that quote everything, and the reprs of objects have no secret."""
         (quoting,) = (kind for kind in WHOLE if kind.name == "quoting")
 
         async def check(stage: Stage) -> None:

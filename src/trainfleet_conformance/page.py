@@ -1,4 +1,4 @@
-"""Exposition pages: a strict reader that is independent of the code under test, and how two pages differ."""
+"""Exposition pages: a strict parser that is independent of the code under test, and the differences of two pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 def sample(line: str) -> Sample:
-    """Name, labels and value of one sample line without its newline."""
+    """Parse name, labels and value of one sample line without its newline."""
     match = _SAMPLE.fullmatch(line)
     assert match, f"not a sample line: {line!r}"
     found = re.findall(_LABEL, match[2])
@@ -29,30 +29,30 @@ def sample(line: str) -> Sample:
 
 
 def samples(page: bytes) -> list[Sample]:
-    """All samples of a page; comment lines are passed over."""
+    """Parse all samples of a page and skip comment lines."""
     text = page.decode()
     assert not text or text.endswith("\n")
     return [sample(line) for line in text.split("\n")[:-1] if not line.startswith("#")]
 
 
 def parse_text(page: str) -> list[Metric]:
-    """What prometheus-client reads in a page of the text format."""
+    """Parse a page of the text format with prometheus-client."""
     return list(text_families(page))
 
 
 def parse_openmetrics(page: str) -> list[Metric]:
-    """What prometheus-client reads in an OpenMetrics page."""
+    """Parse an OpenMetrics page with prometheus-client."""
     return list(openmetrics_families(page))
 
 
 def joined(rendered: dict[str, list[bytes]]) -> bytes:
-    """Rendered samples as one run of lines."""
+    """Join rendered samples to lines."""
     return b"".join(piece for pieces in rendered.values() for piece in pieces)
 
 
 def lines_by_family(page: bytes) -> dict[str, list[bytes]]:
-    """Sample lines under the name of the family whose head they follow. Fails if a head comes twice, is empty, or a
-    sample stands under another family's head."""
+    """Group sample lines by the family in the HELP and TYPE lines before them. Fails if a family appears twice, has no
+    samples, or has samples of another family."""
     found: dict[str, list[bytes]] = {}
     family = ""
     for line in page.split(b"\n")[:-1]:
@@ -76,11 +76,11 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
-"""What moves while the clouds stand still."""
+"""Families whose values change while the clouds do not."""
 
 
 class Page:
-    """What the clouds' figures were (`shown`), and what the exporter reported about itself (`own`)."""
+    """Samples of the clouds (`shown`), and the exporter's own samples (`own`)."""
 
     def __init__(self, text: str) -> None:
         self.shown: dict[Key, float] = {}
@@ -92,7 +92,7 @@ class Page:
             target[key] = value
 
     def of(self, family: str, **labels: str) -> Iterator[tuple[dict[str, str], float]]:
-        """Samples of one family, of the exporter's own or the clouds', that have these labels."""
+        """Return the samples of one family that have these labels."""
         for (name, pairs), value in (self.own if family.startswith(_OWN) else self.shown).items():
             if name == family:
                 found = dict(pairs)
@@ -100,27 +100,27 @@ class Page:
                     yield found, value
 
     def total(self, family: str, **labels: str) -> float:
-        """The sum over such samples."""
+        """Return the sum of these samples."""
         return sum(value for _, value in self.of(family, **labels))
 
     @property
     def failing(self) -> list[str]:
-        """The collectors whose last poll failed."""
+        """Return the collectors whose last poll failed."""
         return [labels["collector"] for labels, value in self.of(_SUCCESS) if not value]
 
     def states_of(self, job_id: str) -> list[str]:
-        """The states in which a job is shown: one, if all is well."""
+        """Return the statuses that the page shows for a job: one on a correct page."""
         return [labels["status"] for labels, value in self.of(_STATUS, job_id=job_id) if value]
 
 
 def _labelled(text: str) -> bytes:
-    """The page without the samples that have no labels, which the strict reader does not take."""
+    """Remove samples without labels, which the strict parser does not accept."""
     lines = text.split("\n")
     return "\n".join(line for line in lines if not line or "{" in line.partition(" ")[0]).encode()
 
 
 def wrong(now: Page, before: Page) -> list[Key]:
-    """Series that were not there before, or had another value."""
+    """Return series that are new or have another value."""
     return [
         key
         for key, value in now.shown.items()
@@ -129,17 +129,17 @@ def wrong(now: Page, before: Page) -> list[Key]:
 
 
 def _says_nothing(key: Key) -> bool:
-    """A provider is shown with what is known of it, and with nothing for what is not."""
+    """The labels of a provider have the known facts, and are empty for unknown ones."""
     return key[0] == "trainfleet_provider_info" and ("project_id", "") in key[1]
 
 
 def missing(now: Page, before: Page) -> list[Key]:
-    """Series that are gone."""
+    """Return series that disappeared."""
     return [key for key in before.shown if key not in now.shown]
 
 
 def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:
-    """Those of a provider whose family (without `trainfleet_`) matches one of the globs."""
+    """Return the series of a provider whose family (without `trainfleet_`) matches one of the globs."""
     globs = tuple(patterns)
     return {
         key
@@ -150,6 +150,6 @@ def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set
 
 
 def words(key: Key) -> str:
-    """A series as it is written, shortened."""
+    """Write a series in a short form."""
     labels = ",".join(f"{name}={value[:40]!r}" for name, value in key[1] if name != "provider")
     return f"{key[0].removeprefix('trainfleet_')}{{{labels}}}"

@@ -1,4 +1,4 @@
-"""A part is replaced completely or not at all; one bad object loses only itself; absent is not zero."""
+"""Checks of parts: a poll replaces a part completely or not at all, and a missing value is not zero."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
 _TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
 _TEN_YEARS = 315_360_000.0
 _NOT_SET = (("0001-01-01T00:00:00Z", 0), ("1970-01-01T08:00:00.000+08:00", -62_135_596_800))
-"""How clouds write a time that has not come, as text or as a number."""
+"""Values that clouds send for a time that is not set, as text or as a number."""
 _MOMENT = "_timestamp_seconds"
 _COUNTS = (
     "trainfleet_jobs",
@@ -45,15 +45,15 @@ _COUNTS = (
     "trainfleet_pool_nodes",
     "trainfleet_pool_workloads",
 )
-"""Families that count objects: of none there are 0."""
+"""Families that count objects and show 0 if there is none."""
 _ENDED = "trainfleet_jobs_finished_total"
 
 
 class PartChecks(ProviderCase):
-    """What may be published of an answer that lacks something."""
+    """Checks of the values that a provider publishes from an incomplete response."""
 
     def test_part_a_page_that_fails_fails_its_list(self) -> None:
-        """After the first page of a list there comes a 500."""
+        """The second page of a list is a 500."""
         several = Counter(arrival.operation for arrival in self.good.steady)
         paged = [name for name in self.good.chosen(self.faulted) if several[name] > 2]
 
@@ -64,7 +64,7 @@ class PartChecks(ProviderCase):
         self._nothing_new(paged, _after_the_first, "a page behind the first one fails")
 
     def test_part_a_list_that_lacks_rows_is_not_taken(self) -> None:
-        """A list says how many rows it has, and half of them do not come."""
+        """A list states its number of rows, and half of the rows are missing."""
         shown = [
             operation
             for operation in self.good.chosen(self.faulted)
@@ -74,7 +74,7 @@ class PartChecks(ProviderCase):
         self._nothing_new(shown, _Half, "the list lacks half of its rows")
 
     def test_part_one_malformed_row_loses_itself_only(self) -> None:
-        """One row of each list is no object, or its values are of other types: the others are as they were."""
+        """If one row of a list is not an object or has values of other types, the other rows do not change."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -101,7 +101,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_what_is_not_told_is_absent(self) -> None:
-        """Rows without any of their numbers and times: no series becomes 0 for that."""
+        """If rows have no numbers and times, no series becomes 0."""
 
         async def check(stage: Stage) -> None:
             stage.gateway.spoil = _without_numbers
@@ -121,7 +121,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_times_that_are_not_set_are_absent(self) -> None:
-        """Year 1, Unix 0 or less in place of every time: no such moment is shown, and nothing else is lost with it."""
+        """Year 1 and Unix times up to 0 are not shown as times, and nothing else disappears."""
         usual = self.good.page.shown
         times = {key for key in usual if key[0].endswith(_MOMENT) and key[0] not in DATED}
         complain(["no time is shown"] * (not times), "let the jobs of the pretend cloud have times")
@@ -148,7 +148,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_what_vanished_goes(self) -> None:
-        """A job that was deleted has no series any more, and the others are as they were."""
+        """A deleted job has no series, and the other jobs do not change."""
 
         async def check(stage: Stage) -> None:
             await stage.polls(2)
@@ -169,7 +169,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
-        """Jobs that ended and left the lists of live ones: each is counted once, and shown with its final status."""
+        """Each job that ended and left the lists of live jobs is counted once and shown with its final status."""
         told_as = {status: word for word, status in reversed(list(self.statuses.items())) if status in FINISHED}
         live = sorted(self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item))
         ends = {job_id: status for (job_id, _), status in zip(live, told_as, strict=False)}
@@ -203,9 +203,9 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_live_jobs_do_not_need_the_ended_ones(self) -> None:
-        """A job of each workspace ends, and what is asked about them is refused.
+        """A job of each workspace ends, and the cloud rejects calls about these jobs.
 
-        Live jobs are shown as they are, and the ends are shown later.
+        The page shows the live jobs now, and the ended jobs later.
         """
         word, status = next((word, status) for word, status in self.statuses.items() if status in FINISHED)
         by_state = sorted(
@@ -258,7 +258,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def test_part_a_job_of_two_lists_is_shown_once(self) -> None:
-        """Another list has a job's row as well, as when it is moved: series may stand on a page only once."""
+        """If two lists have the same job, such as a moved one, each series is on the page only once."""
 
         homes = {
             labels["job_id"]: labels["workspace_id"]
@@ -277,7 +277,7 @@ class PartChecks(ProviderCase):
                 for _ in range(3):
                     await stage.polls(1)
                     page = await stage.scrape()
-            except AssertionError as error:  # the page has a series twice
+            except AssertionError as error:  # the page has a duplicate series
                 complain([str(error)], _ONE_OWNER)
                 raise
             states = [labels for labels, value in page.of("trainfleet_job_status", job_id=job_id) if value]
@@ -289,7 +289,7 @@ class PartChecks(ProviderCase):
         self.on_stage(check)
 
     def _nothing_new(self, operations: Sequence[str], spoil: Callable[[str], Spoil], what: str) -> None:
-        """With the answers of one operation after the other spoilt, all is shown as before, and a collector fails."""
+        """If the responses of one operation are invalid, a collector fails and the page does not change."""
 
         async def main(folder: Path) -> None:
             async with self.stage(folder) as stage:
@@ -324,7 +324,7 @@ def _is_state(key: Key) -> bool:
 
 
 def _after_the_first(operation: str) -> Spoil:
-    """500 for whatever is not asked by the very first request of that operation."""
+    """Respond with 500 to all requests that differ from the first request of that operation."""
     first: list[str] = []
 
     def spoil(arrival: Arrival, answer: Answer) -> Response | None:
@@ -339,12 +339,12 @@ def _after_the_first(operation: str) -> Spoil:
 
 
 def _asked(arrival: Arrival) -> str:
-    """What is asked, without what differs from attempt to attempt; of a query that is signed, all of it."""
+    """Return the query of a request without the values that differ between attempts; a signed query is complete."""
     return arrival.target + arrival.body.decode("utf-8", "replace")
 
 
 def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
-    """400 for whatever is answered about one of these jobs, and about no live one."""
+    """Respond with 400 to requests about one of these jobs and about no live job."""
 
     def spoil(arrival: Arrival, answer: Answer) -> Response | None:
         payload = answer.payload
@@ -356,7 +356,7 @@ def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
 
 
 class _Half:
-    """Every second row never comes, however it is asked for; what the list says of its length stays."""
+    """Leave out every second row from all responses, and keep the stated length of the list."""
 
     def __init__(self, operation: str) -> None:
         self._operation = operation
@@ -374,7 +374,7 @@ class _Half:
 
 
 def _with_row(job_id: str, odd: object) -> Spoil:
-    """Something else in place of a job's row, in every list of several."""
+    """Replace a job's row in every list of several rows."""
 
     def spoil(arrival: Arrival, answer: Answer) -> Response | None:
         payload = answer.payload
@@ -400,7 +400,7 @@ def _without_numbers(arrival: Arrival, answer: Answer) -> Response | None:
 
 
 def _untimed(written: str, counted: int) -> Spoil:
-    """Another time for every one that is near to the present."""
+    """Replace every time that is close to the present."""
 
     def change(name: str, value: Any) -> Any:
         if isinstance(value, str) and _TIME_TEXT.fullmatch(value):
@@ -418,13 +418,13 @@ def _untimed(written: str, counted: int) -> Spoil:
 
 
 class _Elsewhere:
-    """Puts a job's row in the place of another job's, wherever that is listed; totals stay true."""
+    """Replaces another job's row by this job's row in all lists; totals stay correct."""
 
     def __init__(self, job_id: str, place: str) -> None:
         self._job_id = job_id
         self._place = place
         self._rows: dict[str, Any] = {}
-        """The job's row in the lists of each operation."""
+        """Return the job's row in the lists of each operation."""
 
     def __call__(self, arrival: Arrival, answer: Answer) -> Response | None:
         payload = answer.payload

@@ -1,14 +1,14 @@
-"""Secrets that can be recognised anywhere, and the search for them in whatever a program has put out.
+"""Secrets that are easy to recognize, and a search for them in all outputs of a program.
 
     secrets = Planted()
     key = secrets.plant("access key secret")
     ...
     assert secrets.hits({"log": log, "/metrics": page}) == []
 
-A secret may hide: with the escapes of a JSON text, a URL, an HTML page, a log line or a Python repr, in base64 or hex,
-or cut short. The search knows all of these (`hits` says which output has which secret, never the secret itself, since
-its answer is printed by a test that fails). What an exporter makes of secrets - signatures, temporary keys, tokens - is
-another secret: `authorizations` takes them from requests that a simulated cloud has received.
+The search also finds a secret with the escapes of JSON, a URL, HTML, a log line or a Python repr, in base64 or hex, or
+truncated. `hits` names the output and the secret. It never returns the secret itself, because a failing test prints the
+result. Signatures, temporary keys and tokens are further secrets: `authorizations` reads them from the requests of a
+simulated cloud.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from urllib.parse import quote, quote_plus
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 SPECIAL = "\"\\'<>&%+/= {}$;,"
-"""What logfmt, JSON, HTML, URLs or YAML would escape."""
+"""Characters that logfmt, JSON, HTML, URLs or YAML escape."""
 SHORTEST = 8
-"""Characters below which a secret would be found where it is not."""
+"""Minimum length of a secret; a shorter one would also match other text."""
 _PIECE = 16
-"""Characters of a secret that give it away, where an output is cut off."""
+"""Number of characters that identify a secret in truncated output."""
 
 
 def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
-    """A secret of some 40 characters, the same for the same name and seed; with `special`, hard to write down.
+    """Make a secret of about 40 characters, the same for the same name and seed; with `special`, it needs escapes.
 
-    It begins and ends with a run of letters and digits, which no reader of a file trims, no escape touches, and an
-    excerpt would show; no special character stands next to another, so that `${` is not among them.
+    It begins and ends with letters and digits, which no parser trims and no escape changes. No two special characters
+    are adjacent, so the secret never has `${`.
     """
     source = random.Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
@@ -49,34 +49,34 @@ def make_secret(name: str, *, special: bool = True, seed: int = 0) -> str:
 
 
 class Planted:
-    """The secrets of one test, by what they are."""
+    """The secrets of one test, by name."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
         self.secrets: dict[str, str] = {}
 
     def plant(self, name: str, *, special: bool = True) -> str:
-        """A new secret; the same one for a name that is known."""
+        """Return a new secret, or the same one for a known name."""
         if name not in self.secrets:
             self.secrets[name] = make_secret(name, special=special, seed=self._seed)
         return self.secrets[name]
 
     def add(self, name: str, text: str) -> None:
-        """A secret of another party. ValueError if it is too short to be looked for."""
+        """Add a secret from elsewhere. Raise ValueError if it is too short for the search."""
         if len(text) < SHORTEST:
             raise ValueError(f"{name} is shorter than {SHORTEST} characters")
         self.secrets[name] = text
 
     def hits(self, outputs: Mapping[str, bytes | str]) -> list[str]:
-        """What `hits` says of these secrets."""
+        """Return the `hits` of these secrets."""
         return hits(outputs, self.secrets)
 
 
 def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterable[str]) -> list[str]:
-    """`OUTPUT holds SECRET (HOW)` for every find; secrets without names are named by their number.
+    """Return `OUTPUT holds SECRET (HOW)` for every find; secrets without names are named by their number.
 
-    ValueError for a secret that is too short, or where there is nothing to look for or to look at: such a search would
-    find nothing whatever there is.
+    Raise ValueError if a secret is too short, or if there are no secrets or no outputs: such a search could never find
+    anything.
     """
     named = dict(secrets) if isinstance(secrets, Mapping) else {f"#{i}": text for i, text in enumerate(secrets)}
     if not named or not outputs:
@@ -95,16 +95,16 @@ def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str] | Iterab
 
 
 def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The secrets in requests' headers: signatures, tokens, and whatever else proves who asks; by what they are.
+    """Return the secrets in requests' headers by name: signatures, tokens and other credentials.
 
-    A signature is soon useless, but one in a log shows a place where other secrets may appear.
+    A signature expires soon. But a signature in a log shows a place where other secrets may appear.
     """
     found: dict[str, str] = {}
     for each in headers:
         for name, value in each.items():
             low = name.lower()
             if low in {"authorization", "proxy-authorization"}:
-                # The rest of a signed one is the names of headers and the id of a key, which is a secret of its own.
+                # The rest of a signed header is the names of headers and the id of a key, which is another secret.
                 match = re.search(r"Signature=([0-9a-fA-F]{16,})", value) or re.fullmatch(r"\w+ (\S{8,})", value)
                 proof = value if match is None else match[1]
                 found[f"{low} {_short(proof)}"] = proof
@@ -114,12 +114,12 @@ def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _short(value: str) -> str:
-    """Distinguishes values without showing them."""
+    """Distinguish values without showing them."""
     return hashlib.sha256(value.encode()).hexdigest()[:8]
 
 
 def _readings(given: bytes | str) -> Iterator[tuple[str, bytes]]:
-    """The output as it is, and as it was before it was packed."""
+    """Return the output, and the output before its compression."""
     data = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else given
     yield "", data
     if data[:2] == b"\x1f\x8b":
@@ -130,7 +130,7 @@ def _readings(given: bytes | str) -> Iterator[tuple[str, bytes]]:
 
 
 def _by_way(secret: str) -> dict[bytes, list[str]]:
-    """What to look for, each once: of a secret of letters and digits most ways to write it are the same."""
+    """Return the texts to search for, each once: most forms of a secret of letters and digits are equal."""
     found: defaultdict[bytes, list[str]] = defaultdict(list)
     for how, way in _ways(secret):
         found[way].append(how)
@@ -138,7 +138,7 @@ def _by_way(secret: str) -> dict[bytes, list[str]]:
 
 
 def _ways(secret: str) -> Iterator[tuple[str, bytes]]:
-    """Every way in which a secret could be written, as bytes; the same one twice does no harm."""
+    """Yield every form of a secret as bytes, possibly with duplicates."""
     as_json = json.dumps(secret)[1:-1]
     texts = {
         "as it is": secret,
@@ -177,7 +177,7 @@ def _ways(secret: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _inside_base64(secret: str, offset: int, encode: object) -> bytes:
-    """What of the secret's base64 does not depend on what stands around it (`user:secret` and the like)."""
+    """Return the part of the secret's base64 that does not depend on the text around it, as in `user:secret`."""
     assert callable(encode)
     encoded: bytes = encode(b"\0" * offset + secret.encode("utf-8", "surrogatepass"))
     first = -(-offset * 8 // 6) + (1 if offset else 0)
@@ -186,12 +186,12 @@ def _inside_base64(secret: str, offset: int, encode: object) -> bytes:
 
 
 def _pieces(secret: str) -> Iterator[tuple[str, str]]:
-    """Beginnings, ends and middles that are long enough to be no accident."""
+    """Return beginnings, middles and ends that are long enough to identify the secret."""
     if len(secret) >= 2 * _PIECE:
         middle = len(secret) // 2 - _PIECE // 2
         yield "its beginning", secret[:_PIECE]
         yield "its end", secret[-_PIECE:]
         yield "its middle", secret[middle : middle + _PIECE]
-    # What no escape touches: where an unknown one is used, these are left.
+    # The parts that no escape changes: an unknown escape keeps them.
     for run in re.findall(r"[A-Za-z0-9]{9,}", secret):
         yield "a part of it", run

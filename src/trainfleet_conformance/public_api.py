@@ -94,7 +94,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _package(folder: Path) -> str:
-    """The package that a folder is."""
+    """Return the package of a folder."""
     parts = [folder.name]
     while (folder.parent / "__init__.py").exists():
         folder = folder.parent

@@ -1,4 +1,4 @@
-"""What several shards show together."""
+"""Checks of the series that several shards show together."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, apportio
 
 _SHARDS = (3, 4, 5, 6, 7, 8)
 _SPREADS = (16, 64)
-"""Tried one by one, until more than one shard has something of the pretend cloud."""
+"""The kit tries these one by one, until more than one shard has a part of the simulated cloud."""
 _POLLS = 3
 _WORKSPACE = "trainfleet_workspace_info"
 
 
 class SharingChecks(ProviderCase):
-    """Whether shards are parts of one whole."""
+    """Checks of shards."""
 
     def test_share_all_shards_together_show_what_one_exporter_shows(self) -> None:
-        """Exactly one of them shows each series, with the same value; what cannot be divided is with one."""
+        """Exactly one shard shows each series, with the value that a single exporter shows."""
 
         shards, spread = dividing({labels["workspace_id"] for labels, _ in self.good.page.of(_WORKSPACE)})
 
@@ -58,7 +58,7 @@ class SharingChecks(ProviderCase):
             ]
             if self.platform.splits and sum(bool(part.shown) for part in parts) == 1:
                 named = [labels["workspace_id"] for labels, _ in alone.of(_WORKSPACE)]
-                of_several = len(_owners(named, shards, spread)) > 1  # by chance, one shard may have all
+                of_several = len(_owners(named, shards, spread)) > 1  # one shard may have all by chance
                 complaints += ["all of it is with one shard, though Platform.splits"] * of_several
             complain(
                 complaints,
@@ -73,7 +73,7 @@ class SharingChecks(ProviderCase):
 
 
 def dividing(workspace_ids: Iterable[str]) -> tuple[int, int]:
-    """Numbers of shards and members by which several shards have these workspaces; the first pair if none does."""
+    """Return the first numbers of shards and members that divide these workspaces among several shards."""
     named = sorted(workspace_ids)
     tried = [(shards, spread) for spread, shards in product(_SPREADS, _SHARDS)]
     return next((each for each in tried if len(_owners(named, *each)) > 1), tried[0])
@@ -85,7 +85,7 @@ def _owners(workspace_ids: Iterable[str], shards: int, spread: int) -> set[int]:
 
 
 async def _polled(exporters: Sequence[Exporter]) -> list[Page]:
-    """The pages of exporters after some polls, all at the same time."""
+    """Return the pages of exporters after some polls, all at the same time."""
     for _ in range(_POLLS):
         await asyncio.gather(*(exporter.poll_once() for exporter in exporters), asyncio.sleep(INTERVAL))
     return [Page((await exporter.text()).decode()) for exporter in exporters]

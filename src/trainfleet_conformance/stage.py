@@ -1,4 +1,5 @@
-"""The stage of the kit: a pretend cloud on loopback, a whole exporter that polls it, and a scraper, in stepped time."""
+"""The test setup of the kit: a simulated cloud on loopback, an exporter that polls it, and a scraper, in stepped
+time."""
 
 from __future__ import annotations
 
@@ -36,17 +37,17 @@ INTERVAL = 60.0
 POLL_TIMEOUT = 50.0
 KEPT_POLLS = 1
 _QUIET = 57.0
-"""Seconds after the start of a poll at which it has ended, whatever held it up."""
+"""Seconds after its start at which a poll has ended in any case."""
 _REQUESTS = "trainfleet_exporter_api_requests_total"
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
-"""Requests whose tokens and signatures are looked for: those of all would take longer than what is tested."""
+"""The number of requests whose tokens and signatures the kit searches for; all would take too long."""
 _SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0}
-"""What the daemon does every second and has nothing to do for most of them: half of the time that polls take here."""
+"""Tasks that the daemon runs every second. They would take half of the test's time, mostly without work."""
 
 
 def config_text(platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
-    """The config file of one provider. What it says of limits goes before what its tests say."""
+    """The config file of one provider. Its limits override those of its tests."""
     settings = {
         "poll_interval": f"{INTERVAL:.0f}s",
         "poll_timeout": f"{POLL_TIMEOUT:.0f}s",
@@ -64,7 +65,7 @@ def config_text(platform: Platform, provider: Mapping[str, Any], limits: Mapping
 
 
 def load(folder: Path, platform: Platform, text: str) -> Config:
-    """The config as the exporter reads it."""
+    """Load the config as the exporter does."""
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     return load_config(path, environ={}, platforms={platform.name: platform.config})
@@ -80,7 +81,7 @@ class Stage:
         self.daemon = daemon
         self.logs = logs
         self.outputs: list[str] = []
-        """Every page that was read."""
+        """Every page that the scraper read."""
         self._origin = asyncio.get_running_loop().time()
         self._polls = 0
         self._client = httpx.AsyncClient(
@@ -88,18 +89,18 @@ class Stage:
         )
 
     async def polls(self, count: int) -> None:
-        """Wait until `count` more polls of every collector have begun, and are over."""
+        """Wait until `count` more polls of every collector have begun and ended."""
         self._polls += count
         end = self._origin + (self._polls - 1) * INTERVAL + _QUIET
         await asyncio.sleep(end - asyncio.get_running_loop().time())
 
     async def during_a_poll(self) -> None:
-        """Wait until the next poll has begun, and is not over if it hangs."""
+        """Wait until the next poll has begun; a poll that hangs has not ended then."""
         begun = self._origin + self._polls * INTERVAL + 2
         await asyncio.sleep(begun - asyncio.get_running_loop().time())
 
     async def stop(self) -> float:
-        """Stop the exporter; how many seconds that took."""
+        """Stop the exporter. Return the seconds that it took."""
         began = asyncio.get_running_loop().time()
         await self.daemon.stop()
         return asyncio.get_running_loop().time() - began
@@ -110,14 +111,14 @@ class Stage:
         return time.time()
 
     def leaks(self, planted: Planted, **more: str) -> list[str]:
-        """Where a secret, or a signature or token made with it, appears in any output."""
+        """Return the outputs that have a secret, or a signature or token made with it."""
         proofs = authorizations(arrival.headers for arrival in self.gateway.arrivals[-_PROOFS:])
         outputs = {"a page": "\n".join(dict.fromkeys(self.outputs)), "the log": self.logs.written, **more}
         outputs["what the provider logs"] = self.logs.said
         return hits(outputs, planted.secrets | proofs)
 
     async def scrape(self) -> Page:
-        """The page of metrics. ValueError if it is not what a Prometheus can read."""
+        """Read the page of metrics. Raise ValueError if Prometheus could not parse it."""
         answer = await self._client.get("/metrics")
         if answer.status_code != 200:
             raise ValueError(f"/metrics answered {answer.status_code}")
@@ -125,7 +126,7 @@ class Stage:
         return Page(answer.text)
 
     async def read_everything(self) -> None:
-        """Read every page, the metrics in both formats; ValueError if one is not as it should be."""
+        """Read every page, the metrics in both formats. Raise ValueError if one is invalid."""
         parse_text((await self._client.get("/metrics")).text)
         answer = await self._client.get("/metrics", headers=_OPENMETRICS)
         parse_openmetrics(answer.text)
@@ -137,18 +138,18 @@ class Stage:
             self.outputs.append(answer.text)
 
     async def reload(self) -> str:
-        """Have the config read again; what is said of that."""
+        """Reload the config. Return the response."""
         return (await self._client.post("/-/reload")).text
 
     def counted(self, page: Page) -> Counter[tuple[str, str]]:
-        """The attempts that the page counts, by API and operation."""
+        """Return the attempts that the page counts, by API and operation."""
         found: Counter[tuple[str, str]] = Counter()
         for labels, value in page.of(_REQUESTS):
             found[labels["api"], labels["operation"]] += int(value)
         return found
 
     def arrived(self) -> Counter[tuple[str, str]]:
-        """The requests that have arrived, by API and operation."""
+        """Return the requests that have arrived, by API and operation."""
         return Counter((arrival.api, arrival.operation) for arrival in self.gateway.arrivals)
 
     async def aclose(self) -> None:
@@ -156,7 +157,7 @@ class Stage:
 
 
 class Logs:
-    """What was logged: as the exporter writes it at debug level, and what the provider's package said, word by word."""
+    """The log: the exporter's lines at debug level, and the messages of the provider's package before redaction."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -170,7 +171,7 @@ class Logs:
 
     @property
     def said(self) -> str:
-        """Messages of the provider's package with all that they quote, whether or not they are shown."""
+        """Messages of the provider's package with all their arguments, at every level."""
         return "\n".join(self._said)
 
     @contextmanager
@@ -180,7 +181,7 @@ class Logs:
         handlers, level, hook, warn = list(root.handlers), root.level, sys.excepthook, warnings.showwarning
         levels = {name: logging.getLogger(name).level for name in LIBRARIES}
         set_up_logs("debug", "logfmt", self._written)
-        # An exception that a test runner turns a warning into is worth more than its line in a log.
+        # If the test runner turns a warning into an exception, the exception is more useful than a log line.
         sys.excepthook, warnings.showwarning = hook, warn
         listener = _Listener(self._package, self._said)
         root.addHandler(listener)
@@ -206,12 +207,12 @@ class _Listener(logging.Handler):
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Loaded once, for that takes longer than a poll. All is plain http here."""
+    """Load once, because it takes longer than a poll. All URLs are plain http here."""
     return ssl.create_default_context()
 
 
 async def _in_executor(function: Callable[..., Any], *arguments: Any, **_: object) -> Any:
-    """What Starlette has anyio do for endpoints that are no coroutines: in threads that the stepped clock knows of."""
+    """Run endpoints that are not coroutines in threads that the stepped clock counts, in place of anyio's."""
     context = contextvars.copy_context()
     return await asyncio.get_running_loop().run_in_executor(None, partial(context.run, function, *arguments))
 
@@ -221,7 +222,7 @@ def _quickened() -> Iterator[None]:
     with ExitStack() as stack:
         for constant, seconds in _SELDOM.items():
             stack.enter_context(mock.patch(f"trainfleet_exporter.{constant}", seconds))
-        # The same jitter always.
+        # Use the same jitter in every run.
         stack.enter_context(mock.patch("random.SystemRandom", return_value=random.Random(1)))
         context = "trainfleet_exporter.transport.aiohttp_transport._tls_context"
         stack.enter_context(mock.patch(context, return_value=_authorities()))
@@ -231,7 +232,7 @@ def _quickened() -> Iterator[None]:
 
 @asynccontextmanager
 async def serve_cloud(cloud: PretendCloud, signatures: Signatures) -> AsyncIterator[tuple[Gateway, Listener]]:
-    """Serve a pretend cloud, and know what is asked of it."""
+    """Serve a simulated cloud and record its requests."""
     gateway = Gateway(cloud.app, signatures)
     listener = Listener(gateway)
     try:
@@ -252,8 +253,8 @@ async def open_stage(
     reloaded: Mapping[str, Any] | None = None,
     delay: float = 0.0,
 ) -> AsyncIterator[Stage]:
-    """An exporter that polls `cloud`. `provider` makes the provider's config of a base URL; `limits` are its limits,
-    `reloaded` those that a reload finds."""
+    """Run an exporter that polls `cloud`. `provider` makes the provider's config from a base URL; `limits` are its
+    limits, and `reloaded` those after a reload."""
     package = platform.build.__module__.partition(".")[0]
     logs, signatures = Logs(package), Signatures()
     with logs.taken(), _quickened():

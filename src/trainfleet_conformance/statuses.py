@@ -1,4 +1,4 @@
-"""Every documented state is mapped, and whatever is not documented is unknown: never guessed, never dropped."""
+"""Checks that every documented state is mapped, and that all other words are unknown, not guessed or dropped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _RANDOM_WORDS = 200
 
 
 class StatusChecks(ProviderCase):
-    """The mapping of states."""
+    """Checks of the mapping of states."""
 
     def test_status_every_documented_word_is_mapped(self) -> None:
-        """As the cloud documents them."""
+        """Documented states map to their statuses."""
         complain(
             [
                 f"{word!r} is taken for {self.status_of(word)}, and is {status}"
@@ -32,7 +32,7 @@ class StatusChecks(ProviderCase):
         )
 
     def test_status_no_other_word_is_guessed(self) -> None:
-        """Words that are not documented are unknown, whatever they look like."""
+        """Words that are not documented are unknown, even if they resemble a documented one."""
         chance = random.Random(1)
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ _-0123456789é"
         tried = ["", " ", "0", "-1", "null", "None", "\x00", "x" * 10_000, "__class__", NEW_WORD]
@@ -44,7 +44,7 @@ class StatusChecks(ProviderCase):
                 continue
             try:
                 found = self.status_of(word)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is what is complained of
+            except Exception as error:  # noqa: BLE001 - the check reports any exception
                 complaints.append(f"{word[:40]!r} raises {type(error).__name__}")
                 continue
             if found is not Status.UNKNOWN:
@@ -52,7 +52,7 @@ class StatusChecks(ProviderCase):
         complain(complaints, "answer Status.UNKNOWN for every word that is not in the table: STATUS.get(word, UNKNOWN)")
 
     def test_status_a_new_word_is_shown_as_unknown(self) -> None:
-        """In a whole run: a job in an unknown state is shown, counted, and labelled with the cloud's own word."""
+        """The page shows and counts a job in an unknown state, and labels it with the cloud's word."""
 
         async def check(stage: Stage) -> None:
             job_id = next(key for key, word in stage.cloud.live_jobs().items() if self.statuses[word] not in FINISHED)
@@ -79,7 +79,7 @@ class StatusChecks(ProviderCase):
 
 
 def _renamed(job_id: str, word: str) -> Any:
-    """One job is in another state, wherever it is reported."""
+    """Give one job another state in all responses."""
 
     def rename(name: str, value: Any) -> Any:
         return NEW_WORD if value == word else value
