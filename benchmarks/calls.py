@@ -90,16 +90,16 @@ _NOTES = (
         " count. Medians (10th to 90th percentile). A ratio compares the batches of one round."
     ),
     (
-        "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their"
-        " lines on the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and"
-        " keeps the translation and the lines that have not changed. Jobs that it has never seen are those of a start."
-        " The other clients do not distinguish them."
+        "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their "
+        "lines on the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and "
+        "keeps the translation and the lines that have not changed. After a start, all jobs are new. The other "
+        "clients handle new and known jobs alike."
     ),
     (
         "The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."
-        " With the simulator, ours and the SDK wait for it most of the time. So compare CPU there, not requests."
+        " Compare the CPU with the simulator, not the requests: ours and the SDK wait for it most of the time."
     ),
-    f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and answers from strings that are nearly ready.",
+    f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and responds with prepared strings.",
 )
 
 

@@ -110,9 +110,9 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
     table = Table(
         f"CPU milliseconds a poll, of jobs with {PODS} pods each and 12 families of every pod",
         (
-            "what is polled, and what has changed since the poll before",
+            "what the exporter polls, and what has changed since the previous poll",
             *(f"{size:,} jobs" for size in found),
-            "a job, at the most jobs",
+            "a job, at the largest size",
             *(f"{small:,} → {large:,} jobs costs" for small, large in _steps(found)),
         ),
     )
@@ -158,7 +158,7 @@ def _growth(found: Mapping[int, _Costs]) -> Check:
     limit = large / small
     return Check(
         f"CPU a poll grows no faster than linearly from {small:,} to {large:,} jobs"
-        f" (at most {limit:.0f} ×; {_NOISE - 1:.0%} more are taken for noise)",
+        f" (at most {limit:.0f} ×; {_NOISE - 1:.0%} more count as noise)",
         f"{growth[worst]:.2f} × ({worst.title}, the worst of three)",
         growth[worst] <= limit * _NOISE,
     )
@@ -172,7 +172,7 @@ def _durations(what: str, costs: _Costs, some: Kind, everything: Kind) -> Check:
     shares = [few / all_of_it for few, all_of_it in zip(costs[some], costs[everything], strict=True)]
     ratio = statistics.median(shares)
     return Check(
-        f"{what} in which only durations changed costs at most {_FOR_DURATIONS} × one in which everything did",
+        f"{what} in which only durations changed costs at most {_FOR_DURATIONS} × a poll in which everything changed",
         f"{spread(shares)} ×",
         ratio <= _FOR_DURATIONS,
     )

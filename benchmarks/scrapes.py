@@ -24,12 +24,13 @@ _ROUNDS = {1_000: 501, 10_000: 201, 100_000: 101, _MILLION: 31}
 """By the number of series."""
 _WARM_UPS = 2
 _SIDE_BY_SIDE = (
-    "Medians, with the 10th to the 90th percentile in brackets. All servers hold the same samples and run at once. "
-    "One reader makes one scrape of each in a round, in another order each round, after one or two scrapes to warm up. "
-    "Pushgateway takes part in each third round only, prometheus-client in each fifteenth. `times ours` is the median "
-    "ratio of a scrape to ours of the same round, to the last byte. For those two, it is the ratio to our median. CPU "
-    "covers all processes of a server, user and system, over its scrapes. nginx sends a plain and a gzipped file, with "
-    "sendfile off, which is faster over loopback. Its memory does not include them, because the kernel caches them."
+    "Medians, with the 10th to the 90th percentile in brackets. All servers hold the same samples and run at the "
+    "same time. In each round, one reader scrapes each server once, in a new order, after one or two scrapes to "
+    "warm up. It scrapes Pushgateway in every third round only, and prometheus-client in every fifteenth. `times "
+    "ours` is the median ratio of a scrape to ours of the same round, to the last byte. For those two, it is the "
+    "ratio to our median. CPU covers all processes of a server, user and system, over its scrapes. nginx sends a "
+    "plain and a gzipped file, with sendfile off, which is faster over loopback. Its memory does not include them, "
+    "because the kernel caches them."
 )
 _COLUMNS = (
     "server",
@@ -47,11 +48,11 @@ _BUILD_SECONDS = 60.0
 _LIVE_JOBS = re.compile(rb"^trainfleet_jobs\{.*\} (\d+)$", re.MULTILINE)
 _BEGINNING = 1 << 14
 _AFTER_POLL = (
-    f"{_POLLS} polls of each kind. `first scrape` begins when the last part of the poll is published. Plain and gzip "
-    "follow each other, in another order after each poll. Then scrapes continue without a pause until a page has all "
-    "of the poll (`new page sent after`). After that, ours and nginx's static file are scraped in turn. Until the new "
-    "page is ready, a scrape gets the previous one, whole. Ten providers share the series: a tenth is a poll of one of "
-    "them. Medians, with the 10th to the 90th percentile in brackets."
+    f"{_POLLS} polls of each kind. `first scrape` begins when the last part of the poll is published. A plain and a "
+    "gzip scrape follow, in a new order after each poll. Then scrapes continue without a pause until a page has all "
+    "of the poll (`new page sent after`). After that, the reader scrapes ours and nginx's static file in turn. "
+    "Until the new page is ready, a scrape gets the complete previous page. Ten providers share the series. `tenth` "
+    "is a poll of one of them. Medians, with the 10th to the 90th percentile in brackets."
 )
 _AFTER_POLL_COLUMNS = (
     "changed, encoding",
@@ -66,8 +67,9 @@ _AFTER_POLL_COLUMNS = (
 _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0
 _DECOMPRESSORS = (
-    "Each program reads one gzip response (curl makes its own request). The result is compared with the plain page, "
-    "without the exporter's own metrics, which differ in each scrape. Go reads it as one member, with nothing after it."
+    "Each program reads one gzip response (curl makes its own request). The benchmark compares the result with the "
+    "plain page, without the exporter's own metrics, which differ in each scrape. Go reads it as one member, with "
+    "nothing after it."
 )
 
 

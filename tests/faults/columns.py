@@ -10,18 +10,18 @@ from trainfleet_simulator import Fault
 
 KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
 ENDS: Mapping[str, str] = {
-    KEPT: "the response was rejected: the last good values stayed for their time and then disappeared",
-    SAME: "the response was understood: nothing changed",
+    KEPT: "the exporter rejected the response: the last good values stayed for their time and then disappeared",
+    SAME: "the exporter accepted the response: nothing changed",
     TOLD: "nothing is missing, and a metric and the log show the fault",
-    LESS: "only what the fault touched is missing, and was counted",
-    OTHER: "shown as what it is: an unknown state, a strange text",
-    VOID: "the operation's response has nothing of that kind",
+    LESS: "only the affected values are missing, and a metric counts them",
+    OTHER: "the page shows the value as it is, such as an unknown state or a strange text",
+    VOID: "the operation's response has no value of that kind",
 }
 SHUT = "refused"
-"""The one fault that is not an answer: the address takes no connections."""
+"""The one fault that is not a response: the address accepts no connections."""
 
 
-_WIRE, _REFUSAL, _BODY = "On the wire", "Refusals and statuses", "Bodies"
+_WIRE, _REFUSAL, _BODY = "Connections", "Rejections and statuses", "Bodies"
 _LIST, _VALUE = "Lists and pages", "Values and texts"
 GROUPS = (_WIRE, _REFUSAL, _BODY, _LIST, _VALUE)
 

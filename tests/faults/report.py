@@ -1,4 +1,4 @@
-"""docs/evidence/faults.md, from what the matrix saw."""
+"""Writes docs/evidence/faults.md from the results of the matrix."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEAD = """\
 # Every operation under every fault
 
 `make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
-way. Two providers are polled over loopback HTTP on a stepped clock. The test looks at them before, twice during and
-after.
+way. An exporter polls two providers over loopback HTTP on a stepped clock. The test reads all pages before, twice
+during and after the fault.
 """
 _CHECKS = """\
-The test checks this in each cell. *Unlike the others* lists the exceptions.
+The test checks the following in each cell. [Exceptions](#exceptions) lists the cells in which it skips a check.
 
 - `/metrics` responds with 200 and is well-formed in both formats. All other pages respond as before.
 - Every collector that does not need the operation keeps polling. The other provider is not affected.
@@ -30,9 +30,9 @@ The test checks this in each cell. *Unlike the others* lists the exceptions.
 - Values on the page during the fault are the last good ones. Only families that the operation feeds are missing.
 - The calls have the fault's outcome. The log reports it in a few lines, not at each poll.
 - The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
-- One interval after the fault, everything is as before (exceptions below). There are no more parts than before.
-- There are no more tasks and open files than running collectors and kept connections need. After the daemon stops, none
-  is left.
+- One interval after the fault, everything is as before, with the same number of parts.
+  [Slower to recover](#slower-to-recover) lists what takes longer.
+- Only running collectors and kept connections use tasks and open files. After the daemon stops, none is left.
 - No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
 """
 
@@ -44,7 +44,7 @@ _SPARED = {
     "while it should be kept": "that the last good values stay",
     "kept for ever": "that the values disappear in time",
 }
-"""What a check of cell.py that is excused would have looked for."""
+"""The meaning of each check of cell.py that a cell may skip."""
 
 
 def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> str:
@@ -59,14 +59,14 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
     lines = max(cell.lines for cell in cells)
     summary = (
         f"**{held:,} of {len(cells):,} cells passed**, of {len(ROWS)} operations and {len(COLUMNS)} faults. {excluded} "
-        f"are excluded (see below). {searched:,} pages and logs of {size / 1e6:,.0f} MB contain no "
-        f"secret. A cell of three minutes has at most {lines} log lines. It took {seconds:.0f} s on {cores} cores.\n"
+        f"cells are [excluded](#excluded). {searched:,} pages and logs of {size / 1e6:,.0f} MB contain no secret. "
+        f"A cell of three minutes has at most {lines} log lines. The run took {seconds:.0f} s on {cores} cores.\n"
     )
     parts = [
         _HEAD,
         summary,
         _CHECKS,
-        "## How to read it\n",
+        "## Signs in the tables\n",
         *(f"- `{_SIGNS[end]}` ({ends[end]:,} cells): {meaning}" for end, meaning in ENDS.items()),
         f"- blank ({excluded}): excluded\n",
     ]
@@ -75,14 +75,14 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
         parts += [f"## {group}\n", _header(columns), *(row_line(row, columns, results[row.name]) for row in ROWS), ""]
         parts += [f"- **{column.name}**: {column.meaning}{_counted(column)}" for column in columns] + [""]
     parts += ["## What is missing while an operation fails\n", *_losses(), ""]
-    parts += ["## Unlike the others\n", *_unlike(), ""]
+    parts += ["## Exceptions\n", *_unlike(), ""]
     parts += ["## Slower to recover\n", *_slow(), ""]
     parts += ["## Excluded\n", *_exclusions(), ""]
     return "\n".join(parts)
 
 
 def words() -> list[str]:
-    """All of the page that does not depend on what the cells came to."""
+    """The parts of the page that do not depend on the results of the cells."""
     return [_HEAD, _CHECKS, *_losses(), *_unlike(), *_slow(), *_exclusions()]
 
 
@@ -102,7 +102,7 @@ def _counted(column: Column) -> str:
 
 
 def _losses() -> list[str]:
-    """What each operation's failing costs, once its last good answers are gone."""
+    """Each operation, and the families and collectors that fail without it."""
     lines = ["| operation | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
     for row in ROWS:
         families = ", ".join(f"`{family}`" for family in row.loses) or "none"
@@ -111,7 +111,7 @@ def _losses() -> list[str]:
 
 
 def _unlike() -> list[str]:
-    """Cells that end otherwise than others of their column, by reason."""
+    """Cells that differ from the others of their column, by reason."""
     reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in ROWS:
         for fault, unlike in row.unlike.items():
@@ -126,7 +126,7 @@ def _unlike() -> list[str]:
 
 
 def _slow() -> list[str]:
-    """What takes more than one interval."""
+    """Recoveries that take more than one interval."""
     reasons: dict[str, list[str]] = {}
     for row in ROWS:
         if row.slow:
@@ -147,7 +147,7 @@ def _exclusions() -> list[str]:
         rows = [row for row in ROWS if not row.only]
         for reason in dict.fromkeys(found for row in rows if (found := row.excludes(column)) is not None):
             reasons[column.name, reason] = [row.title for row in rows if row.excludes(column) is None]
-    lines = ["| fault | made for | elsewhere |", "|---|---|---|"]
+    lines = ["| fault | operations | why not the others |", "|---|---|---|"]
     lines += [f"| {name} | {_listed(titles)} | {reason} |" for (name, reason), titles in reasons.items()]
     return lines + [
         f"| all but {' and '.join(row.only)} | another row | {row.title} has these two only |"
