@@ -135,8 +135,8 @@ def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
 def node(row: payloads.Node, quota_id: str) -> Node | None:
     """A row of ListNodes. What is requested of a node is what the workloads on it hold, not what they use.
 
-    The vendor documents three reasons (CordonByUser, Expired, Recovering) and no statuses of orders. So the status of the
-    order counts only for a node that is not ready and has no other reason.
+    The vendor documents three reasons (CordonByUser, Expired, Recovering) and no statuses of orders. So the status of
+    the order counts only for a node that is not ready and has no other reason.
     """
     if not row.node_name:
         return None
