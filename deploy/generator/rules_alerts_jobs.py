@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
+from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, SIGNALS
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -13,13 +14,6 @@ _HELD = (
     f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
     "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
 )
-_POD_USE = "trainfleet_pod_accelerator_utilization_ratio"
-_POD_MEANS = (
-    f"max by (provider, job_id, pod_id, accelerator) (\n  avg_over_time({_POD_USE}[<straggler_window>])\n"
-    f"  and last_over_time({_POD_USE}[<bridge>])\n)"
-)
-_MEDIAN = f"quantile {_BY} (0.5, {_POD_MEANS})"
-
 # What is bridged ends at once when the cloud says something else: a job that starts no longer waits, one that ends is
 # not stuck. Without this, `for` would be as good as nothing wherever it is shorter than what is bridged.
 _RUNNING = """\
@@ -98,20 +92,62 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
             "<stuck_for>",
         ),
         Alert(
+            "TrainfleetJobHung",
+            # A collective that hangs spins: all the same, minute by minute. What evaluates, loads or writes does not.
+            of_a_job(f"""\
+{_HELD}
+and {_ON}
+max {_BY} (min_over_time({FRESH_USE}[<hung_window>])) >= <hung_busy_ratio>
+and on (provider, job_id)
+max_over_time({POWER}[<hung_window>]) < <hung_power_ratio> * {POWER_MEDIAN}
+and on (provider, job_id)
+max_over_time({POWER}[<hung_window>]) - min_over_time({POWER}[<hung_window>]) < <hung_power_spread> * {POWER_MEDIAN}
+and on (provider, job_id)
+max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {NETWORK_MEDIAN}
+{_RUNNING}
+{OLD}"""),
+            "warning",
+            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its own median power "
+            "and without traffic. A collective operation hangs.",
+            f"The job {_JOB} seems to hang with busy accelerators",
+            f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
+            "{{ $labels.provider }} are busy, but draw less than <hung_power_ratio> times their median power. The "
+            "network carries less than <hung_network_ratio> times its median. Both have lasted for <hung_window> and "
+            "<hung_for>.",
+            "<hung_for>",
+        ),
+        Alert(
+            "TrainfleetJobSlowed",
+            of_a_job(f"""\
+avg_over_time({POWER}[<slowed_window>]) / ({POWER_MEDIAN} > 0) < <slowed_ratio> > <hung_power_ratio>
+and on (provider, job_id)
+avg_over_time({NETWORK}[<slowed_window>]) / ({NETWORK_MEDIAN} > 0) < <slowed_ratio> > <hung_network_ratio>
+{_RUNNING}
+{OLD}"""),
+            "info",
+            "A running job draws less than <slowed_ratio> of its own median power, and has less than <slowed_ratio> of "
+            "its median traffic.",
+            f"The job {_JOB} is slower than usual",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} draws {{{{ $value | humanizePercentage }}}} of its "
+            "median power. Its traffic is below <slowed_ratio> of the median, too. Both have lasted for <slowed_for>.",
+            "<slowed_for>",
+        ),
+        Alert(
             "TrainfleetPodStraggling",
             of_a_job(f"""\
-{_POD_MEANS}
-< {_ON} group_left ()
-(<straggler_share> * ({_MEDIAN} > <straggler_busy_ratio>))
+last_over_time({SIGNALS}[<bridge>]) >= <straggler_signals>
+and on (provider, job_id)
+quantile by (provider, job_id) (0.5, last_over_time({POD_USE}[<bridge>])) > <straggler_busy_ratio>
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "A pod uses its accelerators less than <straggler_share> times as much as the median pod of its job.",
+            "<straggler_signals> of utilization, power and network of a pod are far below the median of its job's pods "
+            "in every window of <straggler_window>. Far is <straggler_deviation> times the median absolute deviation.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
-            "It used {{ $value | humanizePercentage }} of its accelerators over <straggler_window>. That is less than "
-            f"<straggler_share> times the median of the job's pods.{_NODE} The job belongs to {_OWNER} on "
+            "{{ $value }} of utilization, power and network are far below the median of the job's pods. This holds in "
+            f"every window of <straggler_window> for <straggler_for>.{_NODE} The job belongs to {_OWNER} on "
             "{{ $labels.provider }}.",
             "<straggler_for>",
         ),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from deploy.generator import DEPLOY, kubernetes, out_of_step
+from deploy.generator.kubernetes import RETIRED
 from deploy.generator.kubernetes_manifests import DIGEST
 
 import trainfleet_exporter
@@ -161,6 +162,7 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_schema_accepts_valid_values_and_rejects_others(tmp_path: Path) -> None:
     assert len(VALUE_FILES) >= 5
     good = [VALUES, *(merged(VALUES, _load(path)) for path in VALUE_FILES)]
+    good.append(merged(VALUES, {"prometheusRule": {"thresholds": dict(RETIRED)}}))
     found = refused(tmp_path, *good, *(merged(VALUES, wrong) for wrong in WRONG.values()))
     assert found == {number: [path] for number, path in enumerate(WRONG, len(good))}
 
@@ -180,7 +182,8 @@ def test_every_value_is_known_to_the_schema_and_back() -> None:
 
     known = set(properties(_load(CHART / "values.schema.json")))
     given = set(_keys(VALUES))
-    assert {key for key in known - given if not key.startswith(("resources.", "probes."))} == {"global"}
+    retired = {f"prometheusRule.thresholds.{name}" for name in RETIRED}
+    assert {key for key in known - given if not key.startswith(("resources.", "probes."))} == {"global", *retired}
     tables = ("prometheusRule.prices.", "prometheusRule.models.")
     free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", *tables)
     assert {key for key in given - known if not key.startswith(free)} == set()

@@ -115,7 +115,7 @@ def test_a_rule_is_well_made(rule: Record | Alert) -> None:
         assert set(rule.labels) <= {
             *("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name", "charged_to"),
             *("accelerator", "accelerator_model", "currency", "status"),
-            *("phase", "cause", "node_name", "strategy", "result"),
+            *("phase", "cause", "node_name", "strategy", "result", "pod_id"),
         }
         assert level == "provider" or "provider" in rule.labels
         return
@@ -140,7 +140,7 @@ def test_alerts_of_jobs_name_the_owner() -> None:
         for alert in test["exp_alerts"]
     ]
     about_jobs = {name for name, labels in expected if "job_id" in labels}
-    assert len(about_jobs) == 7
+    assert len(about_jobs) == 9
     seen: defaultdict[str, set[str]] = defaultdict(set)
     for name, labels in expected:
         seen[name] |= set(labels)
