@@ -20,6 +20,8 @@ _ROWS = (
 _HOLDERS = ("Resources", "statistics", "statics", "data")
 """The objects that stand around some of them."""
 _TOTALS = ("TotalCount", "total", "total_count", "job_total_count", "version_count")
+_HITS = ("TotalHits", "Value")
+"""Where a search of AWS has it."""
 _COUNT = "count"
 """How many rows this page has."""
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
@@ -83,6 +85,8 @@ class Rows:
             if name in self.body:
                 yield self.body, name
                 return
+        if _HITS[0] in self.body:
+            yield self.body[_HITS[0]], _HITS[1]
 
 
 def rows_of(body: Any) -> Rows | None:

@@ -52,7 +52,8 @@ RETIRED = {
 }
 """Words of the first plan, and what the second one calls their things."""
 _CLOUDS = re.compile(
-    r"trainfleet_exporter\.providers\.(alibaba_pai|aws_sagemaker|huawei_modelarts)\b|trainfleet_simulator\.(pai|modelarts|sagemaker)\b"
+    r"trainfleet_exporter\.providers\.(alibaba_pai|aws_sagemaker|huawei_modelarts)\b"
+    r"|trainfleet_simulator\.(pai|modelarts|sagemaker)\b"
 )
 """Modules of one cloud, real or simulated: these may mirror each other."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")

@@ -21,10 +21,10 @@ _LONGEST_TTL = 21600  # seconds
 _KEY_LIFETIME = 21600.0  # seconds
 _RENEWED_BEFORE_END = 900.0  # seconds, or half of its life if that is less
 _ROUTES = {
-    ("PUT", "PutMetadataToken"): re.compile("/latest/api/token"),
-    ("GET", "ListMachineRoles"): re.compile(f"{_ROLES}/?"),
-    ("GET", "GetMachineCredentials"): re.compile(f"{_ROLES}/([^/]+)"),
-    ("GET", "GetContainerCredentials"): re.compile(CONTAINER_PATH),
+    ("PUT", "PutToken"): re.compile("/latest/api/token"),
+    ("GET", "ListRoles"): re.compile(f"{_ROLES}/?"),
+    ("GET", "GetRoleKeys"): re.compile(f"{_ROLES}/([^/]+)"),
+    ("GET", "GetContainerKeys"): re.compile(CONTAINER_PATH),
 }
 
 
@@ -54,9 +54,9 @@ class Metadata:
         """Answer one request. Raises ApiError."""
         sts = self._sts
         match operation:
-            case "PutMetadataToken":
+            case "PutToken":
                 return self._put_token(request.headers.get(_TTL, ""), now)
-            case "GetContainerCredentials":
+            case "GetContainerKeys":
                 if sts.container_token not in {None, request.headers.get("authorization")}:
                     raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
                 return _of_key(self._current("container", "trainfleet-task", now), now, of_machine=False)
@@ -67,7 +67,7 @@ class Metadata:
         role = sts.machine_role
         if role is None:
             raise _not_found()
-        if operation == "ListMachineRoles":
+        if operation == "ListRoles":
             return Answer(None, text=role, rows=[[role]])
         if not request.path.endswith(f"/{role}"):
             raise _not_found()

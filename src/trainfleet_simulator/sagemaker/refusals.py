@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Operation
 from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
 
-_BY_METADATA_TOKEN = {"ListMachineRoles", "GetMachineCredentials"}
+_BY_METADATA_TOKEN = {"ListRoles", "GetRoleKeys"}
 QUERY_CODES = {
     "AccessDeniedException": "AccessDenied",
     "ThrottlingException": "Throttling",
@@ -56,7 +56,7 @@ def _denied(operation: Operation) -> ApiError:
 
 
 def _of_metadata(kind: str, operation: Operation) -> ApiError | None:
-    if operation.name == "GetContainerCredentials" and kind == "expired_credentials":
+    if operation.name == "GetContainerKeys" and kind == "expired_credentials":
         return ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
     if operation.name not in _BY_METADATA_TOKEN:
         return None

@@ -57,7 +57,9 @@ def search(call: Call) -> Answer:
         return [job for _, _, job in (*having, *(one for one in found if one[0] is None))]
 
     jobs, token, total = page(call, find)
-    return Answer({"Results": [record(job, now) for job in jobs], **token}, total=total, rows=_rows(jobs, now))
+    hits = {"TotalHits": {"Value": total, "Relation": "EqualTo"}}
+    body = {"Results": [record(job, now) for job in jobs], **token, **hits}
+    return Answer(body, total=total, rows=_rows(jobs, now))
 
 
 def list_training_jobs(call: Call) -> Answer:

@@ -140,6 +140,13 @@ def test_filters(caller: Caller, filters: list[tuple[str, ...]], fits: Callable[
     assert found
 
 
+def test_a_search_counts_what_it_finds(caller: Caller) -> None:
+    asked = {"Filters": [{"Name": "TrainingJobStatus", "Value": "Failed"}]}
+    answer = caller.ask("Search", Resource="TrainingJob", SearchExpression=asked, MaxResults=1)
+    failed = sum(job.status == "Failed" for job in caller.world.jobs.values())
+    assert (len(answer["Results"]), answer["TotalHits"]) == (1, {"Value": failed, "Relation": "EqualTo"})
+
+
 def test_filters_are_joined_by_or(caller: Caller) -> None:
     either = {
         "Operator": "Or",
