@@ -62,6 +62,7 @@ _MODELARTS = """\
     collectors:
       usage: {{source: aom}}
       nodes: {{enabled: true}}
+      maintenance: {{enabled: true}}
     limits: {{requests_per_second: {rate}, concurrency: 8}}
 """
 CLOUDS = (

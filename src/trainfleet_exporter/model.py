@@ -346,6 +346,27 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     allocated_accelerators: tuple[Accelerators, ...] = ()
 
 
+class MaintenanceState(StrEnum):
+    """How far announced work on a node is. What has ended, in whichever way, is not shown."""
+
+    INQUIRING = "inquiring"
+    """It waits until a user agrees to it."""
+    SCHEDULED = "scheduled"
+    EXECUTING = "executing"
+    UNKNOWN = "unknown"
+
+
+class NodeMaintenance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Work on a node that the platform has announced and that has not ended; `kind` is the platform's code for it."""
+
+    pool_id: str
+    node_name: str
+    event_id: str
+    kind: str = ""
+    state: MaintenanceState = MaintenanceState.UNKNOWN
+    begins: float | None = None
+
+
 class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Readings at one level. Ratios are 0 to 1, rates bytes (or floating-point operations) per second; `accelerator` is
     the kind that its ratios are of."""

@@ -27,6 +27,7 @@ _PAGED_BY = {
     "GetMetrics": "NextToken",
     "ListTrainingJobs": "offset",
     "ListWorkloads": "offset",
+    "ListScheduledEvents": "offset",
     "ListPoolNodes": "continue",
     "ListTrainingJobsV1": "page",
     "ListTrainingJobVersions": "page",

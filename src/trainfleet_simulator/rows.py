@@ -15,6 +15,7 @@ _ROWS = (
     *("Results", "TrainingJobSummaries", "ClusterSummaries", "ClusterNodeSummaries", "TrainingPlanSummaries"),
     *("InstanceGroups", "MetricDataResults"),
     *("items", "workspaces", "jobs", "versions", "projects", "quotas", "metrics", "log_file_list", "result", "data"),
+    "events",
 )
 """What the operations call their lists."""
 _HOLDERS = ("Resources", "statistics", "statics", "data")
@@ -23,7 +24,8 @@ _TOTALS = ("TotalCount", "total", "total_count", "job_total_count", "version_cou
 _HITS = ("TotalHits", "Value")
 """Where a search of AWS has it."""
 _COUNT = "count"
-"""How many rows this page has."""
+"""How many rows this page has; of events, how many there are in all."""
+_COUNTED = "events"
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 ENDLESS_NUMBER = "@1e400@"
@@ -60,7 +62,7 @@ class Rows:
     def replace(self, rows: list[Any]) -> None:
         """Put other rows in their place, written as these were; the count of the page's rows, if there is one, too."""
         self.holder[self.key] = type(self.all)(rows)
-        if type(self.holder.get(_COUNT)) is int:
+        if self.key != _COUNTED and type(self.holder.get(_COUNT)) is int:
             self.holder[_COUNT] = len(rows)
 
     @property
@@ -77,7 +79,7 @@ class Rows:
             holder[name] = type(holder[name])(total)
 
     def _totals(self) -> Iterator[tuple[dict[str, Any], str]]:
-        for name in _TOTALS:
+        for name in (_COUNT,) if self.key == _COUNTED else _TOTALS:
             if name in self.holder:
                 yield self.holder, name
                 return

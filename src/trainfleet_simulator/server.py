@@ -82,6 +82,7 @@ _MODELARTS = """\
       job_counts: {{interval: 15s}}
       usage: {{interval: 15s}}
       nodes: {{enabled: true, interval: 20s}}
+      maintenance: {{enabled: true, interval: 20s}}
       jobs_v1: {{enabled: true, interval: 20s}}
     limits:
       requests_per_second: 200

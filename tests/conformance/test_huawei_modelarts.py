@@ -38,7 +38,8 @@ class TestHuaweiModelArts(ProviderConformance):
     faulted = frozenset({"ListTrainingJobs"})  # tests/faults has the others
     recovery_polls = 2  # queues and usage are read of the jobs and pools that the poll before found
     without_right = frozenset(
-        {"ListPoolNodes", "ListWorkloads", "ShowPoolRuntimeMetrics", "ShowWorkloadStatistics"}  # its pages name none
+        # Their pages name none.
+        {"ListPoolNodes", "ListScheduledEvents", "ListWorkloads", "ShowPoolRuntimeMetrics", "ShowWorkloadStatistics"}
     )
 
     def status_of(self, word: str) -> Status:
@@ -64,5 +65,6 @@ class TestHuaweiModelArts(ProviderConformance):
                 "job_counts": every,
                 "usage": every,
                 "nodes": every | {"enabled": True},
+                "maintenance": every | {"enabled": True},
             },
         }

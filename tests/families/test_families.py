@@ -68,6 +68,7 @@ trainfleet_node_allocated_cpu_cores                 pool_id node_name
 trainfleet_node_allocated_memory_bytes              pool_id node_name
 trainfleet_node_capacity_accelerators               pool_id node_name accelerator accelerator_model
 trainfleet_node_allocated_accelerators              pool_id node_name accelerator accelerator_model
+trainfleet_node_maintenance_timestamp_seconds       pool_id node_name event_id kind state
 trainfleet_provider_job_quota
 trainfleet_provider_job_quota_used
 trainfleet_job_cpu_utilization_ratio                job_id

@@ -57,7 +57,7 @@ def unknown_states(now: Page, before: Page) -> list[str]:
     for key in wrong(now, before):
         labels = dict(key[1])
         word = labels.get("platform_status") or labels.get("reason", "")
-        unknown = "unknown" in labels.get("status", "") or _UNKNOWN_WORDS.fullmatch(word)
+        unknown = "unknown" in (labels.get("status"), labels.get("state")) or _UNKNOWN_WORDS.fullmatch(word)
         # What was counted in a state, and 1 for the state that something was in, is less now.
         left = key[0] in {*_COUNTS, *_STATES, _HOLDS} and now.shown[key] < before.shown.get(key, -math.inf)
         if not unknown and not left:

@@ -356,6 +356,15 @@ MODELARTS = (
         loses=("node_*",),
         unlike=_GONE,
     ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListScheduledEvents",
+        collectors=("maintenance",),
+        fails=("maintenance",),
+        loses=("node_maintenance_*",),
+        one_workspace={"workspaceId": TEAM_WORKSPACE},
+    ),
     *(
         Row(
             cloud="modelarts",

@@ -47,7 +47,10 @@ _MODELARTS = """
     collectors: {{%(collectors)s}}
 """
 _PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "nodes")
-_MODELARTS_COLLECTORS = ("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "nodes", "jobs_v1")
+_MODELARTS_COLLECTORS = (
+    *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "nodes", "maintenance"),
+    "jobs_v1",
+)
 _PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"
 _MODELARTS_KEYS = f"{{{{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}}}"
 

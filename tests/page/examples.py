@@ -14,9 +14,11 @@ from trainfleet_exporter.model import (
     JobPods,
     JobTime,
     JobUsage,
+    MaintenanceState,
     Node,
     NodeCount,
     NodeFaults,
+    NodeMaintenance,
     PhaseTime,
     Pod,
     PodExit,
@@ -244,6 +246,17 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
             allocated_accelerators=(Accelerators("npu", "ascend-snt9", 0.0),),
         ),
         Node(pool_id="pool-a", node_name="bare"),
+    ),
+    "node_maintenance": (
+        NodeMaintenance(
+            pool_id="pool-a",
+            node_name="os-node-created-zlncn",
+            event_id="event-1",
+            kind="node_reboot",
+            state=MaintenanceState.SCHEDULED,
+            begins=1780000000.0,
+        ),
+        NodeMaintenance(pool_id="", node_name="bare", event_id="event-2"),
     ),
     "device_usage": (
         DeviceUsage(

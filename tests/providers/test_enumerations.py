@@ -25,6 +25,7 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate_history as huawei_history
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.values import POOL_STATUS
@@ -146,6 +147,11 @@ ENUMERATIONS = (
         lambda: modelarts("node_status", "phase"),
         POOL_STATUS,
         only_ours={**_OTHER_POOLS, "Running": "a pool's", "Error": "a pool's"},
+    ),
+    Enumeration(
+        "ModelArts ListScheduledEvents, state",
+        lambda: modelarts("scheduled_event", "state"),
+        (*MAINTENANCE_STATE, *MAINTENANCE_ENDED),
     ),
     Enumeration(
         "ModelArts ListPools, status.resources",

@@ -192,6 +192,7 @@ def _of_modelarts(simulator: Simulator, clock: Clock) -> list[Asking]:
         get("ListPoolNodes", f"{pools}/nodes", limit="2"),
         get("ListWorkloads", f"{pools}/workloads", limit="2"),
         get("ShowWorkloadStatistics", f"{V2}/statistics/pools/{catalog.GPU}/workloads"),
+        get("ListScheduledEvents", f"{V1}/scheduled-events", limit="2"),
         get("ListWorkspaces", f"{V1}/workspaces", limit="1"),
         get("ListTrainingJobsV1", f"{V1}/training-jobs", per_page="2"),
         get("ListTrainingJobVersions", version, per_page="1", page="1"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import Caller as Pai
-from tests.simulator.modelarts.client import POOLS, V2
+from tests.simulator.modelarts.client import POOLS, V1, V2
 from tests.simulator.modelarts.client import Caller as ModelArts
 from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
 from trainfleet_simulator.modelarts import phases
@@ -70,6 +70,10 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
     "pools.items[].status.scope[].state": (lambda: modelarts("pool_status_scope", "state"), {}),
     "pools.items[].status.resources.*": (lambda: modelarts_keys("pool_status_resources"), {}),
     "pool_nodes.items[].status.phase": (lambda: modelarts("node_status", "phase"), {}),
+    "events.events[].catalog": (lambda: modelarts("scheduled_event", "catalog"), {}),
+    "events.events[].type": (lambda: modelarts("scheduled_event", "type"), {}),
+    "events.events[].state": (lambda: modelarts("scheduled_event", "state"), {}),
+    "events.events[].instanceType": (lambda: modelarts("scheduled_event", "instance_type"), {}),
     "workloads.items[].status": (lambda: modelarts("list_workloads_request", "status"), {}),
     "workloads.items[].type": (lambda: modelarts("workload", "type"), {}),
     "counts.statistics.items[].type": (lambda: modelarts("workload_statistics", "type"), {}),
@@ -103,6 +107,7 @@ def _answers() -> Iterator[tuple[str, Any]]:
     yield "quotas", quotas
     for quota in quotas["Quotas"]:
         yield "nodes", pai.body("paistudio", "ListNodes", "/api/v1/nodes", QuotaId=quota["QuotaId"], PageSize="100")
+    yield "events", huawei.body(f"{V1}/scheduled-events")
     pools = huawei.body(POOLS)
     yield "pools", pools
     for pool in pools["items"]:

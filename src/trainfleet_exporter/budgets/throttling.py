@@ -33,7 +33,7 @@ class Rank(IntEnum):
     DETAIL = 2
 
 
-_RANKS = {"job_counts": Rank.COUNTS} | dict.fromkeys(("usage", "pods", "nodes"), Rank.DETAIL)
+_RANKS = {"job_counts": Rank.COUNTS} | dict.fromkeys(("usage", "pods", "nodes", "maintenance"), Rank.DETAIL)
 
 
 class Throttle:

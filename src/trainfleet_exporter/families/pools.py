@@ -16,11 +16,15 @@ from trainfleet_exporter.families.family import (
     number,
     word,
 )
-from trainfleet_exporter.model import Node, Pool, PoolAmounts, PoolQueue, PoolWorkloads
+from trainfleet_exporter.model import Node, NodeMaintenance, Pool, PoolAmounts, PoolQueue, PoolWorkloads
 
 
 def _workloads(found: PoolWorkloads) -> Samples:
     return (((found.workload_type, found.status, found.platform_status), found.count),)
+
+
+def _maintenance(found: NodeMaintenance) -> Samples:
+    return () if found.begins is None else (((found.kind, found.state), found.begins),)
 
 
 def _pool(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = (), *, of: type = Pool) -> MetricFamily:
@@ -144,4 +148,12 @@ NODE_FAMILIES = (
     *_NODE_HELD[:2],
     *_NODE_HAS[2:],
     *_NODE_HELD[2:],
+    MetricFamily(
+        "trainfleet_node_maintenance_timestamp_seconds",
+        "When announced work on a node begins, in Unix seconds. Absent once the work has ended.",
+        "gauge",
+        NodeMaintenance,
+        ("kind", "state"),
+        _maintenance,
+    ),
 )

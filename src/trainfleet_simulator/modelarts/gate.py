@@ -31,6 +31,7 @@ from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.node_loads import NodeLoads
 from trainfleet_simulator.modelarts.parameters import Call, Handler, refused
 from trainfleet_simulator.modelarts.refusals import refusal
+from trainfleet_simulator.modelarts.scheduled_events import list_scheduled_events
 from trainfleet_simulator.modelarts.task_series import TaskSeries
 from trainfleet_simulator.world.fleet import World
 
@@ -57,6 +58,7 @@ _ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
         "/v2/{project}/statistics/pools/{PoolId}/workloads",
         workloads.show_workload_statistics,
     ),
+    ("ListScheduledEvents", "GET", "/v1/{project}/scheduled-events", list_scheduled_events),
     ("ListWorkspaces", "GET", "/v1/{project}/workspaces", v1.list_workspaces),
     ("ListTrainingJobsV1", "GET", "/v1/{project}/training-jobs", v1.list_training_jobs_v1),
     ("ListTrainingJobVersions", "GET", "/v1/{project}/training-jobs/{JobId}/versions", v1.list_training_job_versions),

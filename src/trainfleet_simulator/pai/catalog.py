@@ -78,8 +78,7 @@ CORDONED = frozenset({GENERAL})
 """Quotas whose last node a user has cordoned: what runs there goes on."""
 LEASE_DAYS = {TRAIN: 5, VISION: 90, ROOT: 90, HIDDEN: 90}
 """When the lease of the first node of a quota ends, in days from the start; each further one ends 30 days later. Nodes
-of
-other quotas are paid as they are used."""
+of other quotas are paid as they are used."""
 
 JOB_TYPES = (
     "PyTorchJob",

@@ -58,6 +58,8 @@ class Cloud:
         self.queued: dict[str, list[Row]] = {}
         self.monitor: dict[str, list[Row]] = {}
         self.nodes: dict[str, list[Row]] = {}
+        self.events: dict[str, list[Row]] = {}
+        """By workspace, the announced work on nodes."""
         self.quotas: list[Row] = [{"resource": "job-num", "quota": 100, "used": 3}]
         self.aom: dict[str, list[tuple[Row, object]]] | None = None
         """By metric, the labels and values of its series; None where the region has no AOM."""
@@ -144,6 +146,9 @@ class Cloud:
                 return {"metrics": self.monitor.get(pool, [])}
             case "v2", ["pools", pool, "nodes"]:
                 return self._page_of_nodes(self.nodes.get(pool, []), query)
+            case "v1", ["scheduled-events"]:
+                rows, start = self.events.get(query["workspaceId"], []), int(query["offset"])
+                return {"events": rows[start : start + int(query["limit"])], "count": len(rows)}
             case "v2", ["pools", pool, "workloads"]:
                 assert query["status"] == "Queue"
                 start, size = int(query["offset"]), int(query["limit"])

@@ -151,6 +151,16 @@ def test_the_monitor_and_the_nodes(endpoint: str) -> None:
     assert [node.status.phase for node in nodes].count("Abnormal") == 1
 
 
+def test_list_scheduled_events(endpoint: str) -> None:
+    client, sdk = _client(endpoint)
+    answer = client.list_scheduled_events(sdk.ListScheduledEventsRequest(workspace_id="0", limit=3, offset=0))
+    assert (answer.count, len(answer.events)) == (4, 3)
+    request = sdk.ListScheduledEventsRequest(state=["scheduled", "executing"], type=["node_reboot"], pool_name=ASCEND)
+    (event,) = client.list_scheduled_events(request).events
+    assert (event.node_name, event.start_time) == ("os-node-created-16-node-001", None)
+    assert event.not_before > event.publish_time
+
+
 def test_show_training_quotas(endpoint: str) -> None:
     client, sdk = _client(endpoint)
     (quota,) = client.show_training_quotas(sdk.ShowTrainingQuotasRequest(resource="job-num")).quotas

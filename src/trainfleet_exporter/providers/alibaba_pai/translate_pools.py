@@ -13,7 +13,7 @@ from typing import Final
 
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.jobs.history import code
+from trainfleet_exporter.providers.jobs.history import checked_code, code
 from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import GIB, unusable
 
@@ -142,9 +142,9 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
         return None
     model = row.gpu_type or ""
     status = POOL_STATUS.get(row.node_status or "", PoolStatus.UNKNOWN)
-    reason = _code(row.reason_code)
+    reason = checked_code(row.reason_code)
     if not reason and status is not PoolStatus.READY:
-        reason = _code(row.order_status)
+        reason = checked_code(row.order_status)
     return Node(
         pool_id=quota_id,
         node_name=row.node_name,
@@ -159,14 +159,6 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
         allocated_memory_bytes=_node_memory(row.request_memory),
         allocated_accelerators=gpus(quantity(row.request_gpu), model),
     )
-
-
-def _code(word: str | None) -> str:
-    """The platform's word if it is a code; else nothing, and it counts as malformed."""
-    found = code(word)
-    if word and not found:
-        unusable(word, "malformed")
-    return found
 
 
 def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:

@@ -27,6 +27,7 @@ _WORKSPACES_PAGE = 1000
 _POOL_PAGE = 500
 """Nodes, and workloads, of a pool."""
 _MAX_NODE_PAGES = 1000
+_EVENTS, _EVENTS_PAGE = "ListScheduledEvents", 100
 
 Filter = tuple[str, str, Sequence[str]]
 """(key, operator, values) of a training-job search."""
@@ -153,6 +154,17 @@ class ModelArtsClient:
                 raise BadAnswer("the same page came twice", operation="ListPoolNodes")
             seen.add(token)
         raise BadAnswer("the list does not end", operation="ListPoolNodes")
+
+    async def list_scheduled_events(self, workspace_id: str, *, deadline: float) -> Listing[payloads.ScheduledEvent]:
+        """GET /v1/{project}/scheduled-events: all pages, ended events included. `offset` counts records."""
+
+        async def read_page(offset: int) -> Page[payloads.ScheduledEvent]:
+            query = {"workspaceId": workspace_id, "offset": str(offset), "limit": str(_EVENTS_PAGE)}
+            into = payloads.ScheduledEventsPage
+            page = await self._get(_EVENTS, 1, "scheduled-events", into, deadline, query=query, limits=PAGE)
+            return Page(whole(page.count), page.events)
+
+        return await read_whole_list(read_page, id_of=lambda row: row.id or "", operation=_EVENTS, by_offset=True)
 
     async def training_quotas(self, *, deadline: float) -> payloads.TrainingQuotas:
         """GET /v2/{project}/training-quotas?resource=job-num."""

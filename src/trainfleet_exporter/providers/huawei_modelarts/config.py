@@ -224,6 +224,8 @@ class Collectors(Section):
     """Utilization of pools and their disks."""
     nodes: OptionalCollector = OptionalCollector()
     """The nodes of each pool."""
+    maintenance: OptionalCollector = OptionalCollector()
+    """Announced work on nodes. The cloud documents no permission for it, and may refuse it."""
 
 
 class HuaweiModelArtsConfig(ProviderConfig):
@@ -270,6 +272,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             "pool_workloads": chosen.pool_workloads,
             "pool_usage": chosen.pool_usage,
             "nodes": chosen.nodes,
+            "maintenance": chosen.maintenance,
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
         }
 

@@ -422,6 +422,29 @@ class NodesPage(msgspec.Struct, gc=False):
     items: list[Node | None] | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class ScheduledEvent(msgspec.Struct, gc=False, rename="camel"):
+    """A row of ListScheduledEvents: work on a node. Times such as `2025-09-15T07:02:30Z`.
+
+    Without `not_before`, it begins at once.
+    """
+
+    id: str | None = None
+    type: str | None = None
+    state: str | None = None
+    node_name: str | None = None
+    pool_name: str | None = None
+    publish_time: str | None = None
+    start_time: str | None = None
+    not_before: str | None = None
+
+
+class ScheduledEventsPage(msgspec.Struct, gc=False):
+    """ListScheduledEvents. `count` is how many events there are in all."""
+
+    count: float | None = None
+    events: list[ScheduledEvent | None] | None = None
+
+
 # The v1 training API: https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0044.html
 # Its ids are numbers (v1.id_text).
 

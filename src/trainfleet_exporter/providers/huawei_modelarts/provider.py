@@ -16,6 +16,7 @@ from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClien
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1Collector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.maintenance import MaintenanceCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import PoolWorkloadsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import NodesCollector, PoolsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
@@ -97,6 +98,8 @@ class HuaweiModelArts:
             yield PoolUsageCollector(shared, chosen.pool_usage.effective_interval(every))
         if chosen.nodes.enabled:
             yield NodesCollector(shared, chosen.nodes.effective_interval(every))
+        if chosen.maintenance.enabled:
+            yield MaintenanceCollector(shared, chosen.maintenance.effective_interval(every))
         if chosen.jobs_v1.enabled:
             yield JobsV1Collector(shared, chosen.jobs_v1.effective_interval(every), window=config.job_window)
 

@@ -102,6 +102,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_node_allocated_cpu_cores": [_NODE_HELD],
         "trainfleet_node_allocated_memory_bytes": [_NODE_HELD],
         "trainfleet_node_allocated_accelerators": [_NODE_HELD],
+        "trainfleet_node_maintenance_timestamp_seconds": [
+            "ModelArts scheduled-events, events[].notBefore, or startTime, or publishTime"
+        ],
         "trainfleet_provider_job_quota": [f"{_JOB_QUOTA}.quota"],
         "trainfleet_provider_job_quota_used": [f"{_JOB_QUOTA}.used"],
         **{

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from trainfleet_exporter.model import (
     Accelerator,
     Accelerators,
+    MaintenanceState,
     Node,
+    NodeMaintenance,
     PoolQueue,
     PoolStatus,
     ProviderQuota,
@@ -19,7 +21,8 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.translate import accelerator_kind, devices
-from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, whole
+from trainfleet_exporter.providers.jobs.history import checked_code
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import unusable
 
 _AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
@@ -47,6 +50,31 @@ def node(pool_id: str, row: payloads.Node) -> Node | None:
         allocated_accelerators=tuple(
             Accelerators(card.kind, card.model, count) for card, count in taken if count is not None
         ),
+    )
+
+
+MAINTENANCE_STATE = {
+    "inquiring": MaintenanceState.INQUIRING,
+    "scheduled": MaintenanceState.SCHEDULED,
+    "executing": MaintenanceState.EXECUTING,
+}
+MAINTENANCE_ENDED = frozenset({"completed", "failed", "canceled"})
+
+
+def maintenance(row: payloads.ScheduledEvent) -> NodeMaintenance | None:
+    """A row of the announced work on nodes; None if the work has ended or the row does not name it.
+
+    Work without a planned time begins when it starts, or else when it was announced.
+    """
+    if not row.id or row.state in MAINTENANCE_ENDED:
+        return None
+    return NodeMaintenance(
+        pool_id=row.pool_name or "",
+        node_name=row.node_name or "",
+        event_id=row.id,
+        kind=checked_code(row.type),
+        state=MAINTENANCE_STATE.get(row.state or "", MaintenanceState.UNKNOWN),
+        begins=utc_time(row.not_before or row.start_time or row.publish_time),
     )
 
 

@@ -150,3 +150,11 @@ def readable(items: Sequence[T | None] | None) -> list[T]:
 def code(text: str | None) -> str:
     """A platform's word if it is a code; else nothing: texts may quote what users wrote."""
     return text if text and _CODE.fullmatch(text) else ""
+
+
+def checked_code(text: str | None) -> str:
+    """As `code`; but what is given and is no code counts as malformed."""
+    found = code(text)
+    if text and not found:
+        unusable(text, "malformed")
+    return found

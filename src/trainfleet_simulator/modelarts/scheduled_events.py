@@ -1,0 +1,112 @@
+"""The simulated announcements of work on nodes, as the vendor's SDK describes them (ListScheduledEvents)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer, utc_text
+from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.modelarts.parameters import Call, int_of, refused, workspace_of
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.nouns import DAY, HOUR
+from trainfleet_simulator.world.pools import Pool
+
+STATES = ("inquiring", "scheduled", "executing", "completed", "failed", "canceled")
+TYPES = (
+    *("system-maintenance", "localdisk-recovery", "node_reboot", "operation-request"),
+    *("node_maintenance", "node_redeploy", "node_localdisk_recovery"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Work on one node of a pool, by its place. Times in seconds after the world's start; negative ones are before it.
+
+    Without `lasts`, the work waits until a user agrees to it, and does not begin.
+    """
+
+    event_id: str
+    pool_id: str
+    place: int
+    catalog: str
+    type: str
+    published: int
+    begins: int | None
+    lasts: int | None
+    end: str = "completed"
+
+
+ANNOUNCED = (
+    Announcement("event-reboot-1", catalog.ASCEND, 0, "software", "node_reboot", -2 * DAY, 6 * HOUR, 1800),
+    Announcement("event-disk-2", catalog.ASCEND, 1, "hardware", "localdisk-recovery", -HOUR, None, None),
+    Announcement("event-redeploy-3", catalog.ASCEND, 2, "hardware", "node_redeploy", -9 * DAY, -8 * DAY, HOUR),
+    Announcement("event-old-4", catalog.ASCEND, 3, "software", "node_reboot", -9 * DAY, -8 * DAY, HOUR, "canceled"),
+    Announcement("event-system-5", catalog.GPU, 1, "software", "system-maintenance", -3 * HOUR, -2 * HOUR, 9 * HOUR),
+)
+
+
+def list_scheduled_events(call: Call) -> Answer:
+    """GET /v1/{project_id}/scheduled-events: of one workspace, ended ones included. `offset` counts records."""
+    world = call.world
+    workspace = workspace_of(world, call.text("workspaceId"))
+    states, types = _words(call, "state", STATES), _words(call, "type", TYPES)
+    node, pool_id = call.text("nodeName"), call.text("poolName")
+    offset, limit = int_of(call, "offset", 0, 0, 1_000_000_000), int_of(call, "limit", 100, 1, 100)
+    rows = [
+        row
+        for row in (_row(world, one) for one in ANNOUNCED if workspace in world.pools[one.pool_id].spec.workspaces)
+        if row["state"] in states and row["type"] in types
+        if node in {"", row["nodeName"]} and pool_id in {"", row["poolName"]}
+    ]
+    return Answer(
+        {"events": rows[offset : offset + limit], "count": len(rows)},
+        total=len(rows),
+        rows=[[row["id"], row["state"], row["nodeName"]] for row in rows[offset : offset + limit]],
+    )
+
+
+def _words(call: Call, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """A parameter that takes several words: the SDK repeats it, and its metadata has commas. Left out, it is all."""
+    given = tuple(word for text in call.query.get(name, ()) for word in text.split(",") if word)
+    if not set(given) <= set(allowed):
+        raise refused("50004000", f"The parameter {name} must be some of: {', '.join(allowed)}.")
+    return given or allowed
+
+
+def _row(world: World, one: Announcement) -> dict[str, Any]:
+    pool, start = world.pools[one.pool_id], world.started
+    row: dict[str, Any] = {
+        "id": one.event_id,
+        "catalog": one.catalog,
+        "type": one.type,
+        "description": f"Planned by the cloud: {one.type}.",
+        "state": _state(one, world.now - start),
+        "instanceType": "standard",
+        "instanceId": f"server-{one.event_id}",
+        "nodeName": _node(pool, one.place),
+        "poolName": one.pool_id,
+        "poolDisplayName": pool.spec.name,
+        "publishTime": utc_text(start + one.published),
+    }
+    if one.begins is None:
+        return row
+    row["notBefore"] = utc_text(start + one.begins)
+    if row["state"] not in {"scheduled", "canceled"}:
+        row["startTime"] = row["notBefore"]
+    if row["state"] == "completed" and one.lasts is not None:
+        row["finishTime"] = utc_text(start + one.begins + one.lasts)
+    return row
+
+
+def _state(one: Announcement, elapsed: int) -> str:
+    if one.begins is None or one.lasts is None:
+        return "inquiring"
+    if elapsed < one.begins:
+        return "scheduled"
+    return "executing" if elapsed < one.begins + one.lasts else one.end
+
+
+def _node(pool: Pool, place: int) -> str:
+    names = list(pool.nodes)
+    return names[place % len(names)]
