@@ -85,6 +85,7 @@ def own_metrics() -> Iterator[Metric]:
     telemetry.failed(state, "r")
     telemetry.watch_credentials("p", lambda: 0.0)
     telemetry.watch_budget("p", "a", _Budget())
+    telemetry.watch_lease(lambda: True)
     yield from telemetry.registry.collect()
 
 

@@ -32,6 +32,7 @@ from trainfleet_exporter.flags import (
     report_parser,
     simulate_parser,
 )
+from trainfleet_exporter.lease import open_lease
 from trainfleet_exporter.process.arguments import Parser, split
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
@@ -108,8 +109,12 @@ def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
         notice=_notice(options.shard),
     )
 
+    shard = options.shard
+    numbered = shard.ordinal if shard.total > 1 else None
+    lease = None if options.lease is None else open_lease(options.lease, shard=numbered)
+
     async def run(stopped: asyncio.Event) -> None:
-        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=options.shard)
+        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=shard, lease=lease)
         tune_memory()
         try:
             await daemon.start()

@@ -15,10 +15,14 @@
     │   │   └── KeptConnectionClosed  the request met a connection that was closed while idle
     │   ├── BadAnswer                 outcome bad_answer
     │   ├── CircuitOpen               no attempt was made
-    │   └── BudgetSpent               no attempt was made
-    └── PollError                     a poll that could not do its work
-        ├── DeadlineExceeded          it did not end in its time
-        └── NotReady                  what it builds on is not known yet
+    │   ├── BudgetSpent               no attempt was made
+    │   └── LeaseLost                 no attempt was made
+    ├── PollError                     a poll that could not do its work
+    │   ├── DeadlineExceeded          it did not end in its time
+    │   └── NotReady                  what it builds on is not known yet
+    └── LeaseError                    the lease that decides which exporter polls; never fatal
+        ├── LeaseConflict             another exporter has written it
+        └── LeaseUnavailable          it cannot be read or written
 
 `reason` is the word that `trainfleet_exporter_collector_errors_total` shows.
 """
@@ -188,6 +192,12 @@ class BudgetSpent(CloudError):
     outcome = reason = "budget"
 
 
+class LeaseLost(CloudError):
+    """Not tried: another exporter may hold the lease by now."""
+
+    outcome = reason = "lease"
+
+
 class PollError(TrainfleetError):
     """A poll could not do its work, for a reason of its own."""
 
@@ -202,3 +212,17 @@ class NotReady(PollError):
     """A list that this poll needs (of workspaces, of jobs) has not been read yet."""
 
     reason = "not_ready"
+
+
+class LeaseError(TrainfleetError):
+    """The lease could not be written or read."""
+
+    reason = "lease"
+
+
+class LeaseConflict(LeaseError):
+    """The record is not the one that was to be replaced."""
+
+
+class LeaseUnavailable(LeaseError):
+    """The place where the lease is kept does not answer, or not as it should."""

@@ -6,6 +6,7 @@ import argparse
 import re
 
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.lease import FILE as LEASE_FILE
 from trainfleet_exporter.process.arguments import Parser, file_name, found, one_of, version, whole_number
 from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, ordinal_of
@@ -90,6 +91,8 @@ def find_shard(parser: Parser, options: argparse.Namespace) -> None:
     if "given_shard" not in options:
         return
     given, total = options.given_shard, options.total_shards
+    if given is not None and getattr(options, "lease", None):
+        given %= total  # pods of one StatefulSet: two for each shard
     if given is None and total > 1:
         parser.error(f"--total-shards={total}: --shard=N is required, but missing; allowed: 0 to {total - 1}")
     if given is not None and given >= total:
@@ -180,8 +183,22 @@ def daemon_parser() -> Parser:
         default=None,
         help="append each finished job to this file, as a line of JSON; default: global.ledger_file of the config",
     )
+    parser.add_argument(
+        "--lease",
+        metavar="{kubernetes,file:PATH}",
+        type=_lease,
+        default=None,
+        help="poll only while this exporter holds the lease: one of Kubernetes, or a path on a shared volume; default: "
+        "poll always",
+    )
     parser.add_argument("--version", action="version", version=version())
     return parser
+
+
+def _lease(value: str) -> str:
+    if value != "kubernetes" and not (value.startswith(LEASE_FILE) and value.removeprefix(LEASE_FILE).strip("/")):
+        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: kubernetes or file:PATH")
+    return value
 
 
 def once_parser() -> Parser:

@@ -112,6 +112,7 @@ class _StateGauges(Collector):
         """Providers whose trainfleet_provider_up another shard shows."""
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
         self.expiries: dict[str, Callable[[], float | None]] = {}
+        self.leads: Callable[[], bool] | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         states = self.states if self.standings is None else self.standings
@@ -142,6 +143,9 @@ class _StateGauges(Collector):
             ("provider",),
             (((provider,), expires()) for provider, expires in self.expiries.items()),
         )
+        if self.leads is not None:
+            text = "1 if this exporter holds the lease and polls, 0 if it stands by. Absent without --lease."
+            yield _gauge("trainfleet_exporter_leader", text, (), [((), self.leads())])
 
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
         up: dict[tuple[str], bool] = {}
@@ -288,6 +292,10 @@ class Telemetry:
     def watch_credentials(self, provider: str, expires: Callable[[], float | None]) -> None:
         """Show when a provider's credentials expire (Unix seconds), while `expires` returns a time."""
         self._states.expiries[provider] = expires
+
+    def watch_lease(self, leads: Callable[[], bool]) -> None:
+        """Show whether this exporter holds the lease."""
+        self._states.leads = leads
 
     def watch_budget(self, provider: str, api: str, budget: BudgetFigures) -> None:
         """Show the monthly budget of a provider's calls of one API."""

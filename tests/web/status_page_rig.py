@@ -124,7 +124,7 @@ class Rig:
             config_text=str,
             last_errors=lambda: self.errors,
             denied=lambda: self.deny,
-            notice=self.notice,
+            notice=lambda: self.notice,
         )
 
     def ask(self, pages: Pages | None = None, method: str = "GET") -> httpx.Response:

@@ -13,8 +13,10 @@ from starlette.types import ASGIApp
 import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader
+from trainfleet_exporter.app.standby import Standby
 from trainfleet_exporter.config import Config, redacted
 from trainfleet_exporter.job_ledger import check_writable
+from trainfleet_exporter.lease import LeaseStore, Role
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
@@ -51,7 +53,8 @@ class WebSettings:
 
 class Daemon:
     """The exporter with its web server and its schedule. `load` reads its config again; without it there are no
-    reloads. `shard` is its place among several exporters; both configs are then `sharding.apportioned` to it.
+    reloads. `shard` is its place among several exporters; both configs are then `sharding.apportioned` to it. With a
+    `lease`, it polls only while it holds it.
     """
 
     def __init__(
@@ -62,15 +65,25 @@ class Daemon:
         *,
         load: Callable[[], Config] | None = None,
         shard: Shard = WHOLE,
+        lease: LeaseStore | None = None,
     ) -> None:
         check_writable(config.global_.ledger_file)
-        self.exporter = Exporter(config, platforms, shard=shard)
+        self._standby = None if lease is None else Standby(lease)
+        if self._standby is None:
+            self.exporter = Exporter(config, platforms, shard=shard)
+        else:
+            elector = self._standby.elector
+            self.exporter = Exporter(config, platforms, shard=shard, stands_by=True, may_call=lambda: elector.may_poll)
+            self.exporter.telemetry.watch_lease(lambda: elector.may_poll)
         self._schedule = Schedule(self.exporter.runners)
         self._manager = ServiceManager(lambda: _in_words(self.exporter))
+        self._turn = asyncio.Lock()
         self._reloader = (
             None
             if load is None
-            else Reloader(self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading)
+            else Reloader(
+                self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading, turn=self._turn
+            )
         )
         pages = Pages(
             page_store=self.exporter.page_store,
@@ -82,7 +95,9 @@ class Daemon:
                 (runner.state.provider, runner.state.collector): runner.last_error for runner in self.exporter.runners
             },
             denied=lambda: self.exporter.config.global_.metrics.deny,
-            notice=web.notice,
+            notice=lambda: " ".join(filter(None, (web.notice, self._standby.words if self._standby else ""))),
+            waits_for_lease=lambda: self._role is Role.UNDECIDED,
+            stands_by=lambda: self._role is Role.STANDBY,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen(*web.addresses)
@@ -96,6 +111,8 @@ class Daemon:
         await self.server.start()
         self._building = asyncio.create_task(self.exporter.page_store.keep_built())
         self._schedule.start()
+        if self._standby is not None:
+            self._standby.start(self.exporter, self._schedule, turn=self._turn, end=self.stop)
         self._manager.ready()
         if self._access is not None:
             self._access.announce()
@@ -104,7 +121,7 @@ class Daemon:
             extra=fields(
                 version=trainfleet_exporter.__version__,
                 address=",".join(self.server.addresses),
-                providers=len(self.exporter.providers),
+                providers=len(self.exporter.config.providers),
                 **_shard_in_words(self.exporter.shard),
             ),
         )
@@ -122,13 +139,22 @@ class Daemon:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
 
+    @property
+    def _role(self) -> Role:
+        return Role.LEADER if self._standby is None else self._standby.elector.role
+
     async def _stop(self) -> None:
         self._manager.stopping()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 if self._reloader is not None:
                     await self._reloader.stop()
+                if self._standby is not None:
+                    await self._standby.stop()
                 await self._schedule.stop()
+                if self._standby is not None:
+                    self.exporter.leave_state()  # for the next holder
+                    await self._standby.resign()
                 await self.server.stop()
                 if self._building is not None:
                     self._building.cancel()

@@ -32,6 +32,7 @@ class Exporter:
 
     `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
     collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
+    One that `stands_by` only checks that its providers can be built; `may_call` says whether a call may begin now.
     StartError if a provider cannot be built.
     """
 
@@ -43,12 +44,16 @@ class Exporter:
         observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
         adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
         shard: Shard = WHOLE,
+        stands_by: bool = False,
+        may_call: Callable[[], bool] = lambda: True,
     ) -> None:
         self.config = config
+        self.stands_by = stands_by
+        """Whether it polls and shows no provider, because another exporter holds the lease."""
         self.shard = shard
         self.telemetry = Telemetry(shard)
         self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
-        self.state = StateFile(config.global_.state_file)
+        self.state = StateFile(None if stands_by else config.global_.state_file)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
         self._use = UseWatch(self.page_store)
         self._platforms = platforms
@@ -57,13 +62,14 @@ class Exporter:
         self._renderer = _renderer(config)
         self._throttling = Throttling()
         self._ledger = Ledger(self.state, part=shard.part)
-        self._accounts = Accounts(self._ledger, {name: platform.billing for name, platform in platforms.items()})
+        billing = {name: platform.billing for name, platform in platforms.items()}
+        self._accounts = Accounts(self._ledger, billing, may_call)
         self._members: dict[str, Member] = {}
         self._was_ready = False
         plan = self._begin(config)
         for basis in bases(config):
             self._build(plan, basis)
-        self.apply(plan)
+        self.apply(plan.idle() if stands_by else plan)
 
     @property
     def providers(self) -> list[Provider]:
@@ -192,6 +198,21 @@ class Exporter:
             member.shown = None
             self._show_facts(member)
         self.telemetry.arrange(list(self._members))
+
+    def stand_by(self) -> tuple[list[Member], Callable[[], None]]:
+        """Show no provider any more, at once. Returns those that were shown, whose polls and connections are to be
+        ended, and what writes and releases the state file (see `keep_state`).
+        """
+        leave = self.keep_state(StateFile(None), {})
+        gone = list(self._members.values())
+        self.stands_by = True
+        self.apply(Plan(self.config, {}, [], [], gone))
+        return gone, leave
+
+    def take_over(self, state: StateFile, known: Spent, *, written_in: int | None, term: int) -> None:
+        """Keep the state file (see `Ledger.take_over`), before the plan is prepared by which the exporter polls."""
+        self._ledger.take_over(state, known, written_in=written_in, term=term)
+        self.state = state
 
     def keep_state(self, state: StateFile, known: Spent) -> Callable[[], None]:
         """Keep another state file, which says what is `known`, from now on.

@@ -51,6 +51,10 @@ class Plan:
     gone: list[Member]
     """Those that run now and will be replaced or removed."""
 
+    def idle(self) -> Plan:
+        """A plan for the same config without providers, for an exporter that stands by."""
+        return Plan(self.config, {}, [], [], [])
+
     @property
     def added(self) -> list[str]:
         """The providers that are new, by name."""

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.plan import Basis, Plan, bases
@@ -67,7 +67,8 @@ class Reloader:
     """Replaces the exporter's config by the one that `load` returns.
 
     `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` receives
-    the task of each reload as soon as it is requested.
+    the task of each reload as soon as it is requested. A reload holds `turn` while it runs. An exporter that stands by
+    checks a new config by building its providers, and uses it when it polls.
     """
 
     def __init__(
@@ -78,13 +79,14 @@ class Reloader:
         *,
         end: Callable[[], Awaitable[None]],
         begun: Callable[[asyncio.Task[ReloadOutcome]], object] = lambda reload: None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self._exporter = exporter
         self._schedule = schedule
         self._load = load
         self._end = end
         self._begun = begun
-        self._turn = asyncio.Lock()
+        self._turn = asyncio.Lock() if turn is None else turn
         self._next: asyncio.Task[ReloadOutcome] | None = None
         self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
@@ -147,12 +149,19 @@ class Reloader:
             if draft.state is not None:
                 draft.state.release()
             raise
+        ends = []
+        if self._exporter.stands_by:  # perhaps only since a moment ago
+            ends += [member.provider.aclose() for member in plan.fresh]
+            plan = plan.idle()
+            if draft.state is not None:
+                draft.state.release()
+                draft = replace(draft, state=None)
         try:
             self._swap(plan)
         except Exception:
             log.critical(_HALF_WAY, exc_info=True)
             return self._half_way()
-        ends = [member.provider.aclose() for member in plan.gone]
+        ends += [member.provider.aclose() for member in plan.gone]
         if draft.state is not None and (leave := self._keep_state(draft.state, draft.known)) is not None:
             ends.append(_in_thread(leave))
         self._write_soon()
@@ -178,7 +187,7 @@ class Reloader:
         if config.global_.ledger_file != self._exporter.config.global_.ledger_file:
             check_writable(config.global_.ledger_file)
         path = config.global_.state_file
-        if self._exporter.state.is_at(path):
+        if self._exporter.stands_by or self._exporter.state.is_at(path):
             return _Draft(config, bases(config), None, {})
         for state in self._left:  # until its last write has ended, it looks locked by another process
             if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):

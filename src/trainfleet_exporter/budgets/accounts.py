@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.budgets.budget import Budget
@@ -21,12 +21,15 @@ class BudgetedAccount(Account):
 class Accounts:
     """The accounts in use. A new config takes two steps, `draft` and `install`, so that a rejected one has no effect.
 
-    `billing` has the billing period of each platform.
+    `billing` has the billing period of each platform. `may_call` says whether a call may begin now.
     """
 
-    def __init__(self, ledger: Ledger, billing: Mapping[str, BillingPeriod]) -> None:
+    def __init__(
+        self, ledger: Ledger, billing: Mapping[str, BillingPeriod], may_call: Callable[[], bool] = lambda: True
+    ) -> None:
         self._ledger = ledger
         self._billing = billing
+        self._may_call = may_call
         self._accounts: dict[AccountKey, BudgetedAccount] = {}
         self._account_of: dict[str, AccountKey] = {}
         """By provider."""
@@ -67,7 +70,7 @@ class Accounts:
         calls, limits = config.limits.monthly_calls, _limits(config.limits)
         apart = {api: of for api in config.apis if (of := _limits(config.limits.of(api))) != limits}
         if present is None or (present.limits, present.apart) != (limits, apart):
-            return BudgetedAccount(key.name, limits, self._budgets(key, members), apart)
+            return BudgetedAccount(key.name, limits, self._budgets(key, members), apart, self._may_call)
         if {api: budget.calls for api, budget in present.budgets.items()} != dict(calls):
             return present.with_budgets(self._budgets(key, members))
         return present

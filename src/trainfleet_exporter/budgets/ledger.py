@@ -31,6 +31,10 @@ class Ledger:
     def __init__(self, file: StateFile | None = None, *, clock: BudgetClock | None = None, part: str = "") -> None:
         self._clock = BudgetClock() if clock is None else clock
         self._part = part
+        self._term: int | None = None
+        """The latest term of the lease in which this process polled."""
+        self._least: Spent = {}
+        """Calls that are on record although others, which are not, were made as well."""
         self._budgets: dict[tuple[AccountKey, str], Budget] = {}
         self._file = _opened(StateFile(None) if file is None else file)
         self._spent: Spent = {} if self._file.path is None else read_state(self._file.path, part=part)
@@ -55,6 +59,7 @@ class Ledger:
         key = (account, budget.api)
         if self._budgets.get(key) is not budget:
             self._budgets[key] = budget
+            budget.know(self._least.get(key, {}))
             self._spent[key] = budget.record
             budget.saved_by(self._save)
 
@@ -105,6 +110,17 @@ class Ledger:
             budget.saved_by(self._save)
         return leave
 
+    def take_over(self, file: StateFile, known: Spent, *, written_in: int | None, term: int) -> None:
+        """Keep this file from now on, in this term of the lease. It was `written_in` an earlier one.
+
+        The record is complete if the file, or this process, knows the term before. Else others made calls that are not
+        on record: the elapsed share of each budget counts as spent, at least.
+        """
+        self.move(file, known)
+        if term - 1 not in (written_in, self._term):
+            self._least, self._spent = self._spent, {}
+        self._term = term
+
     def write_soon(self) -> None:
         """Have the file written without waiting for it, because what is on record has changed hands."""
         if self._spent:
@@ -117,12 +133,12 @@ class Ledger:
     def _last_page(self) -> Callable[[], None]:
         if not self._file.kept or not self._budgets:
             return lambda: None
-        return self._file.last_page(state_page(self._record(), part=self._part))
+        return self._file.last_page(state_page(self._record(), part=self._part, term=self._term or 0))
 
     def _save(self, at_once: bool) -> None:
         if self._file.kept and (at_once or not self._file.busy):
             bounds = self._record(ahead=True)
-            page = state_page(bounds, part=self._part)
+            page = state_page(bounds, part=self._part, term=self._term or 0)
             self._file.save(page, at_once=at_once, then=partial(self._saved, self._file, bounds))
 
     def _saved(self, file: StateFile, bounds: Spent) -> None:

@@ -53,16 +53,20 @@ class _Page(msgspec.Struct):
     version: Literal[1]
     spent: list[_Row]
     part: str = ""
+    term: int = 0
 
 
-def state_page(spent: Spent, *, part: str = "") -> bytes:
-    """The text of a state file. `part` names the shard whose part of the limits is spent here; empty without shards."""
+def state_page(spent: Spent, *, part: str = "", term: int = 0) -> bytes:
+    """The text of a state file. `part` names the shard whose part of the limits is spent here; empty without shards.
+    `term` is the term of the lease in which the calls were made; 0 without a lease.
+    """
     rows = [
         {account.kind: account.name, "api": api, "month": month, "calls": calls}
         for (account, api), months in spent.items()
         for month, calls in months.items()
     ]
-    page = {"version": 1} | ({"part": part} if part else {}) | {"spent": rows}
+    marks = ({"part": part} if part else {}) | ({"term": term} if term else {})
+    page = {"version": 1, **marks, "spent": rows}
     return (json.dumps(page, indent=1) + "\n").encode()
 
 
@@ -88,6 +92,14 @@ def read_state(path: Path, *, part: str = "") -> Spent:
     facts = fields(file=path, error=reason)
     log.warning("cannot use the state file; the elapsed share of each budget counts as spent", extra=facts)
     return {}
+
+
+def read_term(path: Path) -> int | None:
+    """The term of the lease in which the file was written, 0 without a lease. None if there is no valid file."""
+    try:
+        return _read(path).term
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def is_of_other_part(path: Path, *, part: str = "") -> bool:

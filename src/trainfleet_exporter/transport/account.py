@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from trainfleet_exporter.transport.calls import CallBudget, CallLimits
@@ -14,7 +14,7 @@ class Account:
     """One cloud account: a limiter for each API at each host, whichever provider calls it, and the monthly budgets.
 
     `budgets` are by API; one without has no budget. `apart` are limits by API, of those to which `limits` does not
-    apply.
+    apply. `may_call` says whether a call may begin now; an exporter that stands by makes none.
     """
 
     def __init__(
@@ -23,11 +23,13 @@ class Account:
         limits: CallLimits,
         budgets: Mapping[str, CallBudget] | None = None,
         apart: Mapping[str, CallLimits] | None = None,
+        may_call: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self.limits = limits
         self.apart: Mapping[str, CallLimits] = apart or {}
         self.budgets: Mapping[str, CallBudget] = budgets or {}
+        self.may_call = may_call
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def limiter(self, host: str, api: str) -> Limiter:

@@ -84,6 +84,7 @@ class Transport:
                 host,
                 self._account.limiter(host, dialect.api),
                 budget=self._account.budgets.get(dialect.api),
+                may_call=self._account.may_call,
                 breaker_max_open=self._breaker_max_open,
             )
         return ApiClient(self, url.scheme, self._guards[key], dialect)

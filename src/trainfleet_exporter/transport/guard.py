@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from trainfleet_exporter.errors import CloudError, RequestTimedOut, ServerTrouble, Throttled, Unreachable
+from trainfleet_exporter.errors import CloudError, LeaseLost, RequestTimedOut, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.transport.breaker import Breaker, Permit
 from trainfleet_exporter.transport.calls import CallBudget, Priority
 from trainfleet_exporter.transport.limiter import Limiter
@@ -21,11 +22,18 @@ class HostGuard:
     """
 
     def __init__(
-        self, host: str, limiter: Limiter, *, budget: CallBudget | None = None, breaker_max_open: float
+        self,
+        host: str,
+        limiter: Limiter,
+        *,
+        budget: CallBudget | None = None,
+        may_call: Callable[[], bool] = lambda: True,
+        breaker_max_open: float,
     ) -> None:
         self.host = host
         self.limiter = limiter
         self.budget = budget
+        self.may_call = may_call
         self.retries = RetryBudget()
         self._breaker_max_open = breaker_max_open
         self._connecting = Breaker(host, max_open=breaker_max_open)
@@ -109,7 +117,10 @@ class Turn:
         self._guard.limiter.release(used=self.used)
 
     def charge(self) -> None:
-        """An attempt is about to be made, and will be billed; BudgetSpent if others took the last one meanwhile."""
+        """An attempt is about to be made, and will be billed. BudgetSpent if others took the last one meanwhile;
+        LeaseLost if another exporter may poll by now."""
+        if not self._guard.may_call():  # checked here, because the process may have been stopped at any time before
+            raise LeaseLost("not tried: another exporter may hold the lease by now")
         if self._guard.budget is not None:
             self._guard.budget.take()
         self.used = True

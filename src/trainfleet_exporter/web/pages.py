@@ -33,7 +33,11 @@ class Pages:
     """By provider and collector."""
     denied: Callable[[], Sequence[str]] = tuple
     """`metrics.deny`: globs of families that are not published."""
-    notice: str = ""
-    """A warning at the top of the status page."""
+    notice: Callable[[], str] = str
+    """Returns a warning for the top of the status page, or an empty text."""
+    waits_for_lease: Callable[[], bool] = lambda: False
+    """Returns whether no holder of the lease has been seen yet."""
+    stands_by: Callable[[], bool] = lambda: False
+    """Returns whether another exporter polls, because it holds the lease."""
     reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reloads the config; None if requests may not do that."""

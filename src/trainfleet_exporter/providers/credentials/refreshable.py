@@ -28,6 +28,7 @@ from trainfleet_exporter.errors import (
     BudgetSpent,
     CircuitOpen,
     CloudError,
+    LeaseLost,
     NotFound,
     RequestRefused,
 )
@@ -46,8 +47,8 @@ REFUSAL_PAUSE = 300.0
 FAILURE_PAUSE = 30.0
 """Seconds before a transient failure is retried: by the next poll as a rule, and not by every call of this one."""
 _REFUSALS = (AccessDenied, NotFound, RequestRefused)
-_NOT_ASKED = (CircuitOpen, BudgetSpent)
-"""No attempt was made. The breaker or the budget decides how long to wait."""
+_NOT_ASKED = (CircuitOpen, BudgetSpent, LeaseLost)
+"""No attempt was made. The breaker, the budget or the lease decides how long to wait."""
 
 
 @dataclass(frozen=True, slots=True)

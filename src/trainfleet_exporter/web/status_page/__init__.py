@@ -124,7 +124,7 @@ class StatusPage:
             fleet=self._fleet,
             now=now,
             metrics_path=self._pages.telemetry_path,
-            notice=self._pages.notice,
+            notice=self._pages.notice(),
         ):
             pieces.append(piece)
             if perf_counter() - began >= _SLICE_SECONDS:

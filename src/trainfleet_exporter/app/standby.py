@@ -1,0 +1,138 @@
+"""Makes the exporter poll while it holds the lease, and stand by while another exporter does.
+
+lease lost ──► no provider on the page, at once ──► end polls, close connections, write the state file
+lease held ──► read the state file ──► build all providers ──► show and poll them, as at a start
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.app.plan import Basis, Member, bases
+from trainfleet_exporter.budgets import Spent, StateFile, read_state, read_term
+from trainfleet_exporter.lease import Elector, LeaseStore, Role, identity
+from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+
+log = logging.getLogger(__name__)
+
+_END_SECONDS = 5.0
+"""Seconds to wait for the polls of a lost lease. They begin no call, and what they publish later is ignored."""
+_READ_SECONDS = 30.0
+"""Seconds in which the state file must be read."""
+
+
+class Standby:
+    """One exporter's part in the election for a lease, and what follows from it."""
+
+    def __init__(self, store: LeaseStore) -> None:
+        self.elector = Elector(store, identity(), self._changed)
+        self._store = store
+        self._election: asyncio.Task[None] | None = None
+        self._begins: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.Task[None]] = set()
+        self._exits: set[asyncio.Task[None]] = set()
+
+    @property
+    def words(self) -> str:
+        """What readers of the status page must know; empty while this exporter polls."""
+        if self.elector.role is Role.LEADER:
+            return ""
+        if self.elector.role is Role.UNDECIDED:
+            return "This exporter waits for the lease. It does not poll yet."
+        return f"This exporter is on standby and does not poll. The lease is held by {self.elector.holder or 'none'}."
+
+    def start(
+        self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Take part in the election. `turn` is held by what changes the exporter's providers, such as a reload. `end`
+        stops everything, if the exporter cannot poll although it holds the lease."""
+        self._exporter, self._schedule, self._turn, self._end = exporter, schedule, turn, end
+        self._election = asyncio.create_task(self.elector.run())
+
+    async def stop(self) -> None:
+        """Begin no polls any more. A lease that is held stays so until `resign`."""
+        tasks = [task for task in (self._election, *self._begins) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def resign(self) -> None:
+        """Release the lease, when all polls have ended and the state file is written."""
+        if self._ends:
+            await asyncio.wait(self._ends)
+        await self.elector.resign()
+        await self._store.aclose()
+
+    def _changed(self, leads: bool) -> None:
+        if leads:
+            _keep(self._begins, self._begin(self.elector.term))
+        else:
+            _keep(self._ends, self._leave(*self._exporter.stand_by()))
+
+    async def _leave(self, gone: list[Member], leave: Callable[[], None]) -> None:
+        runners = [runner for member in gone for runner in member.runners]
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self._schedule.remove(runners)
+                await asyncio.gather(*(member.provider.aclose() for member in gone))
+        except TimeoutError:
+            log.warning("polls of a lost lease did not end in time", extra=fields(seconds=_END_SECONDS))
+        finally:
+            await asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), leave)
+
+    async def _begin(self, term: int) -> None:
+        try:
+            async with self._turn:
+                if self._ends:  # the state file of the term before
+                    await asyncio.wait(self._ends, timeout=2 * _END_SECONDS)
+                await self._poll(term)
+        except Exception:
+            log.critical("cannot poll with the lease; the exporter exits", exc_info=True)
+            _keep(self._exits, self._exit())
+
+    async def _poll(self, term: int) -> None:
+        exporter = self._exporter
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_READ_SECONDS):
+            state, known, written_in, given = await loop.run_in_executor(DaemonThreadExecutor(), self._read)
+        if not self._holds(term):
+            state.release()
+            return
+        exporter.take_over(state, known, written_in=written_in, term=term)
+        plan = await exporter.prepare(exporter.config, given)
+        if not self._holds(term):  # the state file was left when the lease was lost
+            await exporter.discard(plan)
+            return
+        exporter.stands_by = False
+        exporter.apply(plan)
+        self._schedule.add(runner for member in plan.fresh for runner in member.runners)
+        exporter.write_soon()
+
+    def _read(self) -> tuple[StateFile, Spent, int | None, list[Basis]]:
+        config = self._exporter.config
+        path = config.global_.state_file
+        known = {} if path is None else read_state(path, part=self._exporter.shard.part)
+        return StateFile(path), known, None if path is None else read_term(path), bases(config)
+
+    def _holds(self, term: int) -> bool:
+        return self.elector.may_poll and self.elector.term == term
+
+    async def _exit(self) -> None:
+        try:
+            await self._end()
+        finally:
+            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
+
+
+def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

@@ -1,0 +1,192 @@
+"""One elector against a simulated API server: how it becomes the leader, and how it stops being it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lease.processes import Process, World
+from tests.lease.stores import ApiServer, kubernetes
+from trainfleet_exporter.lease import Elector, Role
+
+
+class Site:
+    """A world with an API server and electors."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.server = ApiServer(self.world)
+        self.changes: list[tuple[float, str, bool]] = []
+        self.electors: list[Elector] = []
+
+    def start(self, name: str) -> tuple[Process, Elector]:
+        process = Process(self.world, name)
+        store = kubernetes(self.world, process, self.server, random.Random(name))
+        elector = Elector(
+            store,
+            name,
+            lambda leads: self.changes.append((self.world.now, name, leads)),
+            clock=lambda: self.world.now,
+        )
+        process.start(elector.run())
+        self.electors.append(elector)
+        return process, elector
+
+    @property
+    def polling(self) -> list[str]:
+        return [elector.identity for elector in self.electors if elector.may_poll]
+
+    def role(self, elector: Elector) -> Role:
+        return elector.role
+
+    def run(self, until: float) -> None:
+        self.world.run(until, lambda: None)
+
+    @property
+    def spec(self) -> dict[str, object]:
+        spec: dict[str, object] = self.server.leases["trainfleet-exporter"]["spec"]
+        return spec
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    found = Site()
+    yield found
+    found.world.close()
+
+
+def test_the_first_exporter_leads_after_one_duration(site: Site) -> None:
+    _, elector = site.start("a")
+    site.run(5)
+    assert site.role(elector) is Role.UNDECIDED
+    site.run(20)
+    assert site.role(elector) is Role.LEADER
+    assert elector.may_poll
+    assert site.spec["holderIdentity"] == "a"
+    assert site.spec["leaseTransitions"] == elector.term == 1
+
+
+def test_a_standby_knows_the_holder_and_does_not_write(site: Site) -> None:
+    site.start("a")
+    site.run(20)
+    _, standby = site.start("b")
+    site.server.requests.clear()
+    site.run(60)
+    assert (standby.role, standby.holder, standby.may_poll) == (Role.STANDBY, "a", False)
+    assert sum(method == "GET" for method, _ in site.server.requests) in range(17, 22)
+    assert sum(method == "PUT" for method, _ in site.server.requests) in range(17, 22)
+    assert site.changes[1:] == []
+
+
+def test_a_released_lease_is_taken_at_once(site: Site) -> None:
+    process, first = site.start("a")
+    site.run(20)
+    _, second = site.start("b")
+    site.run(30)
+
+    async def end() -> None:
+        process.tasks[0].cancel()
+        await asyncio.wait([process.tasks[0]])
+        await first.resign()
+
+    process.start(end())
+    site.run(33.5)
+    assert (first.may_poll, second.may_poll) == (False, True)
+    assert second.term == 2
+
+
+def test_a_killed_holder_is_replaced(site: Site) -> None:
+    process, _ = site.start("a")
+    site.run(20)
+    _, second = site.start("b")
+    site.run(30)
+    process.kill()
+    site.run(36)
+    assert not second.may_poll
+    site.run(45)
+    assert second.may_poll
+
+
+def test_a_stopped_holder_may_not_poll_when_it_goes_on(site: Site) -> None:
+    process, first = site.start("a")
+    site.run(20)
+    process.is_stopped = True
+    site.run(29)
+    assert site.role(first) is Role.LEADER  # it has had no time to notice
+    assert site.polling == []
+    process.is_stopped = False
+    site.run(29.01)
+    assert site.role(first) is Role.STANDBY
+    site.run(33)  # no other exporter has taken it
+    assert site.polling == ["a"]
+    assert [leads for _, _, leads in site.changes] == [True, False, True]
+
+
+def test_a_holder_that_is_cut_off_stops_in_time(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    process, first = site.start("a")
+    site.run(20)
+    process.is_cut_off = True
+    with caplog.at_level(logging.WARNING):
+        site.run(28.1)
+    assert site.role(first) is Role.STANDBY
+    assert [record.message for record in caplog.records] == ["cannot reach the lease", "lease lost; all polls end"]
+    process.is_cut_off = False
+    site.run(40)
+    assert first.may_poll
+
+
+@pytest.mark.parametrize("status", [403, 409, 410, 429, 500])
+def test_a_server_that_rejects_ends_polls_and_is_asked_again(site: Site, status: int) -> None:
+    _, first = site.start("a")
+    site.run(20)
+    site.server.rejects = status
+    site.server.requests.clear()
+    site.run(60)
+    assert not first.may_poll
+    assert len(site.server.requests) < 2 * 40 + 10
+    site.server.rejects = 0
+    site.run(75)
+    assert first.may_poll
+
+
+def test_a_deleted_lease_ends_polls_for_one_duration(site: Site) -> None:
+    _, first = site.start("a")
+    _, second = site.start("b")
+    site.run(20)
+    holder = first if first.may_poll else second
+    site.server.leases.clear()
+    site.run(23)
+    assert not holder.may_poll
+    assert site.spec.get("holderIdentity") is None
+    site.run(36)
+    assert first.may_poll != second.may_poll
+    assert site.spec["leaseTransitions"] == 1
+
+
+def test_an_answer_that_is_lost_does_not_end_polls(site: Site) -> None:
+    process, first = site.start("a")
+    site.run(20)
+    version = site.server.leases["trainfleet-exporter"]["metadata"]["resourceVersion"]
+    written = site.server.leases["trainfleet-exporter"]
+    # As if an earlier renewal had come late: the record is ours, with another version.
+    written["metadata"] = {**written["metadata"], "resourceVersion": f"{version}1"}
+    site.run(40)
+    assert first.may_poll
+    assert [leads for _, _, leads in site.changes] == [True]
+    assert process.is_running
+
+
+def test_another_holder_ends_polls_at_the_next_renewal(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    _, first = site.start("a")
+    site.run(20)
+    lease = site.server.leases["trainfleet-exporter"]
+    lease["metadata"] = {**lease["metadata"], "resourceVersion": "999"}
+    lease["spec"] = {**lease["spec"], "holderIdentity": "kubectl-edit"}
+    with caplog.at_level(logging.WARNING):
+        site.run(24)
+    assert site.role(first) is Role.STANDBY
+    assert getattr(caplog.records[-1], "fields", {}).get("holder", "kubectl-edit") == "kubectl-edit"

@@ -1,0 +1,126 @@
+"""The lease as an object of Kubernetes: what is sent, and what answers mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.lease.processes import World
+from tests.lease.stores import NAMESPACE, ApiServer
+from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable, StartError
+from trainfleet_exporter.lease import Record, open_lease
+from trainfleet_exporter.lease.kubernetes import KubernetesLease, in_cluster
+
+
+def _lease(
+    answer: Callable[[httpx.Request], httpx.Response], token: Callable[[], str] = lambda: "token"
+) -> KubernetesLease:
+    return KubernetesLease(
+        "exporter",
+        server="https://10.0.0.1",
+        namespace=NAMESPACE,
+        token=token,
+        send=httpx.MockTransport(answer),
+        wall=lambda: 1.8e9,
+    )
+
+
+def test_a_lease_is_made_taken_and_released() -> None:
+    server, sent = ApiServer(World()), []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append((request.method, request.url.path))
+        return server.answer(request.method, request.url.path, request.content, request.headers["authorization"])
+
+    async def main() -> None:
+        lease = _lease(answer)
+        assert await lease.read() == Record()
+        await lease.create()
+        seen = await lease.read()
+        assert (seen.holder, seen.term) == ("", 0)
+        held = await lease.write(seen, "pod-0_1", 1)
+        assert (held.holder, held.term) == ("pod-0_1", 1)
+        assert server.leases["exporter"]["spec"] == {
+            "holderIdentity": "pod-0_1",
+            "leaseDurationSeconds": 10,
+            "leaseTransitions": 1,
+            "acquireTime": "2027-01-15T08:00:00.000000Z",
+            "renewTime": "2027-01-15T08:00:00.000000Z",
+        }
+        with pytest.raises(LeaseConflict):
+            await lease.write(seen, "pod-0_1", 1)
+        with pytest.raises(LeaseConflict):
+            await lease.create()
+        released = await lease.write(held, "", 1)
+        assert (released.holder, released.term) == ("", 1)
+        server.leases.clear()
+        with pytest.raises(LeaseConflict):
+            await lease.write(released, "pod-0_1", 2)
+        await lease.aclose()
+
+    asyncio.run(main())
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    assert {*sent} == {("GET", f"{path}/exporter"), ("POST", path), ("PUT", f"{path}/exporter")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (httpx.Response(403, json={"message": "leases is forbidden"}), "HTTP 403 leases is forbidden"),
+        (httpx.Response(500, text="<html>"), "HTTP 500"),
+        (httpx.Response(200, text="<html>"), "HTTP 200, and the answer is not a Lease"),
+        (httpx.Response(200, json={"metadata": {"resourceVersion": 7}}), "HTTP 200, and the answer is not a Lease"),
+    ],
+)
+def test_bad_answers_are_reported(answer: httpx.Response, words: str) -> None:
+    with pytest.raises(LeaseUnavailable, match=words):
+        asyncio.run(_lease(lambda request: answer).read())
+
+
+def test_a_lease_of_another_author_is_read() -> None:
+    made = {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": None, "renewTime": None, "strategy": "x"}}
+    assert asyncio.run(_lease(lambda request: httpx.Response(200, json=made)).read()) == Record("", 0, "7")
+
+
+def test_the_token_is_read_for_each_request_and_not_shown() -> None:
+    tokens, seen = iter(["one", "two"]), []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(401, json={"message": "Unauthorized"})
+
+    async def main() -> None:
+        lease = _lease(answer, lambda: next(tokens))
+        for _ in range(2):
+            with pytest.raises(LeaseUnavailable) as found:
+                await lease.read()
+            assert "one" not in str(found.value)
+
+    asyncio.run(main())
+    assert seen == ["Bearer one", "Bearer two"]
+
+
+def test_a_server_out_of_reach_is_reported() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    with pytest.raises(LeaseUnavailable, match="connection refused"):
+        asyncio.run(_lease(answer).read())
+
+
+def test_an_unreadable_token_is_reported(tmp_path: Path) -> None:
+    lease = _lease(lambda request: httpx.Response(200), (tmp_path / "token").read_text)
+    with pytest.raises(LeaseUnavailable, match="No such file"):
+        asyncio.run(lease.read())
+
+
+def test_it_needs_a_pod_with_a_service_account(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="KUBERNETES_SERVICE_HOST is not set"):
+        open_lease("kubernetes", environ={})
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+    with pytest.raises(StartError, match="automountServiceAccountToken: true"):
+        in_cluster("exporter", environ, tmp_path)
