@@ -14,21 +14,23 @@ _UNWATCHED = """\
   max by (provider) (trainfleet_provider_up)
 )"""
 # One alert for each shard, because each has its own parts. Of replicas only the best counts: what one does not poll,
-# another does.
+# another does. The age is that at the scrape: with `time()` it would grow until the next scrape.
+_LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
 _STALE = """\
 min by ({by}) (
-  time() - last_over_time(trainfleet_exporter_collector_last_success_timestamp_seconds[<bridge>]){which}
+  last_over_time((timestamp({success}) - {success})[<bridge>:1m]){which}
 )
 > <stale_intervals> * max by ({by}) (
   last_over_time(trainfleet_exporter_collector_interval_seconds[<bridge>]){which}
 )
 unless on ({by})
 (
-  max by ({by}) (trainfleet_exporter_collector_last_success_timestamp_seconds{which}) == 0
+  max by ({by}) ({success}{which}) == 0
   unless on ({by})
   max by ({by}) (trainfleet_exporter_collector_success{which})
 )"""
 _OF_SHARDS = " and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1"
+_BUDGET_LEFT = "min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>]))"
 # The rest of the billing month in seconds. Both clouds bill calendar months in UTC+8.
 _BEIJING = "vector(time() + 28800)"
 _MONTH_LEFT = f"(86400 * (days_in_month({_BEIJING}) - day_of_month({_BEIJING}) + 1) - (time() + 28800) % 86400)"
@@ -83,9 +85,9 @@ absent(up{{job="<exporter_job>"}})""",
         Alert(
             "TrainfleetCollectorStale",
             # The last `unless` of each is about a first cycle over many jobs, after a start, that has not ended yet.
-            _STALE.format(by="provider, collector, instance, job", which=_OF_SHARDS)
+            _STALE.format(by="provider, collector, instance, job", which=_OF_SHARDS, success=_LAST_SUCCESS)
             + "\nor on (provider, collector)\n"
-            + _STALE.format(by="provider, collector", which=""),
+            + _STALE.format(by="provider, collector", which="", success=_LAST_SUCCESS),
             "warning",
             "A collector has had no completely successful poll for <stale_intervals> of its intervals.",
             "The collector {{ $labels.collector }} of {{ $labels.provider }} is stale"
@@ -111,33 +113,38 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
         Alert(
             "TrainfleetApiBudgetRunningOut",
             f"""\
-min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>]))
+{_BUDGET_LEFT} > 0
 and on (provider, api)
-(
-  min by (provider, api) (
-    predict_linear(
-      trainfleet_exporter_api_budget_remaining_calls[<budget_window>],
-      <budget_share> * scalar{_MONTH_LEFT}
-    )
-  ) < 0
-  and on (provider, api)
-  min by (provider, api) (
-    last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])
-    / last_over_time(trainfleet_exporter_api_budget_calls[<bridge>])
-  ) < <budget_share> * scalar({_MONTH_LEFT} / {_MONTH})
-  or
-  min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])) <= 0
-)
+min by (provider, api) (
+  predict_linear(
+    trainfleet_exporter_api_budget_remaining_calls[<budget_window>],
+    <budget_share> * scalar{_MONTH_LEFT}
+  )
+) < 0
+and on (provider, api)
+min by (provider, api) (
+  last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])
+  / last_over_time(trainfleet_exporter_api_budget_calls[<bridge>])
+) < <budget_share> * scalar({_MONTH_LEFT} / {_MONTH})
 and on ()
 {_MONTH_LEFT} > 86400""",
             "warning",
-            "The budget of calls for a billing month is spent, or will be spent before the month ends.",
+            "The budget of calls for a billing month will be spent before the month ends.",
             "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} runs out",
-            "{{ if gt $value 0.0 }}{{ $value | humanize }} calls are left in the budget of this billing month. At the "
-            "rate of the last <budget_window> they will be spent before it ends. When they are spent,{{ else }}No call "
-            "is left in the budget of this billing month. Therefore{{ end }} the exporter does not call this API until "
-            "the next month.",
+            "{{ $value | humanize }} calls are left in the budget of this billing month. At the rate of the last "
+            "<budget_window> they will be spent before it ends. When they are spent, the exporter does not call this "
+            "API until the next month.",
             "<budget_for>",
+        ),
+        Alert(
+            "TrainfleetApiBudgetSpent",
+            f"{_BUDGET_LEFT} <= 0",
+            "warning",
+            "The budget of calls for a billing month is spent.",
+            "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} is spent",
+            "No call is left in the budget of this billing month. Therefore the exporter does not call this API until "
+            "the next month.",
+            "<budget_spent_for>",
         ),
         Alert(
             "TrainfleetCredentialsExpiring",
@@ -164,15 +171,19 @@ min by (provider) (
         ),
         Alert(
             "TrainfleetShardMissing",
+            # What is there is not bridged, or the alert would come so much later. If no shard is there, none counts.
             """\
 max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
 - on (job)
-count by (job) (
-  count_values by (job) (
-    "shard",
-    last_over_time(trainfleet_exporter_shard_ordinal[<bridge>])
-    and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1
+(
+  count by (job) (
+    count_values by (job) (
+      "shard",
+      trainfleet_exporter_shard_ordinal and on (instance, job) trainfleet_exporter_total_shards > 1
+    )
   )
+  or on (job)
+  0 * max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]))
 )
 > 0""",
             "critical",

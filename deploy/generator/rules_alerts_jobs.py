@@ -22,11 +22,34 @@ max by (provider, job_id) (last_over_time(trainfleet_job_status{status="running"
 unless on (provider, job_id)
 trainfleet_job_status{status!="running"} == 1"""
 
+_FAILED = """\
+max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<bridge>])) == 1
+unless on (provider, job_id)
+time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<bridge>]))
+> <job_failed_seconds>
+unless on (provider, job_id)
+max by (provider, job_id) (
+  last_over_time(trainfleet_job_status{status="failed"}[<bridge>] offset <job_failed_seconds>s)
+) == 1"""
+# The reason of now decides: the one before may be why the job was queued.
+_PLATFORM_REASON = """\
+(
+  max by (provider, job_id) (
+    last_over_time(trainfleet_job_status_reason{reason=~"<platform_reasons>"}[<bridge>])
+  ) == 1
+  unless on (provider, job_id)
+  trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
+)"""
+
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
     "{{ with query (printf `trainfleet_job_status_reason{provider=%q,job_id=%q} == 1` $labels.provider $labels.job_id) "
     "}} The cloud gives the reason {{ . | first | label `reason` }}.{{ end }}"
+)
+_EXIT_CODE = (
+    "{{ with query (printf `trainfleet_pod_exit_code{provider=%q,job_id=%q} != 0` $labels.provider $labels.job_id) "
+    "}} A pod exited with code {{ . | first | value }}.{{ end }}"
 )
 _NODE = (
     "{{ with query (printf `trainfleet_pod_info{provider=%q,job_id=%q,pod_id=%q}` $labels.provider $labels.job_id "
@@ -38,19 +61,21 @@ JOB_ALERTS = Group(
     (
         Alert(
             "TrainfleetJobFailed",
-            of_a_job("""\
-max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<bridge>])) == 1
-unless on (provider, job_id)
-time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<bridge>]))
-> <job_failed_seconds>
-unless on (provider, job_id)
-max by (provider, job_id) (
-  last_over_time(trainfleet_job_status{status="failed"}[<bridge>] offset <job_failed_seconds>s)
-) == 1"""),
+            of_a_job(f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}"),
             "warning",
-            "A job failed within the last <job_failed_seconds> s.",
+            "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of its own.",
             f"The job {_JOB} failed",
-            f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}{_EXIT_CODE}",
+            event=True,
+        ),
+        Alert(
+            "TrainfleetJobPlatformFault",
+            of_a_job(f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}"),
+            "warning",
+            "A job failed within the last <job_failed_seconds> s, and the cloud's reason is a fault of the platform.",
+            f"The job {_JOB} failed because of the platform",
+            f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON} The user's program is not the cause.",
+            event=True,
         ),
         Alert(
             "TrainfleetJobIdle",
@@ -179,6 +204,7 @@ count by (provider, job_id) (
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
             f"They lost their nodes on {{{{ $labels.provider }}}} within <evictions_window>. The job of {_OWNER} was "
             "preempted, or the nodes were removed.",
+            event=True,
         ),
         Alert(
             "TrainfleetJobQueuedTooLong",

@@ -30,7 +30,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alerting rule. `about` is what the docs say of it; `wait` is its `for`, empty for at once."""
+    """An alerting rule. `about` is what the docs say of it; `wait` is its `for`, empty for at once.
+
+    An `event` has happened, and its alert fires for a window. It has the label `event="true"`; its end means nothing.
+    """
 
     name: str
     expr: str
@@ -39,6 +42,7 @@ class Alert:
     summary: str
     description: str
     wait: str = ""
+    event: bool = False
 
     @property
     def runbook(self) -> str:

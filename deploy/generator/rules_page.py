@@ -45,6 +45,8 @@ cloud reports the end. If the job's series only disappear, the alert ends after 
 `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
 failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
+An `event` fires at once and has the label `event="true"`. Its alert ends after a window, and this end means nothing.
+
 | alert | severity | for | what it says |
 |---|---|---|---|
 """
@@ -96,6 +98,6 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
 
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:
-    wait = filled(alert.wait, thresholds) or "at once"
+    wait = filled(alert.wait, thresholds) or ("event" if alert.event else "at once")
     link = f"[{alert.name}](runbooks/{alert.name}.md)"
     return f"| {link} | {alert.severity} | {wait} | {filled(alert.about, thresholds)} |\n"

@@ -41,7 +41,7 @@ def _rule(rule: Record | Alert) -> dict[str, Any]:
         "alert": rule.name,
         "expr": rule.expr,
         **({"for": rule.wait} if rule.wait else {}),
-        "labels": {"severity": rule.severity},
+        "labels": {"severity": rule.severity, **({"event": "true"} if rule.event else {})},
         "annotations": {
             "summary": rule.summary,
             "description": rule.description,

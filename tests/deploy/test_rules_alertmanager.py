@@ -11,7 +11,7 @@ import httpx
 import pytest
 from deploy.generator import DEPLOY
 
-from tests.deploy.test_alert_path import running_alertmanager
+from tests.deploy.alerting import running_alertmanager
 from tests.e2e.processes import eventually
 from tests.support.programs import need
 
@@ -25,7 +25,7 @@ def _amtool(*arguments: str | Path) -> str:
 
 
 def test_amtool_takes_the_example() -> None:
-    assert "5 inhibit rules" in _amtool("check-config", CONFIG)
+    assert "9 inhibit rules" in _amtool("check-config", CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,12 @@ def test_amtool_takes_the_example() -> None:
         ("alertname=TrainfleetJobStuck severity=warning job_id=j user_name=alice", "alice"),
         ("alertname=TrainfleetJobStuck severity=warning job_id=j user_name=bob", "users"),
         ("alertname=TrainfleetJobQueuedTooLong severity=info job_id=j user_name=bob", "users"),
-        ("alertname=TrainfleetJobIdle severity=warning job_id=j", "platform"),
+        ("alertname=TrainfleetJobIdle severity=warning job_id=j", "platform-jobs"),
+        ("alertname=TrainfleetJobFailed severity=warning event=true job_id=j user_name=alice", "alice"),
+        ("alertname=TrainfleetJobFailed severity=warning event=true job_id=j user_name=bob", "users"),
+        ("alertname=TrainfleetJobFailed severity=warning event=true job_id=j", "platform-jobs"),
+        ("alertname=TrainfleetJobPlatformFault severity=warning event=true job_id=j user_name=alice", "platform-jobs"),
+        ("alertname=TrainfleetPodsEvicted severity=info event=true job_id=j user_name=bob", "users"),
         ("alertname=TrainfleetPoolSaturated severity=warning pool_id=q", "platform"),
         ("alertname=TrainfleetJobFailureRateHigh severity=warning workspace_id=w", "platform"),
     ],
@@ -77,11 +82,12 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [
                 _of("TrainfleetJobIdle", **JOB),
                 _of("TrainfleetPodStraggling", **JOB),
-                _of("TrainfleetPodsEvicted", **JOB),
+                _of("TrainfleetJobRestartStorm", **JOB),
                 _of("TrainfleetPoolSaturated", provider="p", pool_id="q"),
                 _of("TrainfleetCollectorStale", provider="p", collector="jobs"),
             ],
             [
+                _of("TrainfleetJobFailed", event="true", **JOB),
                 _of("TrainfleetJobIdle", **{**JOB, "provider": "other"}),
                 _of("TrainfleetApiThrottled", provider="p", api="dlc"),
             ],
@@ -112,6 +118,33 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [_of("TrainfleetProviderDown", provider="p"), _of("TrainfleetCollectorStale", provider="p", collector="x")],
             [_of("TrainfleetProviderDown", provider="other"), _of("TrainfleetApiThrottled", provider="p", api="dlc")],
             id="credentials have ended",
+        ),
+        pytest.param(
+            _of("TrainfleetApiThrottled", provider="p", api="dlc"),
+            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
+            [_of("TrainfleetCollectorStale", provider="other", collector="jobs"), _of("TrainfleetJobIdle", **JOB)],
+            id="a cloud throttles calls",
+        ),
+        pytest.param(
+            _of("TrainfleetApiBudgetSpent", provider="p", api="cloudmonitor"),
+            [
+                _of("TrainfleetCollectorStale", provider="p", collector="usage"),
+                _of("TrainfleetCollectorStale", provider="p", collector="pool_usage"),
+            ],
+            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
+            id="a budget of usage is spent",
+        ),
+        pytest.param(
+            _of("TrainfleetApiBudgetSpent", provider="p", api="dlc"),
+            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
+            [_of("TrainfleetCollectorStale", provider="other", collector="jobs")],
+            id="another budget is spent",
+        ),
+        pytest.param(
+            _of("TrainfleetJobHung", **JOB),
+            [_of("TrainfleetJobSlowed", **JOB), _of("TrainfleetPodStraggling", **JOB)],
+            [_of("TrainfleetJobSlowed", **{**JOB, "job_id": "k"}), _of("TrainfleetJobFailed", **JOB)],
+            id="a job hangs",
         ),
         pytest.param(
             _of("TrainfleetJobStuck", **JOB),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.test_alert_path import alertmanager_with
+from tests.deploy.alerting import alertmanager_with
 from tests.docs.commands import commands
 from tests.docs.pages import ROOT
 from tests.e2e.processes import eventually

@@ -1,0 +1,120 @@
+"""Failed jobs are notified once: real servers, short times. `tests.deploy.notifications` has the shipped times."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.alerting import Notice, receiving, running_alertmanager, running_prometheus, troubles
+from tests.deploy.notifications import FAILED, Counted
+from tests.e2e.processes import eventually
+from tests.support.programs import need
+
+SHORT: Mapping[str, str | int] = {"bridge": "2s", "job_failed_seconds": 3}
+JOBS = {
+    "a": ("alice", "ContainerExitedWithError", "/users/alice"),
+    "b": ("bob", "OutOfMemory", "/users"),
+    "c": ("bob", "", "/users"),
+    "d": ("", "ImagePullFailed", "/platform/jobs"),
+    "e": ("bob", "NodeFault", "/platform/jobs"),
+}
+"""Failed jobs: user, reason, and where the notification goes."""
+
+
+class _Exporter(ThreadingHTTPServer):
+    """A page with running jobs, which fail when they are let. Every fourth scrape fails."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Page)
+        self.failed_at = 0.0
+        self.scrapes = 0
+
+    def page(self) -> str:
+        lines = ['trainfleet_provider_up{provider="p"} 1', 'trainfleet_provider_info{provider="p"} 1']
+        for job, (user, reason, _) in JOBS.items():
+            key = f'provider="p",job_id="{job}"'
+            lines.append(f'trainfleet_job_info{{{key},job_name="n-{job}",user_id="",user_name="{user}"}} 1')
+            status = "failed" if self.failed_at else "running"
+            lines.append(f'trainfleet_job_status{{{key},status="{status}"}} 1')
+            if self.failed_at:
+                lines.append(f"trainfleet_job_finished_timestamp_seconds{{{key}}} {self.failed_at}")
+                lines += [f'trainfleet_job_status_reason{{{key},reason="{reason}"}} 1'] if reason else []
+        return "".join(f"{line}\n" for line in lines)
+
+
+class _Page(BaseHTTPRequestHandler):
+    server: _Exporter
+
+    def do_GET(self) -> None:
+        self.server.scrapes += 1
+        self.send_response(503 if self.server.scrapes % 4 == 0 else 200)
+        self.send_header("content-type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(self.server.page().encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name for it
+        pass
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[_Exporter]:
+    with _Exporter() as exporter:
+        thread = threading.Thread(target=exporter.serve_forever)
+        thread.start()
+        try:
+            yield exporter
+        finally:
+            exporter.shutdown()
+            thread.join()
+
+
+@pytest.mark.long
+def test_each_failed_job_is_notified_once_and_never_resolved(tmp_path: Path) -> None:
+    need("prometheus")
+    need("prometheus-alertmanager")
+    with contextlib.ExitStack() as stack:
+        receiver = stack.enter_context(receiving())
+        exporter = stack.enter_context(_serving())
+        client, alertmanager = stack.enter_context(
+            running_alertmanager(tmp_path, f"127.0.0.1:{receiver.server_port}", group_wait="0s", group_interval="1s")
+        )
+        target = f"127.0.0.1:{exporter.server_port}"
+        stack.enter_context(running_prometheus(tmp_path, target, alertmanager, short=SHORT))
+        eventually(lambda: exporter.scrapes >= 1, what="a scrape")
+        exporter.failed_at = time.time()
+        eventually(lambda: {each.job_id for each in receiver.notices} == set(JOBS), what="the notifications")
+
+        def over() -> bool:
+            names = {alert["labels"]["alertname"] for alert in client.get("/api/v2/alerts").json()}
+            return not names & set(FAILED)
+
+        eventually(over, what="the end of the alerts")
+        flushed = exporter.scrapes + 2  # longer than group_interval
+        eventually(lambda: exporter.scrapes >= flushed, what="Alertmanager to send what it has")
+        counted = Counted(frozenset(JOBS), frozenset(), tuple(receiver.notices), receiver.messages)
+        assert counted.faults == []
+        assert {each.job_id: each.path for each in counted.notices} == {job: path for job, (*_, path) in JOBS.items()}
+        assert {each.job_id for each in counted.notices if each.name == "TrainfleetJobPlatformFault"} == {"e"}
+        assert troubles(tmp_path) == []
+
+
+def test_counts_name_what_is_wrong() -> None:
+    def notice(job: str, status: str) -> Notice:
+        labels = {"alertname": "TrainfleetJobFailed", "job_id": job}
+        return Notice(0, "/users", {"labels": labels, "status": status})
+
+    sent = (notice("a", "firing"), notice("a", "firing"), notice("a", "resolved"), notice("z", "firing"))
+    assert Counted(frozenset("ab"), frozenset(), sent, 4).faults == [
+        "job b failed and is not notified",
+        "job z is notified and did not fail",
+        "job a is notified 2 times",
+        "TrainfleetJobFailed of a is resolved",
+        "4 messages are more than 4",
+    ]
