@@ -41,6 +41,9 @@ _PLATFORM_REASON = """\
   trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
 )"""
 
+# By job, so that the pod that replaces an evicted one may have another id.
+_EVICTIONS = "(\n  sum by (provider, job_id) (max by (provider, job_id, pod_id) (trainfleet_pod_evictions_total))\n)"
+
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
@@ -191,14 +194,10 @@ max by (provider, job_id) (
         ),
         Alert(
             "TrainfleetPodsEvicted",
-            of_a_job("""\
-count by (provider, job_id) (
-  max by (provider, job_id, pod_id) (max_over_time(trainfleet_pod_evicted[<evictions_window>])) == 1
-  unless on (provider, job_id, pod_id)
-  max by (provider, job_id, pod_id) (
-    last_over_time(trainfleet_pod_evicted[<bridge>] offset <evictions_window>)
-  ) == 1
-) >= <evictions>"""),
+            of_a_job(f"""\
+last_over_time({_EVICTIONS}[<bridge>:1m])
+- min_over_time({_EVICTIONS}[<evictions_window>:1m])
+>= <evictions>"""),
             "info",
             "Pods of a job were evicted within <evictions_window>.",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",

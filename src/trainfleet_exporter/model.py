@@ -272,6 +272,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: Status | None = None
     evicted: bool | None = None
     """Whether it or an earlier incarnation was, as far as the platform still reports that."""
+    evictions: int | None = None
+    """How many of its incarnations were evicted, the present one included."""
     created: float | None = None
     started: float | None = None
     finished: float | None = None

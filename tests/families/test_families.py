@@ -42,6 +42,7 @@ trainfleet_job_pods                                 job_id role status
 trainfleet_pod_info                                 job_id pod_id role node_name pod_ip
 trainfleet_pod_status                               job_id pod_id status
 trainfleet_pod_evicted                              job_id pod_id
+trainfleet_pod_evictions_total                      job_id pod_id
 trainfleet_pod_created_timestamp_seconds            job_id pod_id
 trainfleet_pod_started_timestamp_seconds            job_id pod_id
 trainfleet_pod_finished_timestamp_seconds           job_id pod_id

@@ -176,11 +176,12 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
             pod_ip="10.0.1.2",
             status=Status.FAILED,
             evicted=True,
+            evictions=2,
             created=1767225721.0,
             started=1767225750.0,
             finished=1767225999.0,
         ),
-        Pod(job_id="dlc1example0001a", pod_id="dlc1example0001a-worker-1", evicted=False),
+        Pod(job_id="dlc1example0001a", pod_id="dlc1example0001a-worker-1", evicted=False, evictions=0),
         Pod(job_id="dlc-bare", pod_id="dlc-bare-worker-0"),
     ),
     "pool": (

@@ -192,6 +192,14 @@ POD_FAMILIES = (
         "1 if a pod or a pod that it replaced was evicted, else 0. Absent if the platform does not report it.",
         flag("evicted"),
     ),
+    MetricFamily(
+        "trainfleet_pod_evictions_total",
+        "Evictions of a pod and of the pods that it replaced. Absent if the platform does not report them.",
+        "counter",
+        Pod,
+        (),
+        number("evictions"),
+    ),
     _pod(
         "created_timestamp_seconds",
         "Unix time in seconds at which a pod was created. Absent if the platform does not report it.",

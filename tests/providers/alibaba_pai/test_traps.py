@@ -160,6 +160,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-5"}') is None  # an unknown word does not say
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-6"}') is None
     assert len(await fleet.lines("pod_evicted")) == 4
+    found = {pod: await fleet.value(f'pod_evictions_total{{job_id="a",pod_id="a-worker-{pod}"}}') for pod in range(7)}
+    assert found == {0: 2, 1: 0, 2: 1, 3: None, 4: 1, 5: None, 6: None}
     assert await fleet.value('job_replaced_pods{job_id="a",role="Worker"}') == 8
     cloud.details["a"]["Pods"][0]["HistoryPods"] = []  # no longer reported
     await asyncio.sleep(300)

@@ -78,6 +78,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pod_info": [f"{_PODS}.Type, NodeName, Ip"],
         "trainfleet_pod_status": [f"{_PODS}.Status"],
         "trainfleet_pod_evicted": [f"{_PODS}.SubStatus, Pods[].HistoryPods[].SubStatus"],
+        "trainfleet_pod_evictions_total": [f"{_PODS}.SubStatus, Pods[].HistoryPods[].SubStatus"],
         "trainfleet_pod_created_timestamp_seconds": [f"{_PODS}.GmtCreateTime"],
         "trainfleet_pod_started_timestamp_seconds": [f"{_PODS}.GmtStartTime"],
         "trainfleet_pod_finished_timestamp_seconds": [f"{_PODS}.GmtFinishTime"],

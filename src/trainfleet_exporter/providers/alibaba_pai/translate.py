@@ -318,6 +318,7 @@ def _gpu_model(roles: list[EcsSpec], pool_model: str) -> str:
 
 
 def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
+    evicted, evictions = _evictions(item)
     return Pod(
         job_id=job_id,
         pod_id=pod_id,
@@ -325,17 +326,18 @@ def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
         node_name=item.node_name or "",
         pod_ip=item.ip or item.pod_ip or "",
         status=POD_STATUS.get(item.status or "", Status.UNKNOWN),
-        evicted=_evicted(item),
+        evicted=evicted,
+        evictions=evictions,
         created=utc_time(item.gmt_create_time),
         started=utc_time(item.gmt_start_time),
         finished=utc_time(item.gmt_finish_time),
     )
 
 
-def _evicted(item: payloads.Pod) -> bool | None:
-    """Whether a pod or an earlier incarnation of it was evicted: the platform replaces what it evicts."""
-    now = _EVICTED.get(item.sub_status or "")
-    if not item.history_pods:
-        return now
-    found = [now, *(_EVICTED.get(earlier.sub_status) for earlier in item.history_pods if earlier.sub_status)]
-    return True if True in found else None if None in found else False
+def _evictions(item: payloads.Pod) -> tuple[bool | None, int | None]:
+    """Whether a pod or an earlier incarnation of it was evicted, and how many were."""
+    found = [_EVICTED.get(item.sub_status or "")]
+    found += [_EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
+    if None in found and True not in found:
+        return None, None
+    return True in found, found.count(True)
